@@ -1,0 +1,213 @@
+"""The door: pandas, polars and other frames, NumPy arrays and sparse 0/1 matrices, read column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+
+from sparsefield.errors import DataError
+
+__all__ = ["RawColumn", "Source", "fill", "make_frame", "read"]
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """One column as it came in: the values of its seen cells, and which cells those are."""
+
+    name: str
+    values: np.ndarray
+    """(seen cells,): in any dtype."""
+    seen: np.ndarray
+    """(rows,): bool."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of any kind behind one face."""
+
+    names: tuple[str, ...]
+    n_rows: int
+    kind: str
+    """``"array"``, ``"sparse"``, or the name of the frame library, such as ``"pandas"``."""
+    native: Any
+
+    def column(self, name: str) -> RawColumn:
+        position = self.names.index(name)
+        if self.kind == "array":
+            return _array_column(name, self.native[:, position])
+        if self.kind == "sparse":
+            dense = self.native[:, [position]].toarray().ravel().astype(np.int8)
+            return RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
+        return _frame_column(name, self.native[:, position])
+
+
+def read(X: Any, *, what: str = "X") -> Source:
+    """Look at any supported table without copying it.
+
+    Parameters
+    ----------
+    X : pandas, polars or other frame known to narwhals, 2-D array or nested list, or scipy sparse 0/1 matrix
+    what : what to call it in error messages
+
+    Examples
+    --------
+    >>> read([[0, 1], [1, None]]).names
+    ('x0', 'x1')
+    """
+    if sp.issparse(X):
+        return _read_sparse(X, what)
+    frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        name = str(frame.name) if frame.name is not None else "y"
+        native = nw.to_native(frame)
+        named = native.to_frame(name)
+        return read(named, what=what)
+    if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
+        return _read_array(X, what)
+    _refuse_duplicates([str(c) for c in X.columns], what)
+    if not isinstance(frame, nw.DataFrame):
+        frame = _renamed(X, what)
+    elif any(not isinstance(c, str) for c in frame.columns):
+        frame = _renamed(X, what)
+    if frame.shape[0] == 0:
+        raise DataError(f"{what} has no rows: Found array with 0 sample(s) while a minimum of 1 is required.")
+    if frame.shape[1] == 0:
+        raise DataError(f"{what} has no columns.")
+    return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame)
+
+
+def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:
+    """Return ``X``, same kind, with the given cells replaced: ``{column: (row numbers, labels)}``."""
+    if source.kind == "sparse":
+        return X.copy()
+    if source.kind == "array":
+        return _fill_array(source, cells)
+    columns = []
+    for position, name in enumerate(source.names):
+        series = source.native[:, position]
+        rows, labels = cells.get(name, (np.empty(0, dtype=np.int64), []))
+        columns.append(_scatter(series, rows, labels) if len(rows) else series)
+    frame = source.native.with_columns(*columns)
+    native = nw.to_native(frame)
+    if hasattr(X, "columns") and [str(c) for c in X.columns] != list(X.columns):
+        native = native.set_axis(X.columns, axis=1)
+    return native
+
+
+def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
+    """Build a frame of the named kind; arrays and matrices are answered in polars."""
+    backend = kind if kind not in ("array", "sparse") else "polars"
+    return nw.to_native(nw.from_dict(dict(columns), backend=backend))
+
+
+def _read_sparse(X: Any, what: str) -> Source:
+    if not np.isin(np.unique(X.data), (0, 1)).all():
+        raise DataError(
+            f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix stands for 0/1 variables; "
+            "pass other values as a dense array or a frame."
+        )
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise DataError(f"{what} is empty: 0 sample(s) or 0 feature(s) (shape={X.shape}).")
+    return Source(_default_names(X.shape[1]), X.shape[0], "sparse", sp.csc_matrix(X))
+
+
+def _read_array(X: Any, what: str) -> Source:
+    if isinstance(X, np.ma.MaskedArray):
+        X = X.astype(object).filled(None)
+    try:
+        array = np.asarray(X)
+        if not isinstance(X, np.ndarray) and array.dtype.kind not in "biuf":
+            array = np.asarray(X, dtype=object)
+    except ValueError as error:
+        raise DataError(f"{what} could not be read as a table: {error}") from None
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {what} holds complex numbers.")
+    if array.ndim != 2:
+        raise DataError(
+            f"Expected 2D array, got {array.ndim}D array instead for {what}. Reshape your data either using "
+            "array.reshape(-1, 1) if it has a single column or array.reshape(1, -1) if it is a single row."
+        )
+    if array.shape[0] == 0:
+        raise DataError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
+    if array.shape[1] == 0:
+        raise DataError(f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+    return Source(_default_names(array.shape[1]), array.shape[0], "array", array)
+
+
+def _default_names(count: int) -> tuple[str, ...]:
+    return tuple(f"x{k}" for k in range(count))
+
+
+def _renamed(X: Any, what: str) -> nw.DataFrame:
+    """A frame whose column names are not all strings, read under their string forms."""
+    if not hasattr(X, "set_axis"):
+        raise DataError(f"{what} is a {type(X).__name__}; pass a pandas or polars frame, an array or a sparse matrix.")
+    return nw.from_native(X.set_axis([str(c) for c in X.columns], axis=1), eager_only=True)
+
+
+def _refuse_duplicates(names: Iterable[str], what: str) -> None:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        shown = ", ".join(repr(name) for name in twice[:5])
+        raise DataError(f"{what} has several columns named {shown}: rename them so that each name stands once.")
+
+
+def _array_column(name: str, values: np.ndarray) -> RawColumn:
+    if values.dtype.kind == "f":
+        seen = ~np.isnan(values)
+    elif values.dtype.kind == "O":
+        # NaN is the one value that differs from itself; pandas' NA answers neither way.
+        seen = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
+    else:
+        seen = np.ones(len(values), dtype=bool)
+    return RawColumn(name, values[seen], seen)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def _frame_column(name: str, series: nw.Series) -> RawColumn:
+    missing = series.is_null().to_numpy().astype(bool)
+    if series.dtype.is_float():
+        missing |= np.nan_to_num(series.is_nan().fill_null(True).to_numpy().astype(bool))
+    seen = ~missing
+    kept = series.filter(seen.tolist()) if missing.any() else series
+    return RawColumn(name, np.asarray(kept.to_numpy()), seen)
+
+
+def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> np.ndarray:
+    filled = source.native.copy()
+    for position, name in enumerate(source.names):
+        if name in cells:
+            rows, labels = cells[name]
+            for row, label in zip(rows, labels, strict=True):
+                filled[row, position] = label
+    return filled
+
+
+def _scatter(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
+    """``series`` with some cells replaced; its dtype stays where the labels fit into it."""
+    native = nw.to_native(series)
+    values: list[Any] = series.to_list()
+    for row, label in zip(rows, labels, strict=True):
+        values[row] = label
+    if series.implementation.is_pandas():
+        dtype = native.dtype if str(native.dtype) != "object" else None
+        made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
+        return nw.from_native(made, series_only=True)
+    return nw.new_series(series.name, values, series.dtype if series.dtype != nw.Unknown else None,
+                         backend=series.implementation)

@@ -1,0 +1,155 @@
+"""A table compiled to flat, read-only arrays, cut into blocks of rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield import policy
+from sparsefield.data.frames import Source
+from sparsefield.data.schema import Schema, Variable, as_numbers, factorize
+from sparsefield.errors import DataError, UnseenStateWarning
+
+__all__ = ["Block", "Table", "compile_table"]
+
+
+class Block(NamedTuple):
+    """Some consecutive rows, as kernels take them. Each column lies contiguous in memory: kernels run along rows."""
+
+    start: int
+    codes: np.ndarray
+    """(targets, rows) int32: 0 is the base state, -1 a gap."""
+    beliefs: np.ndarray
+    """(columns, rows): q0. One-hot (less the base) where seen, training frequencies in gaps; standardised numbers."""
+    weight: np.ndarray
+    """(rows,)"""
+    gap_offsets: np.ndarray
+    """(targets + 1,): target v has its gaps at gap_rows[gap_offsets[v]:gap_offsets[v + 1]]."""
+    gap_rows: np.ndarray
+    n_target_states: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.codes.shape[1]
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.start + self.n_rows)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a schema."""
+
+    schema: Schema
+    blocks: tuple[Block, ...]
+    n_rows: int
+    unseen: dict[str, np.ndarray] = field(default_factory=dict)
+    """Per target column: rows whose value training never saw. They are gaps to inference."""
+
+    @property
+    def total_weight(self) -> float:
+        return float(sum(block.weight.sum() for block in self.blocks))
+
+    @property
+    def has_gaps(self) -> bool:
+        return any(len(block.gap_rows) for block in self.blocks)
+
+    def codes(self) -> np.ndarray:
+        """(targets, rows) int32."""
+        return np.concatenate([block.codes for block in self.blocks], axis=1)
+
+
+def compile_table(
+    source: Source,
+    schema: Schema,
+    *,
+    sample_weight: np.ndarray | None = None,
+    absent_targets: bool = False,
+) -> Table:
+    """Turn the columns of ``source`` into codes and beliefs.
+
+    With ``absent_targets``, target columns that are not in ``source`` are gaps in every row.
+    """
+    n_rows = source.n_rows
+    _refuse_too_large(schema, n_rows)
+    weight = np.ones(n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
+    codes = np.full((len(schema.targets), n_rows), -1, dtype=np.int32)
+    unseen: dict[str, np.ndarray] = {}
+    for v, variable in enumerate(schema.targets):
+        if variable.name not in source.names:
+            if absent_targets:
+                continue
+            raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
+        codes[v], strangers = _codes(source, variable)
+        if len(strangers):
+            unseen[variable.name] = strangers
+    givens = [_observed_columns(source, variable) for variable in schema.observed]
+    return Table(schema, tuple(_cut(schema, codes, givens, weight)), n_rows, unseen)
+
+
+def _codes(source: Source, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
+    """(rows,) codes of a categorical variable, and the rows that hold a value unknown to it."""
+    labels, positions = factorize(source.column(variable.name))
+    known = variable.code_of_label
+    table = np.array([known.get(label, -1) for label in labels] + [-1], dtype=np.int32)
+    codes = table[positions]
+    strangers = np.flatnonzero((codes < 0) & (positions >= 0))
+    if len(strangers):
+        odd = [label for label in labels if label not in known]
+        warnings.warn(
+            f"Column {variable.name!r} has {len(strangers)} cell(s) with values that training never saw "
+            f"(such as {odd[0]!r}); they are treated as gaps.",
+            UnseenStateWarning,
+            stacklevel=2,
+        )
+    return codes, strangers
+
+
+def _observed_columns(source: Source, variable: Variable) -> np.ndarray:
+    """(width, rows). A missing or unknown value carries no signal: it sits at its training mean."""
+    if variable.name not in source.names:
+        raise DataError(f"Observed column {variable.name!r}, which the field was learned with, is not there.")
+    if variable.numeric:
+        column = source.column(variable.name)
+        values = np.zeros((1, source.n_rows), dtype=policy.FLOAT)
+        values[0, column.seen] = (as_numbers(column) - variable.centre) / variable.scale
+        return values
+    codes, _ = _codes(source, variable)
+    return _one_hot(codes, variable)
+
+
+def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
+    hot = np.empty((variable.width, len(codes)), dtype=policy.FLOAT)
+    gaps = codes < 0
+    for k in range(variable.width):
+        hot[k] = codes == k + 1
+        hot[k, gaps] = variable.column_frequencies[k]
+    return hot
+
+
+def _cut(schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np.ndarray) -> Iterator[Block]:
+    n_rows = codes.shape[1]
+    size = policy.block_rows(n_rows)
+    for start in range(0, n_rows, size):
+        rows = slice(start, min(start + size, n_rows))
+        part = np.ascontiguousarray(codes[:, rows])
+        hot = [_one_hot(part[v], variable) for v, variable in enumerate(schema.targets)]
+        columns = hot + [given[:, rows] for given in givens]
+        beliefs = np.ascontiguousarray(np.concatenate(columns)) if columns else np.empty((0, part.shape[1]))
+        gap_variable, gap_rows = np.nonzero(part < 0)
+        offsets = np.searchsorted(gap_variable, np.arange(len(schema.targets) + 1))
+        yield Block(start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, schema.n_states)
+
+
+def _refuse_too_large(schema: Schema, n_rows: int) -> None:
+    needed = 2 * schema.n_columns * n_rows * np.dtype(policy.FLOAT).itemsize
+    if needed > policy.MAX_BELIEF_BYTES:
+        raise DataError(
+            f"{n_rows:,} rows x {schema.n_columns:,} states need {needed / 2**30:.1f} GiB of beliefs and errors, "
+            f"more than the {policy.MAX_BELIEF_BYTES / 2**30:.0f} GiB that a fit may take: use fewer rows or columns."
+        )

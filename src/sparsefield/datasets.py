@@ -1,0 +1,186 @@
+"""Public data sets for examples and benchmarks, from a folder at hand or fetched once and kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import polars as pl
+
+from sparsefield.errors import DataError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FOLDER_VARIABLE = "SPARSEFIELD_DATA"
+SPLITS = ("train", "valid", "test")
+_MEND = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
+
+ANIMALS_URL = (
+    "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
+)
+ANIMALS_HASH = "c8089b8dba2ce82db4535d73f7b99f4a2445433428bafb8132c4bdb8e94da75c"
+SPLITS_URL = "https://raw.githubusercontent.com/arranger1044/DEBD/master/datasets/{name}/{name}.{split}.data"
+# SHA256 of the files as of the repositories' commits b846860 (animals) and 8509086 (the others).
+SPLITS_HASHES = {
+    "nltcs": {
+        "train": "e547a7aedad1dd2f7177030881ab1b92c7e24ae5464c71a0f1f89daecaf52b30",
+        "valid": "93bbbf5c6febdc9bc6e5b5bfab636f4dc0685ab2896d24b23dd267794c3bfcf6",
+        "test": "f9ffa6b74b27dc03bee3203d157ee31079e80b13be40d0c0093d635c25aed523",
+    },
+    "plants": {
+        "train": "1fb1219ff94068d12a563f9e81f8889a1885f41e867884cff608669300c6848f",
+        "valid": "47834ed318b2d74f48e4b083226ef47fd446d41986012ceae19d230574821b34",
+        "test": "95f53c033cd1d86467aec2610dc5bfe014534206c2da4919f73bcab246ab8755",
+    },
+    "dna": {
+        "train": "bb8de0ca4b6ad9b610036b7a302962ebecd4b504354b14c02c7d0bee48d207d9",
+        "valid": "4b0fc89cda5eaf5c75926e281afb6af99de194a546070d5b81b524ba251f4f3f",
+        "test": "fec3ae7b26804020a9c43c99828441c5e08bb76b23719368a74ad2b09af99100",
+    },
+}
+DATASETS = ("animals", *SPLITS_HASHES)
+
+
+@dataclass(frozen=True)
+class Animals:
+    """Fifty animals and what is said of them.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame (50, 85)
+        One 0/1 column per attribute, in alphabetical order.
+    names : tuple of str
+        The animals, one per row, in alphabetical order.
+    """
+
+    frame: pl.DataFrame
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """A table of 0/1 columns in three fixed parts.
+
+    Attributes
+    ----------
+    train, valid, test : array (rows, columns) of int8
+    """
+
+    train: Array
+    valid: Array
+    test: Array
+
+
+@overload
+def load_dataset(name: Literal["animals"]) -> Animals: ...
+@overload
+def load_dataset(name: Literal["nltcs", "plants", "dna"]) -> Splits: ...
+@overload
+def load_dataset(name: str) -> Animals | Splits: ...
+def load_dataset(name: str) -> Animals | Splits:
+    """Load a public data set.
+
+    It is looked for in the folder named by the environment variable ``SPARSEFIELD_DATA`` (``animals.csv``;
+    ``debd/NAME/train.csv``, ``valid.csv`` and ``test.csv``), and fetched from its public address otherwise.
+    What is fetched is checked and kept in the user's cache.
+
+    Parameters
+    ----------
+    name : {"animals", "nltcs", "plants", "dna"}
+
+    Returns
+    -------
+    Animals or Splits
+        Splits for all but "animals".
+
+    Raises
+    ------
+    DataError
+        When there is no such data set, or it cannot be had.
+    """
+    if name not in DATASETS:
+        raise DataError(f"no data set called {name!r}; there are {', '.join(DATASETS)}")
+    if name == "animals":
+        kept = _at_hand("animals.csv")
+        if kept is not None:
+            return _parsed(_read_animals_table, kept)
+        return _parsed(_read_animals_lines, _fetched(ANIMALS_URL, ANIMALS_HASH))
+    return Splits(**{split: _parsed(_read_bits, _split_file(name, split)) for split in SPLITS})
+
+
+def data_folder() -> Path | None:
+    """The folder named by ``SPARSEFIELD_DATA``, or None when the variable is not set.
+
+    Raises
+    ------
+    DataError
+        When it names something that is not a folder.
+    """
+    named = os.environ.get(FOLDER_VARIABLE, "")
+    if not named:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"{FOLDER_VARIABLE} names '{folder}', which is not a folder")
+    return folder
+
+
+def _at_hand(path: str) -> Path | None:
+    folder = data_folder()
+    return folder / path if folder is not None and (folder / path).is_file() else None
+
+
+def _split_file(name: str, split: str) -> Path:
+    kept = _at_hand(f"debd/{name}/{split}.csv")
+    if kept is not None:
+        return kept
+    return _fetched(SPLITS_URL.format(name=name, split=split), SPLITS_HASHES[name][split])
+
+
+def _fetched(url: str, known_hash: str) -> Path:
+    import pooch
+
+    try:
+        # The file's own name stays: pooch would put a digest of the address before it.
+        name = url.rsplit("/", 1)[-1]
+        kept = pooch.retrieve(url, f"sha256:{known_hash}", fname=name, path=pooch.os_cache("sparsefield"))
+    except OSError as error:
+        raise DataError(f"{url} cannot be reached; {_MEND}") from error
+    except ValueError as error:  # pooch's word for a wrong checksum
+        raise DataError(
+            f"the file at {url} is not the expected one, its checksum differs; {_MEND}"
+        ) from error
+    return Path(kept)
+
+
+def _parsed(read: Callable[[Path], Any], path: Path) -> Any:
+    try:
+        return read(path)
+    except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"'{path}' does not hold what was expected: {error}") from error
+
+
+def _read_bits(path: Path) -> Array:
+    bits = np.loadtxt(path, delimiter=",", dtype=np.int8, ndmin=2)
+    if bits.size == 0 or np.setdiff1d(bits, [0, 1]).size:
+        raise ValueError("cells other than 0 and 1, or none at all")
+    return bits
+
+
+def _read_animals_table(path: Path) -> Animals:
+    table = pl.read_csv(path).sort("animal")
+    attributes = table.select(pl.exclude("animal").cast(pl.Int8))
+    return Animals(frame=attributes.select(sorted(attributes.columns)), names=tuple(table["animal"]))
+
+
+def _read_animals_lines(path: Path) -> Animals:
+    """Lines ``value,attribute,animal``, one per cell."""
+    schema = {"value": pl.Int8, "attribute": pl.String, "animal": pl.String}
+    lines = pl.read_csv(path, has_header=False, schema=schema)
+    table = lines.pivot("attribute", index="animal", values="value").sort("animal")
+    attributes = table.drop("animal")
+    return Animals(frame=attributes.select(sorted(attributes.columns)), names=tuple(table["animal"]))

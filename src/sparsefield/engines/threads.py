@@ -1,0 +1,61 @@
+"""Blocks on the threads of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+__all__ = ["Threads"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Threads:
+    """Runs a function over items on ``n_jobs`` threads and returns the results in the order of the items.
+
+    Items, never threads, decide how work is cut, so results are the same for any ``n_jobs``. Matrix products run on
+    one thread each meanwhile, for the same reason.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        None takes all cores; a negative number counts from the end, as in joblib (-1 all, -2 all but one).
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        cores = _usable_cores()
+        if n_jobs == 0:
+            raise ValueError("n_jobs must not be 0: use 1 for one thread, or None for all cores.")
+        wanted = cores if n_jobs is None else n_jobs
+        self.n_threads = max(1, wanted if wanted > 0 else cores + 1 + wanted)
+        self._pool: ThreadPoolExecutor | None = None
+        self._limits: Any = None
+
+    def __enter__(self) -> Threads:
+        from threadpoolctl import threadpool_limits
+
+        self._limits = threadpool_limits(limits=1, user_api="blas")
+        if self.n_threads > 1:
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="sparsefield")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+        self._limits.restore_original_limits()
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        items = list(items)
+        if self._pool is None or len(items) < 2:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

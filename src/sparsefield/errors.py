@@ -1,0 +1,17 @@
+"""What goes wrong at the door, said in one sentence that names the place and the mend."""
+
+
+class DataError(ValueError):
+    """The data cannot be used as they are; the message says which column or row, and how to mend it."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a field that this version can read."""
+
+
+class UnseenStateWarning(UserWarning):
+    """A value that training never saw was met; it is treated as a gap and left as it is in the output."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration cap was reached before the tolerance."""

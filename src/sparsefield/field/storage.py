@@ -1,0 +1,95 @@
+"""Fields on disk: one safetensors file with flat arrays, and the schema as JSON in its header. No code is loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsefield.data.schema import Schema, Variable
+from sparsefield.errors import ModelFileError
+from sparsefield.field.field import Field
+
+__all__ = ["load_field", "save_field"]
+
+FORMAT = "sparsefield"
+VERSION = 1
+
+
+def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+    """Write ``field`` to ``path``: to a temporary name first, so that an interrupted write leaves the old file.
+
+    ``extra`` holds plain values that an estimator wants back with the field.
+    """
+    from safetensors.numpy import save
+
+    document = {
+        "variables": [asdict(variable) for variable in field.schema.variables],
+        "order": list(field.schema.order),
+        "about": field.about,
+        "extra": extra or {},
+    }
+    metadata = {"format": FORMAT, "version": str(VERSION), "document": json.dumps(document)}
+    tensors = {
+        "unary": np.ascontiguousarray(field.unary),
+        "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
+        "weights": np.ascontiguousarray(field.weights),
+    }
+    write_atomically(path, save(tensors, metadata))
+
+
+def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
+    """Read what `save_field` wrote: the field, and the estimator's extra values."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise ModelFileError(f"{path}: there is no such file.")
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(f"{path}: not a complete sparsefield model (truncated, or another kind of file).") from error
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: a safetensors file, but not a sparsefield model.")
+    version = metadata.get("version", "")
+    if not version.isdigit() or int(version) > VERSION:
+        raise ModelFileError(
+            f"{path}: written in format {version}, and this sparsefield reads up to {VERSION}: install a newer one."
+        )
+    try:
+        return _build(json.loads(metadata["document"]), tensors)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ModelFileError(f"{path}: a sparsefield model with damaged contents ({error}).") from error
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Put ``content`` at ``path``, or leave what was there."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
+    variables = []
+    for entry in document["variables"]:
+        entry = {**entry, "states": tuple(entry["states"]), "frequencies": tuple(entry["frequencies"])}
+        variables.append(Variable(**entry))
+    schema = Schema(tuple(variables), tuple(document["order"]))
+    unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
+    fits = unary.shape == (schema.n_states,) and pairs.shape == (len(weights), 2) and weights.ndim == 1
+    if not fits or (len(pairs) and (pairs.min() < 0 or pairs.max() >= schema.n_columns)):
+        raise ValueError("arrays and schema do not fit together")
+    return Field(schema, unary, pairs, weights, document["about"]), document["extra"]

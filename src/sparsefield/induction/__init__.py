@@ -1,0 +1,27 @@
+"""Who joins next. A new rule is a file here and a line in the registry."""
+
+from sparsefield.induction.base import InductionRule
+from sparsefield.induction.candidates import Scored, all_pairs, pair_keys, select
+from sparsefield.induction.cfi import ContrastiveInduction
+from sparsefield.induction.full import Full
+from sparsefield.induction.grafting import Grafting
+from sparsefield.induction.graph import GivenGraph
+from sparsefield.induction.ideal_parent import IdealParent
+
+RULES: dict[str, type[InductionRule]] = {
+    rule.name: rule for rule in (ContrastiveInduction, Grafting, IdealParent, Full, GivenGraph)
+}
+
+__all__ = [
+    "RULES",
+    "ContrastiveInduction",
+    "Full",
+    "GivenGraph",
+    "Grafting",
+    "IdealParent",
+    "InductionRule",
+    "Scored",
+    "all_pairs",
+    "pair_keys",
+    "select",
+]

@@ -1,0 +1,44 @@
+"""What an induction rule is: who joins the field next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from sparsefield.data import Schema
+from sparsefield.engines import Threads
+from sparsefield.induction.candidates import Scored, merge
+from sparsefield.objectives.evaluation import Contrast
+
+__all__ = ["InductionRule"]
+
+
+class InductionRule(ABC):
+    """Starts with some pairs, and proposes more as learning goes on."""
+
+    name: ClassVar[str]
+    closed: ClassVar[bool] = False
+    """True when the starting pairs are all the candidates there are: the certificate then covers those alone."""
+
+    def start(self, schema: Schema) -> np.ndarray:
+        """(features, 2): pairs that are in the field from the beginning."""
+        return np.empty((0, 2), dtype=np.int64)
+
+    @abstractmethod
+    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted)."""
+
+    def work(self, contrast: Contrast, schema: Schema) -> float:
+        """Multiply-adds of one scoring, to weigh it against a pass over the data."""
+        return float(sum(e.shape[1] for e in contrast.errors)) * schema.n_states * schema.n_columns
+
+
+class ClosedRule(InductionRule):
+    """A rule that never proposes anything."""
+
+    closed = True
+
+    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        return merge([])

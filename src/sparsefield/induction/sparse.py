@@ -1,0 +1,100 @@
+"""Scores of the pairs that meet, when few errors and signals are large: a product of two sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield import policy
+from sparsefield.data import Schema
+from sparsefield.engines import Threads
+from sparsefield.induction.candidates import Scored, admissible, merge
+from sparsefield.kernels.products import count_large, gather_large, keep_large, score_states
+
+__all__ = ["Entries", "Large", "collect", "score_meetings"]
+
+
+class Large(NamedTuple):
+    """Which entries count: those of (columns, rows) blocks that lie beyond a limit per row from their column's centre."""
+
+    parts: tuple[np.ndarray, ...]
+    centres: np.ndarray
+    limits: tuple[np.ndarray, ...]
+
+    def count(self, engine: Threads) -> list[np.ndarray]:
+        """Per block, (rows,): how many entries of each row count."""
+
+        def one(k: int) -> np.ndarray:
+            counts = np.zeros(self.parts[k].shape[1], dtype=np.int64)
+            count_large(self.parts[k], self.centres, self.limits[k], counts)
+            return counts
+
+        return engine.map(one, range(len(self.parts)))
+
+    def dense(self, engine: Threads) -> list[np.ndarray]:
+        """The blocks with everything else set to 0."""
+
+        def one(k: int) -> np.ndarray:
+            out = np.empty_like(self.parts[k])
+            keep_large(self.parts[k], self.centres, self.limits[k], out)
+            return out
+
+        return engine.map(one, range(len(self.parts)))
+
+
+class Entries(NamedTuple):
+    """Large entries of a (columns, rows) matrix, by row and by column."""
+
+    offsets: np.ndarray
+    """(rows + 1,)"""
+    columns: np.ndarray
+    entries: np.ndarray
+    column_offsets: np.ndarray
+    """(columns + 1,)"""
+    rows: np.ndarray
+    column_entries: np.ndarray
+
+
+def collect(large: Large, per_row: Sequence[np.ndarray]) -> Entries:
+    """Gather the large entries of all blocks; ``per_row`` counts them."""
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(per_row))])
+    columns = np.empty(offsets[-1], dtype=np.int64)
+    entries = np.empty(offsets[-1])
+    start = 0
+    for part, limit in zip(large.parts, large.limits, strict=True):
+        places = offsets[start : start + part.shape[1]].copy()
+        gather_large(part, large.centres, limit, places, columns, entries)
+        start += part.shape[1]
+    order = np.argsort(columns, kind="stable")
+    row_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    column_offsets = np.searchsorted(columns[order], np.arange(len(large.centres) + 1))
+    return Entries(offsets, columns, entries, column_offsets, row_of[order], entries[order])
+
+
+def score_meetings(
+    schema: Schema,
+    errors: Entries,
+    signals: Entries,
+    means: np.ndarray,
+    unary: np.ndarray,
+    cut: float,
+    known: np.ndarray,
+    engine: Threads,
+) -> Scored:
+    """Pairs that meet somewhere and whose estimated gradient exceeds ``cut``."""
+    side = max(1, policy.TILE_STATES // 8)
+    tiles = [(k, min(k + side, schema.n_states)) for k in range(0, schema.n_states, side)]
+
+    def one(tile: tuple[int, int]) -> Scored:
+        room = 4096
+        while True:
+            a, b, h = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64), np.empty(room)
+            found = score_states(signals, errors, *tile, means, unary, cut, a, b, h)
+            if found <= room:
+                kept = Scored(a[:found], b[:found], h[:found], np.abs(h[:found]))
+                return admissible(kept, schema, known)
+            room = found
+
+    return merge(engine.map(one, tiles))

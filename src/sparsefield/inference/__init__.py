@@ -1,0 +1,9 @@
+"""Filling hidden cells. A new method is a file here and a line in the registry."""
+
+from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.gibbs import draw
+from sparsefield.inference.mean_field import MeanField
+
+INFERENCE: dict[str, type[InferenceMethod]] = {kind.name: kind for kind in (MeanField,)}
+
+__all__ = ["INFERENCE", "InferenceMethod", "MeanField", "draw"]

@@ -1,0 +1,40 @@
+"""Mean field (Eq. 2-4): the closest fully factorised distribution, one variable after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsefield.data import Block
+from sparsefield.field import Graph
+from sparsefield.inference.base import InferenceMethod
+from sparsefield.kernels.gaps import mean_field
+
+__all__ = ["MeanField"]
+
+
+@dataclass(frozen=True)
+class MeanField(InferenceMethod):
+    """Sequential updates lower the free energy at every step, so they converge without damping.
+
+    Parameters
+    ----------
+    tolerance : a row is done when none of its beliefs moves by more in one sweep
+    max_sweeps : cap on sweeps
+    damping : share of the old belief that is kept at each update, in [0, 1)
+    """
+
+    tolerance: float = 1e-6
+    max_sweeps: int = 500
+    damping: float = 0.0
+    name = "mean-field"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.damping < 1.0:
+            raise ValueError(f"damping must be in [0, 1), got {self.damping}.")
+        if self.tolerance < 0 or self.max_sweeps < 1:
+            raise ValueError("tolerance must not be negative, and max_sweeps must be at least 1.")
+
+    def fill(self, block: Block, graph: Graph, theta: np.ndarray) -> int:
+        return mean_field(block, graph, theta, block.beliefs, self.tolerance, self.max_sweeps, self.damping)

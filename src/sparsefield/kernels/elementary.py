@@ -1,0 +1,66 @@
+"""Loops that a processor runs on several numbers at once; the other kernels are made of these."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+FAST = {"reassoc", "contract", "nsz"}
+"""Sums may be reordered (for vector instructions), but NaN and infinity keep their meaning."""
+
+
+@intrinsic
+def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
+    """2.0 ** exponent for an int64, by writing the exponent bits of a double."""
+
+    def codegen(context, builder, signature, args):
+        bits = builder.shl(builder.add(args[0], ir.Constant(args[0].type, 1023)), ir.Constant(args[0].type, 52))
+        return builder.bitcast(bits, ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})
+def exp_nonpositive(x):
+    """exp(x) for x <= 0, to 1e-14 relative. Unlike the C library's it runs on vectors."""
+    x = x if x > -708.0 else -708.0
+    k = np.int64(x * 1.4426950408889634 - 0.5)
+    n = np.float64(k)
+    # ln 2 in two parts, so that the reduced argument keeps all its digits.
+    r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+    r2 = r * r
+    r4 = r2 * r2
+    low = (1.0 + r) + r2 * (0.5 + r * (1 / 6))
+    middle = (1 / 24 + r * (1 / 120)) + r2 * (1 / 720 + r * (1 / 5040))
+    high = (1 / 40320 + r * (1 / 362880)) + r2 * (1 / 3628800 + r * (1 / 39916800))
+    return (low + r4 * middle + (r4 * r4) * high) * _two_to_the(k)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def exp_minus_abs(z, out):
+    """out = exp(-|z|)"""
+    for i in range(z.shape[0]):
+        out[i] = exp_nonpositive(-abs(z[i]))
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def exp_below(z, top, out):
+    """out = exp(z - top), where top >= z"""
+    for i in range(z.shape[0]):
+        out[i] = exp_nonpositive(z[i] - top[i])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def add_scaled(z, factor, column):
+    for i in range(z.shape[0]):
+        z[i] += factor * column[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def dot(a, b):
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total

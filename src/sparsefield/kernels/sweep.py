@@ -1,0 +1,182 @@
+"""One mean-field update of every target cell of a block (Eq. 3), with its loss and errors, and the gradient.
+
+`pl` updates every cell from q0; `cd` goes through the variables in order, and each sees the updates before it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from sparsefield.kernels.elementary import FAST, add_scaled, dot, exp_below, exp_minus_abs
+
+_PRODUCT_LIMIT = 1e200
+"""Normalisers are multiplied along a row, and one logarithm is taken before the product could overflow."""
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def logits(graph, theta, state, columns, z):
+    """z = b_s + sum_r w_sr q_r over the rows of a block."""
+    bias = theta[state]
+    for i in range(z.shape[0]):
+        z[i] = bias
+    for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
+        weight = theta[graph.arc_feature[k]]
+        if weight != 0.0:
+            add_scaled(z, weight, columns[graph.arc_source[k]])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _settle(products, logs):
+    for i in range(products.shape[0]):
+        logs[i] += math.log(products[i])
+        products[i] = 1.0
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _update_binary(z, u, products, logs, q1):
+    """Beliefs of a two-state variable; its log-normaliser goes into products and logs."""
+    for i in range(z.shape[0]):
+        d = 1.0 + u[i]
+        q1[i] = (1.0 if z[i] > 0.0 else u[i]) / d
+        products[i] *= d
+        logs[i] += z[i] if z[i] > 0.0 else 0.0
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _update_categorical(z, top, total, products, logs, q1):
+    """The same for any number of states; z is (states less the base, rows), the base's logit is 0."""
+    for i in range(top.shape[0]):
+        top[i] = 0.0
+    for s in range(z.shape[0]):
+        for i in range(top.shape[0]):
+            top[i] = z[s, i] if z[s, i] > top[i] else top[i]
+    exp_minus_abs(top, total)
+    for s in range(z.shape[0]):
+        exp_below(z[s], top, q1[s])
+        for i in range(top.shape[0]):
+            total[i] += q1[s, i]
+    for i in range(top.shape[0]):
+        products[i] *= total[i]
+        logs[i] += top[i]
+        total[i] = 1.0 / total[i]
+    for s in range(z.shape[0]):
+        for i in range(top.shape[0]):
+            q1[s, i] *= total[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _silence_gaps(block, v, z):
+    """Give the gaps of a variable flat logits and return the loss that this adds, to be taken off again."""
+    added = 0.0
+    for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
+        row = block.gap_rows[g]
+        added += block.weight[row]
+        for s in range(z.shape[0]):
+            z[s, row] = 0.0
+    return added * math.log(z.shape[0] + 1.0)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _hidden_entropy(block, v, q0):
+    """Weighted sum of q0 ln q0 over the gaps of a variable (0 ln 0 = 0)."""
+    total = 0.0
+    for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
+        row = block.gap_rows[g]
+        base = 1.0
+        for s in range(q0.shape[0]):
+            q = q0[s, row]
+            base -= q
+            if q > 0.0:
+                total += block.weight[row] * q * math.log(q)
+        if base > 0.0:
+            total += block.weight[row] * base * math.log(base)
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _score_variable(q0, z, q1, weight, logs):
+    """Take the logits under q0 off the log-normaliser, and turn q1 into errors."""
+    for s in range(z.shape[0]):
+        for i in range(weight.shape[0]):
+            logs[i] -= q0[s, i] * z[s, i]
+            q1[s, i] = (q1[s, i] - q0[s, i]) * weight[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def sweep(block, graph, theta, sequential, current, errors):
+    """Update every target cell once and return the loss of the block.
+
+    The loss of a cell is KL(q0 || q1), which for a seen cell is - ln q1 of its state.
+
+    Parameters
+    ----------
+    block : codes, beliefs (q0), weight, gap_offsets, gap_rows
+    graph : state_offsets of the targets, and arcs: for each target state its (source column, feature)
+    theta : unary weights, then pair weights
+    sequential : False for pl, where gaps count nothing; True for cd, where they are updated and count too
+    current : (columns, rows) what the logits are read from: q0 itself for pl; for cd a copy of it, updated here
+    errors : (states, rows) out: (q1 - q0) x row weight
+    """
+    rows = block.weight.shape[0]
+    products, logs = np.ones(rows), np.zeros(rows)
+    top, total = np.empty(rows), np.empty(rows)
+    logit_space = np.empty((graph.widest, rows))
+    bound = 1.0
+    loss = 0.0
+    for v in range(block.codes.shape[0]):
+        first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
+        if first == last:
+            continue
+        bound *= last - first + 1
+        if bound > _PRODUCT_LIMIT:
+            _settle(products, logs)
+            bound = last - first + 1.0
+        z, q0, q1 = logit_space[: last - first], block.beliefs[first:last], errors[first:last]
+        for s in range(last - first):
+            logits(graph, theta, first + s, current, z[s])
+        if sequential:
+            loss += _hidden_entropy(block, v, q0)
+        else:
+            loss -= _silence_gaps(block, v, z)
+        if last - first == 1:
+            exp_minus_abs(z[0], total)
+            _update_binary(z[0], total, products, logs, q1[0])
+        else:
+            _update_categorical(z, top, total, products, logs, q1)
+        if sequential:
+            for s in range(last - first):
+                for i in range(rows):
+                    current[first + s, i] = q1[s, i]
+        _score_variable(q0, z, q1, block.weight, logs)
+        if not sequential:
+            for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
+                for s in range(last - first):
+                    q1[s, block.gap_rows[g]] = 0.0
+    _settle(products, logs)
+    return loss + dot(block.weight, logs)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def gradient(graph, errors, middles, out):
+    """out[f] = sum over the arcs of feature f of errors . middles; unary features first."""
+    for f in range(out.shape[0]):
+        out[f] = 0.0
+    for state in range(errors.shape[0]):
+        error = errors[state]
+        total = 0.0
+        for i in range(error.shape[0]):
+            total += error[i]
+        out[state] = total
+        for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
+            out[graph.arc_feature[k]] += dot(error, middles[graph.arc_source[k]])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def average_into(current, beliefs, states):
+    """current = (q0 + q1) / 2 for the target states (Eq. 13); observed columns stay."""
+    for s in range(states):
+        for i in range(current.shape[1]):
+            current[s, i] = 0.5 * (current[s, i] + beliefs[s, i])
