@@ -1,0 +1,34 @@
+"""sparsefield learns the structure of conditional random fields from data.
+
+>>> from sparsefield import MarkovField, CRFClassifier, load
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sparsefield.estimators import CRFClassifier, MarkovField, load
+    from sparsefield.inference import MeanField
+
+__all__ = ["CRFClassifier", "MarkovField", "MeanField", "__version__", "load"]
+
+_HOMES = {
+    "MarkovField": "sparsefield.estimators",
+    "CRFClassifier": "sparsefield.estimators",
+    "load": "sparsefield.estimators",
+    "MeanField": "sparsefield.inference",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are first used, so that ``import sparsefield`` is quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sparsefield' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

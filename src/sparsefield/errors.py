@@ -11,7 +11,3 @@ class ModelFileError(ValueError):
 
 class UnseenStateWarning(UserWarning):
     """A value that training never saw was met; it is treated as a gap and left as it is in the output."""
-
-
-class ConvergenceWarning(UserWarning):
-    """An iteration cap was reached before the tolerance."""

@@ -1,11 +1,12 @@
 """Frames, arrays and sparse matrices become a schema and flat, read-only arrays."""
 
-from sparsefield.data.frames import Source, fill, make_frame, read
+from sparsefield.data.frames import Joined, Source, fill, make_frame, read
 from sparsefield.data.schema import Label, Role, Schema, Variable, learn_schema
 from sparsefield.data.table import Block, Table, compile_table
 
 __all__ = [
     "Block",
+    "Joined",
     "Label",
     "Role",
     "Schema",

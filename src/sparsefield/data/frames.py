@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsefield.errors import DataError
 
-__all__ = ["RawColumn", "Source", "fill", "make_frame", "read"]
+__all__ = ["Columns", "Joined", "RawColumn", "Source", "fill", "make_frame", "read"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,24 @@ class Source:
             dense = self.native[:, [position]].toarray().ravel().astype(np.int8)
             return RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         return _frame_column(name, self.native[:, position])
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The columns of several tables with the same rows, side by side."""
+
+    parts: tuple[Source, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for part in self.parts for name in part.names)
+
+    @property
+    def n_rows(self) -> int:
+        return self.parts[0].n_rows
+
+    def column(self, name: str) -> RawColumn:
+        return next(part for part in self.parts if name in part.names).column(name)
 
 
 def read(X: Any, *, what: str = "X") -> Source:
@@ -79,6 +97,10 @@ def read(X: Any, *, what: str = "X") -> Source:
     if frame.shape[1] == 0:
         raise DataError(f"{what} has no columns.")
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame)
+
+
+Columns = Source | Joined
+"""What a schema is learned from and a table compiled from."""
 
 
 def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:

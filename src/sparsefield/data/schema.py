@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data.frames import RawColumn, Source
+from sparsefield.data.frames import Columns, RawColumn
 from sparsefield.errors import DataError
 
 __all__ = ["Label", "Role", "Schema", "Variable", "factorize", "learn_schema"]
@@ -126,7 +126,7 @@ class Schema:
 
 
 def learn_schema(
-    source: Source,
+    source: Columns,
     *,
     observed: Sequence[str] = (),
     numeric: Sequence[str] | Literal["auto"] = "auto",
@@ -246,7 +246,7 @@ def _looks_numeric(column: RawColumn) -> bool:
     return len(distinct) > policy.NUMERIC_STATES or not np.equal(np.mod(distinct, 1), 0).all()
 
 
-def _check_names(source: Source, names: Sequence[str], what: str) -> None:
+def _check_names(source: Columns, names: Sequence[str], what: str) -> None:
     for name in names:
         if name not in source.names:
             known = ", ".join(source.names[:8]) + (", ..." if len(source.names) > 8 else "")

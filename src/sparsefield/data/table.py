@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data.frames import Source
+from sparsefield.data.frames import Columns
 from sparsefield.data.schema import Schema, Variable, as_numbers, factorize
 from sparsefield.errors import DataError, UnseenStateWarning
 
@@ -65,15 +65,17 @@ class Table:
 
 
 def compile_table(
-    source: Source,
+    source: Columns,
     schema: Schema,
     *,
     sample_weight: np.ndarray | None = None,
     absent_targets: bool = False,
+    repeat: int = 1,
 ) -> Table:
     """Turn the columns of ``source`` into codes and beliefs.
 
-    With ``absent_targets``, target columns that are not in ``source`` are gaps in every row.
+    With ``absent_targets``, target columns that are not in ``source`` are gaps in every row; with ``repeat``, each row
+    stands that many times in a row.
     """
     n_rows = source.n_rows
     _refuse_too_large(schema, n_rows)
@@ -89,10 +91,13 @@ def compile_table(
         if len(strangers):
             unseen[variable.name] = strangers
     givens = [_observed_columns(source, variable) for variable in schema.observed]
-    return Table(schema, tuple(_cut(schema, codes, givens, weight)), n_rows, unseen)
+    if repeat > 1:
+        codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
+        givens = [np.repeat(given, repeat, axis=1) for given in givens]
+    return Table(schema, tuple(_cut(schema, codes, givens, weight)), n_rows * repeat, unseen)
 
 
-def _codes(source: Source, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
+def _codes(source: Columns, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
     """(rows,) codes of a categorical variable, and the rows that hold a value unknown to it."""
     labels, positions = factorize(source.column(variable.name))
     known = variable.code_of_label
@@ -110,7 +115,7 @@ def _codes(source: Source, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
     return codes, strangers
 
 
-def _observed_columns(source: Source, variable: Variable) -> np.ndarray:
+def _observed_columns(source: Columns, variable: Variable) -> np.ndarray:
     """(width, rows). A missing or unknown value carries no signal: it sits at its training mean."""
     if variable.name not in source.names:
         raise DataError(f"Observed column {variable.name!r}, which the field was learned with, is not there.")

@@ -1,9 +1,10 @@
 """Filling hidden cells. A new method is a file here and a line in the registry."""
 
 from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.beliefs import Answers, ask, state_probabilities
 from sparsefield.inference.gibbs import draw
 from sparsefield.inference.mean_field import MeanField
 
 INFERENCE: dict[str, type[InferenceMethod]] = {kind.name: kind for kind in (MeanField,)}
 
-__all__ = ["INFERENCE", "InferenceMethod", "MeanField", "draw"]
+__all__ = ["INFERENCE", "Answers", "InferenceMethod", "MeanField", "ask", "draw", "state_probabilities"]

@@ -48,20 +48,33 @@ class OrthantLBFGS:
         self._turns = [y[index] for y in self._turns]
         self._drop_flat()
 
+    def translate(
+        self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        """The coordinates have changed: how a move and a change of gradient read in the new ones."""
+        self._moves = [move(s) for s in self._moves]
+        self._turns = [turn(y) for y in self._turns]
+
     def forget(self) -> None:
         self._moves, self._turns = [], []
 
     def step(
-        self, point: Point, l1: np.ndarray, scale: np.ndarray, evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]]
+        self,
+        point: Point,
+        l1: np.ndarray,
+        scale: np.ndarray,
+        evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+        project: Callable[[np.ndarray], np.ndarray],
     ) -> Point | None:
         """One step from ``point``, or None when no step lowers the objective.
 
-        ``scale`` is a positive estimate of the inverse curvature of each parameter. The last call of ``evaluate`` is
-        always at the point that is returned.
+        ``scale`` is a positive estimate of the inverse curvature of each parameter; ``project`` keeps a trial within
+        what the caller allows. The last call of ``evaluate`` is always at the point that is returned.
         """
         slope = pseudo_gradient(point.theta, point.gradient, l1)
         while True:
-            found = self._search(point, l1, slope, self._direction(slope, scale), evaluate)
+            direction = self._direction(slope, (l1 > 0.0) & (point.theta == 0.0), scale)
+            found = self._search(point, l1, slope, direction, evaluate, project)
             if found is not None:
                 self._remember(found.theta - point.theta, found.gradient - point.gradient)
                 return found
@@ -76,6 +89,7 @@ class OrthantLBFGS:
         slope: np.ndarray,
         direction: np.ndarray,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+        project: Callable[[np.ndarray], np.ndarray],
     ) -> Point | None:
         """Back-tracking line search within the orthant that ``point`` and the direction choose."""
         orthant = np.where(point.theta != 0.0, np.sign(point.theta), np.sign(-slope))
@@ -83,6 +97,7 @@ class OrthantLBFGS:
         for _ in range(MAX_HALVINGS):
             theta = point.theta + length * direction
             theta[(l1 > 0.0) & (theta * orthant <= 0.0)] = 0.0
+            theta = project(theta)
             promised = float(slope @ (theta - point.theta))
             if promised >= 0.0:
                 return None
@@ -92,8 +107,9 @@ class OrthantLBFGS:
             length *= _shorter(point.value, promised, value)
         return None
 
-    def _direction(self, slope: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Two-loop recursion, then only what goes downhill coordinate by coordinate."""
+    def _direction(self, slope: np.ndarray, at_kink: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Two-loop recursion. A parameter at the kink of its penalty may only move the way its own slope points; when
+        the rest still goes uphill as a whole, that holds for every parameter."""
         q = slope.copy()
         shares = []
         for s, y in zip(reversed(self._moves), reversed(self._turns), strict=True):
@@ -108,7 +124,9 @@ class OrthantLBFGS:
         for (s, y), share in zip(zip(self._moves, self._turns, strict=True), reversed(shares), strict=True):
             q += (share - (y @ q) / (s @ y)) * s
         direction = -q
-        direction[direction * slope >= 0.0] = 0.0
+        direction[at_kink & (direction * slope >= 0.0)] = 0.0
+        if direction @ slope >= 0.0:
+            direction[direction * slope >= 0.0] = 0.0
         return direction
 
     def _remember(self, move: np.ndarray, turn: np.ndarray) -> None:

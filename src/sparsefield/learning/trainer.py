@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from sparsefield.engines import Threads
 from sparsefield.field import Field, compile_graph
 from sparsefield.induction import Grafting, InductionRule, Scored, pair_keys, select
 from sparsefield.inference import InferenceMethod
+from sparsefield.learning.coordinates import Coordinates
 from sparsefield.learning.owlqn import OrthantLBFGS, Point
 from sparsefield.learning.penalty import Penalty, pseudo_gradient
 from sparsefield.learning.trace import Progress, Step
@@ -83,7 +84,6 @@ class _Trainer:
         self.evaluator = Evaluator(table, objective, engine)
         self.penalty = Penalty(options.l1, options.l2, self.schema.n_states, options.penalize_unary)
         self.optimiser = OrthantLBFGS()
-        self.moments = self.evaluator.second_moments()
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
         self.started = time.perf_counter()
@@ -103,7 +103,8 @@ class _Trainer:
             self._admit(start)
         if not self.rule.closed:
             self._induce()
-        self._optimise("optimise")
+        if not self.options.certify:
+            self._optimise("optimise")
         violation, converged = self._certify()
         return self._result(violation, converged)
 
@@ -114,6 +115,7 @@ class _Trainer:
             share = np.maximum(variable.column_frequencies, 1e-6)
             theta[first : first + variable.width] = np.log(share / max(variable.frequencies[variable.base], 1e-6))
         self.graph = compile_graph(self.schema, self.pairs)
+        self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(theta)
 
     def _induce(self) -> None:
@@ -131,18 +133,18 @@ class _Trainer:
                         break
 
     def _optimise(self, phase: str) -> None:
-        """Steps until the paper's rule calls a halt, and gaps have settled."""
+        """Steps until the paper's rule calls a halt, or the features at hand are optimal, and gaps have settled."""
         self.calm = 0
         while self._iterations_left():
             moved = self._step(phase)
-            if moved and self.calm < CALM_STEPS:
+            if moved and self.calm < CALM_STEPS and not (self.options.certify and self._nearly_optimal()):
                 continue
             if not self._refill_gaps():
                 return
 
     def _certify(self) -> tuple[float, bool]:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
-        allowed = self.options.kkt_tol * (self.options.l1 if self.options.l1 > 0 else 1.0)
+        allowed = self._allowed_violation
         stuck = 0
         while True:
             found = self._violators()
@@ -160,7 +162,7 @@ class _Trainer:
             stuck = stuck + 1 if self.point.value >= before else 0
 
     def _result(self, violation: float, converged: bool) -> Learned:
-        theta = self.point.theta
+        theta = self.theta
         unary, weights = theta[: self.schema.n_states], theta[self.schema.n_states :]
         kept = np.flatnonzero(weights)
         kept = kept[np.argsort(pair_keys(self.schema, self.pairs[kept]), kind="stable")]
@@ -169,26 +171,72 @@ class _Trainer:
 
     # -- its parts -----------------------------------------------------------------------------------------------
 
-    def _objective(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, gradient = self.evaluator.evaluate(self.graph, theta)
-        self.loss = loss
-        return loss + self.penalty.value(theta), gradient + self.penalty.l2_of(len(theta)) * theta
+    @property
+    def theta(self) -> np.ndarray:
+        """Plain weights at the current point."""
+        return self.coordinates.to_theta(self.point.theta, self.pairs)
 
-    def _evaluate_at(self, theta: np.ndarray) -> None:
-        value, gradient = self._objective(theta)
-        self.point = Point(theta, value, gradient)
+    def _objective(self, place: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = self.coordinates.to_theta(place, self.pairs)
+        self.loss, gradient = self.evaluator.evaluate(self.graph, theta)
+        return self.loss + self.penalty.value(theta), self._smooth_gradient(gradient, theta)
+
+    def _smooth_gradient(self, gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """In the optimiser's coordinates, of all but the kinks: loss, L2, and L1 of unary weights away from 0."""
+        plain = gradient + self.penalty.l2_of(len(theta)) * theta
+        n, centred = self.schema.n_states, self.coordinates.centred
+        plain[:n] += np.where(centred, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
+        return self.coordinates.from_plain_gradient(plain, self.pairs)
+
+    def _kinks(self) -> np.ndarray:
+        """(parameters,): L1 strength where the optimiser has to mind a kink at 0."""
+        kinks = self.penalty.l1_of(len(self.point.theta))
+        kinks[: self.schema.n_states][self.coordinates.centred] = 0.0
+        return kinks
+
+    def _to_centre(self, theta: np.ndarray) -> np.ndarray:
+        """(states,): which unary weights to centre: those that carry no penalty, or are away from its kink."""
+        unary = theta[: self.schema.n_states]
+        return (unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0)
+
+    def _halt_at_kink(self, place: np.ndarray) -> np.ndarray:
+        """A penalised, centred unary weight may reach 0, but not pass it within a step."""
+        n = self.schema.n_states
+        before, after = self.theta[:n], self.coordinates.to_theta(place, self.pairs)[:n]
+        crossed = self.coordinates.centred & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
+        place[:n][crossed] -= after[crossed]
+        return place
+
+    def _recentre(self) -> None:
+        """Unary weights that have come to 0, or have left it, change coordinates; so does what the optimiser remembers."""
+        theta, pairs, old = self.theta, self.pairs, self.coordinates
+        theta[: self.schema.n_states][np.abs(theta[: self.schema.n_states]) < 1e-12] = 0.0
+        new = replace(old, centred=self._to_centre(theta))
+        if np.array_equal(new.centred, old.centred):
+            return
+        self.coordinates = new
+        self.optimiser.translate(
+            lambda s: new.from_theta(old.to_theta(s, pairs), pairs),
+            lambda y: new.from_plain_gradient(old.to_plain_gradient(y, pairs), pairs),
+        )
+        gradient = self.evaluator.gradient(self.graph, len(theta))
+        self.point = Point(new.from_theta(theta, pairs), self.point.value, self._smooth_gradient(gradient, theta))
+
+    def _evaluate_at(self, place: np.ndarray) -> None:
+        self.point = Point(place, *self._objective(place))
 
     def _step(self, phase: str) -> bool:
         """One step of the optimiser; False when it found no way down."""
         before = self.point
-        size = len(before.theta)
-        found = self.optimiser.step(before, self.penalty.l1_of(size), self._scale(), self._objective)
+        old = np.abs(self.theta).sum()
+        found = self.optimiser.step(before, self._kinks(), self._scale(), self._objective, self._halt_at_kink)
         if found is None:
             self._evaluate_at(before.theta)
         else:
             self.point = found
+            self._recentre()
         self._note(phase)
-        norm, old = np.abs(self.point.theta).sum(), np.abs(before.theta).sum()
+        norm = np.abs(self.theta).sum()
         calm = abs(before.value - self.point.value) <= self.tol * max(abs(self.point.value), 1.0)
         calm &= abs(norm - old) <= 10 * self.tol * max(norm, 1.0)
         self.calm = self.calm + 1 if calm else 0
@@ -199,9 +247,10 @@ class _Trainer:
         self.pairs = np.concatenate([self.pairs, pairs])
         self.ever_induced = np.union1d(self.ever_induced, pair_keys(self.schema, pairs))
         self.graph = compile_graph(self.schema, self.pairs)
-        theta = np.concatenate([self.point.theta, np.zeros(len(pairs))])
-        gradient = self.evaluator.gradient(self.graph, len(theta)) + self.penalty.l2_of(len(theta)) * theta
-        self.point = Point(theta, self.point.value, gradient)
+        place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
+        gradient = self.evaluator.gradient(self.graph, len(place))
+        theta = self.coordinates.to_theta(place, self.pairs)
+        self.point = Point(place, self.point.value, self._smooth_gradient(gradient, theta))
         self.optimiser.grow(len(pairs))
         self.calm = 0
 
@@ -217,8 +266,18 @@ class _Trainer:
             return self.rule.score(self.evaluator.contrast(), self.schema, 0.0, self.ever_induced, self.engine)
         return self._score(Grafting(), np.sort(pair_keys(self.schema, self.pairs)))
 
+    @property
+    def _allowed_violation(self) -> float:
+        return self.options.kkt_tol * (self.options.l1 if self.options.l1 > 0 else 1.0)
+
+    def _nearly_optimal(self) -> bool:
+        slope = pseudo_gradient(self.point.theta, self.point.gradient, self._kinks())
+        return bool(np.abs(slope).max(initial=0.0) <= 0.5 * self._allowed_violation)
+
     def _violation_inside(self) -> float:
-        slope = pseudo_gradient(self.point.theta, self.point.gradient, self.penalty.l1_of(len(self.point.theta)))
+        theta = self.theta
+        gradient = self.evaluator.gradient(self.graph, len(theta)) + self.penalty.l2_of(len(theta)) * theta
+        slope = pseudo_gradient(theta, gradient, self.penalty.l1_of(len(theta)))
         return float(np.abs(slope).max(initial=0.0))
 
     def _refill_gaps(self) -> bool:
@@ -226,20 +285,14 @@ class _Trainer:
         if not self.evaluator.has_gaps or self.fills >= 30:
             return False
         self.fills += 1
-        change = self.evaluator.fill_gaps(self.inference, self.graph, self.point.theta)
+        change = self.evaluator.fill_gaps(self.inference, self.graph, self.theta)
         self._evaluate_at(self.point.theta)
         self.calm = 0
         return change > 1e-3
 
     def _scale(self) -> np.ndarray:
-        """Inverse of a rough diagonal curvature: how uncertain a state is x how much the other end moves."""
-        states = self.schema.n_states
-        weight, moments = self.evaluator.total_weight, self.moments
-        spread = np.zeros(self.schema.n_columns)
-        spread[:states] = moments[:states] * (1.0 - moments[:states])
-        a, b = self.pairs[:, 0], self.pairs[:, 1]
-        curvature = np.concatenate([spread[:states], spread[a] * moments[b] + spread[b] * moments[a]])
-        return 1.0 / (weight * curvature + self.options.l2 + 1e-3)
+        l2 = self.penalty.l2_of(len(self.point.theta))
+        return self.coordinates.inverse_curvature(self.pairs, self.evaluator.uncertainty(), l2)
 
     def _batch_size(self, found: Scored) -> int:
         if self.options.batch_size != "auto":
@@ -255,7 +308,7 @@ class _Trainer:
         return len(self.steps) < self.options.max_iter
 
     def _note(self, phase: str) -> None:
-        theta = self.point.theta
+        theta = self.theta
         step = Step(
             iteration=len(self.steps) + 1,
             objective=self.point.value,

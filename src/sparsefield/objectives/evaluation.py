@@ -81,10 +81,21 @@ class Evaluator:
             _add(unary),
         )
 
-    def second_moments(self) -> np.ndarray:
-        """(columns,): weighted mean of q0 squared, a measure of how much a column can move a logit."""
-        sums = [np.square(block.beliefs) @ block.weight for block in self._blocks]
-        return _add(sums) / max(self.total_weight, np.finfo(float).tiny)
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """(columns,) each: weighted mean and variance of q0 over the rows."""
+        weight = max(self.total_weight, np.finfo(float).tiny)
+        mean = _add([block.beliefs @ block.weight for block in self._blocks]) / weight
+        square = _add([np.square(block.beliefs) @ block.weight for block in self._blocks]) / weight
+        return mean, np.maximum(square - mean**2, 0.0)
+
+    def uncertainty(self) -> np.ndarray:
+        """(states,): p (1 - p) summed over rows, read off the errors: a sure prediction has little curvature."""
+
+        def one(k: int) -> np.ndarray:
+            size = np.abs(self._spaces[k].errors)
+            return (size - size * size / np.maximum(self._blocks[k].weight, 1e-300)).sum(axis=1)
+
+        return _add(self._engine.map(one, range(len(self._blocks))))
 
     def _block_gradient(self, k: int, graph: Graph, size: int) -> np.ndarray:
         out = np.empty(size)

@@ -1,0 +1,41 @@
+# Everything a newcomer needs. Only Python 3.11+, git and make are taken for granted.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint types wheel bench clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $(READY)
+
+demo: $(READY)  ## learn a field over scikit-learn's digits, fill in hidden pixels, write pictures to demo/
+	$(BIN)/sparsefield demo --out demo
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+
+types: $(READY)
+	$(BIN)/pyright
+
+wheel: $(READY)  ## build a wheel and try it in an environment of its own
+	rm -rf dist build/smoke
+	$(BIN)/python -m build --wheel --quiet
+	$(PYTHON) -m venv build/smoke
+	build/smoke/bin/python -m pip install --quiet dist/*.whl
+	cd build && smoke/bin/sparsefield --version && smoke/bin/sparsefield demo --out smoke-demo --quick
+
+bench: $(READY)  ## benchmarks against peers; takes minutes
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
+	$(BIN)/sparsefield bench peers
+	$(BIN)/sparsefield bench impute
+
+clean:
+	rm -rf $(VENV) build dist demo

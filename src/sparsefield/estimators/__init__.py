@@ -1,0 +1,27 @@
+"""scikit-learn's face of the library."""
+
+from __future__ import annotations
+
+import os
+
+from sparsefield.errors import ModelFileError
+from sparsefield.estimators.base import FieldEstimator, rebuild
+from sparsefield.estimators.classifier import CRFClassifier
+from sparsefield.estimators.markov_field import MarkovField
+from sparsefield.field import load_field
+
+ESTIMATORS: dict[str, type[FieldEstimator]] = {kind.__name__: kind for kind in (MarkovField, CRFClassifier)}
+
+__all__ = ["ESTIMATORS", "CRFClassifier", "FieldEstimator", "MarkovField", "load"]
+
+
+def load(path: str | os.PathLike[str]) -> FieldEstimator:
+    """Read an estimator that was written by its ``save``. Nothing in the file is ever run."""
+    field, extra = load_field(path)
+    kind = ESTIMATORS.get(str(extra.get("estimator")))
+    if kind is None:
+        raise ModelFileError(f"{path}: holds a {extra.get('estimator')!r}, which this sparsefield does not know.")
+    try:
+        return rebuild(kind, field, extra)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: a sparsefield model with damaged options ({error}).") from error

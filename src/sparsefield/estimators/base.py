@@ -1,0 +1,280 @@
+"""What both estimators share: options to parts, learning, reading the outcome, saving."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+import sparsefield
+from sparsefield.data import Schema, Table, make_frame
+from sparsefield.engines import Threads
+from sparsefield.errors import DataError
+from sparsefield.field import Field, edge_table, feature_table, save_field
+from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
+from sparsefield.inference import INFERENCE, InferenceMethod
+from sparsefield.learning import Options, Step, learn
+from sparsefield.objectives import OBJECTIVES
+
+__all__ = ["FieldEstimator"]
+
+
+class FieldEstimator(BaseEstimator):
+    """Parameters and outcome of a fit; `MarkovField` and `CRFClassifier` say what goes in and what comes out."""
+
+    def __init__(
+        self,
+        *,
+        induction: str = "cfi",
+        objective: str = "pl",
+        l1: float = 2.0,
+        l2: float = 1.0,
+        threshold: float | tuple[float, float] = 0.2,
+        batch_size: int | str = "auto",
+        certify: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        kkt_tol: float = 0.01,
+        inference: str | InferenceMethod = "mean-field",
+        penalize_unary: bool = True,
+        steps_per_batch: int | str = "auto",
+        stages: int = 1,
+        graph: Any = None,
+        numeric: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.induction = induction
+        self.objective = objective
+        self.l1 = l1
+        self.l2 = l2
+        self.threshold = threshold
+        self.batch_size = batch_size
+        self.certify = certify
+        self.max_iter = max_iter
+        self.tol = tol
+        self.kkt_tol = kkt_tol
+        self.inference = inference
+        self.penalize_unary = penalize_unary
+        self.steps_per_batch = steps_per_batch
+        self.stages = stages
+        self.graph = graph
+        self.numeric = numeric
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- outcome -------------------------------------------------------------------------------------------------
+
+    @property
+    def features_(self) -> Any:
+        """Frame of all features: variable_a, state_a, variable_b, state_b (b empty for unary), weight; strongest first."""
+        check_is_fitted(self)
+        return feature_table(self.field_, self.kind_)
+
+    @property
+    def edges_(self) -> Any:
+        """Frame of linked variables: variable_a, variable_b, strength (norm of their block of weights)."""
+        check_is_fitted(self)
+        return edge_table(self.field_, self.kind_)
+
+    @property
+    def history_(self) -> Any:
+        """Frame with a row per iteration: objective, features, phase, seconds and more."""
+        check_is_fitted(self)
+        rows = self.field_.about["history"]
+        return make_frame({key: [row[key] for row in rows] for key in (rows[0] if rows else ())}, self.kind_)
+
+    @property
+    def n_iter_(self) -> int:
+        check_is_fitted(self)
+        return self.field_.about["n_iter"]
+
+    @property
+    def kkt_violation_(self) -> float:
+        """By how much the worst of all candidates, left-out ones included, misses the optimality conditions."""
+        check_is_fitted(self)
+        return self.field_.about["kkt_violation"]
+
+    @property
+    def objective_(self) -> float:
+        """Loss and penalties at the end, a sum over rows."""
+        check_is_fitted(self)
+        return self.field_.about["objective"]
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit ended with its certificate: a violation below ``kkt_tol`` x l1."""
+        check_is_fitted(self)
+        return self.field_.about["converged"]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one safetensors file; `sparsefield.load` reads it, and runs no code in doing so.
+
+        Times are left out, so that the same fit always writes the same bytes.
+        """
+        check_is_fitted(self)
+        history = [{k: v for k, v in row.items() if "seconds" not in k} for row in self.field_.about["history"]]
+        field = replace(self.field_, about={**self.field_.about, "history": history})
+        extra = {"estimator": type(self).__name__, "kind": self.kind_, "params": self._plain_params()}
+        save_field(field, path, {**extra, **self._extra()})
+
+    # -- for subclasses ------------------------------------------------------------------------------------------
+
+    def _extra(self) -> dict[str, Any]:
+        """What else belongs into a saved file, as plain values."""
+        return {}
+
+    def _restore(self, field: Field, extra: dict[str, Any]) -> None:
+        """Become what `save` wrote."""
+        self.field_ = field
+        self.kind_ = extra["kind"]
+
+    def _learn(self, table: Table, kind: str) -> None:
+        """Learn from a compiled table and keep the outcome."""
+        options = self._options()
+        with self._engine() as engine:
+            learned = learn(
+                table,
+                rule=self._rule(),
+                objective=_choose(OBJECTIVES, self.objective, "objective")(),
+                inference=self._inference(),
+                options=options,
+                engine=engine,
+                progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
+            )
+        about = {
+            "version": sparsefield.__version__,
+            "n_rows": table.n_rows,
+            "n_candidates": table.schema.n_candidate_pairs,
+            "n_iter": len(learned.steps),
+            "objective": learned.objective,
+            "kkt_violation": learned.kkt_violation,
+            "converged": learned.converged,
+            "history": [step.as_row() for step in learned.steps],
+        }
+        if options.certify and not learned.converged:
+            warnings.warn(
+                f"The fit stopped after {len(learned.steps)} iterations with an optimality violation of "
+                f"{learned.kkt_violation:.3g}; raise max_iter, or l1 and l2.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.field_ = replace(learned.field, about=about)
+        self.kind_ = kind
+
+    def _engine(self) -> Threads:
+        return Threads(self.n_jobs)
+
+    def _inference(self) -> InferenceMethod:
+        if isinstance(self.inference, InferenceMethod):
+            return self.inference
+        return _choose(INFERENCE, self.inference, "inference")()
+
+    def _rule(self) -> InductionRule:
+        kind = _choose(RULES, self.induction, "induction")
+        if issubclass(kind, (ContrastiveInduction, IdealParent)):
+            errors, signals = (
+                self.threshold if isinstance(self.threshold, (tuple, list)) else (self.threshold, self.threshold)
+            )
+            if errors < 0 or signals < 0:
+                raise ValueError(f"threshold must not be negative, got {self.threshold}.")
+            return kind(errors, signals)
+        if issubclass(kind, GivenGraph):
+            if self.graph is None:
+                raise ValueError("induction='graph' needs graph=, a list of pairs of column names.")
+            return GivenGraph.of(self.graph)
+        return kind()
+
+    def _options(self) -> Options:
+        for name in ("l1", "l2", "tol", "kkt_tol"):
+            value = getattr(self, name)
+            if not np.isfinite(value) or value < 0:
+                raise ValueError(f"{name} must be a number that is not negative, got {value}.")
+        if self.batch_size != "auto" and int(self.batch_size) < 1:
+            raise ValueError(f"batch_size must be 'auto' or at least 1, got {self.batch_size}.")
+        if self.stages not in (1, 2):
+            raise ValueError(f"stages must be 1 or 2, got {self.stages}.")
+        if self.max_iter < 1:
+            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
+        return Options(
+            l1=self.l1,
+            l2=self.l2,
+            penalize_unary=self.penalize_unary,
+            batch_size=self.batch_size,  # pyright: ignore[reportArgumentType]
+            steps_per_batch=self.steps_per_batch,  # pyright: ignore[reportArgumentType]
+            stages=self.stages,
+            certify=self.certify,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            kkt_tol=self.kkt_tol,
+        )
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = self.get_params(deep=False)
+        if isinstance(self.inference, InferenceMethod):
+            params["inference"] = {"method": self.inference.name, **asdict(self.inference)}  # pyright: ignore
+        if self.graph is not None:
+            params["graph"] = [list(edge) for edge in self.graph]
+        for name, value in params.items():
+            if isinstance(value, np.generic):
+                params[name] = value.item()
+        return params
+
+
+def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> FieldEstimator:
+    """The estimator that `FieldEstimator.save` wrote."""
+    params = dict(extra["params"])
+    if isinstance(params.get("inference"), dict):
+        options = dict(params["inference"])
+        params["inference"] = INFERENCE[options.pop("method")](**options)
+    if isinstance(params.get("threshold"), list):
+        params["threshold"] = tuple(params["threshold"])
+    estimator = kind(**params)
+    estimator._restore(field, extra)
+    return estimator
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """(rows,) floats, or None."""
+    if sample_weight is None:
+        return None
+    weight = np.array(sample_weight, dtype=float)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        row = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
+        raise DataError(f"sample_weight of row {row} is {weight[row]}: weights are finite and not negative.")
+    if weight.sum() == 0:
+        raise DataError("All sample weights are 0: nothing to learn from.")
+    return weight
+
+
+def _choose(registry: dict[str, Any], name: Any, what: str) -> Any:
+    if name not in registry:
+        known = ", ".join(repr(key) for key in registry)
+        raise ValueError(f"{what} must be one of {known}; got {name!r}.")
+    return registry[name]
+
+
+def _print_step(step: Step) -> None:
+    print(
+        f"{step.iteration:5d}  {step.phase:<8}  objective {step.objective:14.4f}  "
+        f"features {step.active:7,d} of {step.features:7,d}  {step.seconds:7.1f} s",
+        file=sys.stderr,
+    )
+
+
+def states_of(schema: Schema) -> dict[str, list]:
+    """Sorted states of every target column."""
+    return {variable.name: list(variable.states) for variable in schema.targets}

@@ -1,0 +1,261 @@
+"""A field over the columns of one table, with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparsefield import policy
+from sparsefield.data import Source, Table, compile_table, fill, learn_schema, make_frame, read
+from sparsefield.errors import DataError
+from sparsefield.estimators.base import FieldEstimator, check_weights, states_of
+from sparsefield.field import Field
+from sparsefield.inference import Answers, ask, draw, state_probabilities
+
+__all__ = ["MarkovField"]
+
+
+class MarkovField(TransformerMixin, FieldEstimator):
+    """Learn a sparse Markov network (a conditional random field) from a table of categorical columns with gaps.
+
+    Parameters
+    ----------
+    induction : {"cfi", "grafting", "ideal-parent", "full", "graph"}
+        Who joins the field: contrastive feature induction; exhaustive gradients; the cosine of signal and error;
+        every candidate at once (Full-L1); a given graph, see ``graph``.
+    objective : {"pl", "cd"}
+        Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
+    l1, l2 : float
+        Penalties l1 |theta| + l2 |theta|^2 / 2 beside a loss that is a *sum* over rows: the larger the table, the
+        larger an l1 that means the same.
+    threshold : float or (float, float)
+        Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals).
+    batch_size : int or "auto"
+        How many features join at a time. The paper has 50; "auto" is the number of states, but at least 50.
+    certify : bool
+        Go on until an exact pass over all candidates finds no optimality violation above ``kkt_tol`` x l1. With
+        False the fit ends where the induction rule does, as in the paper; ``kkt_violation_`` is reported either way.
+    max_iter, tol : cap on optimiser steps; the relative change of objective and L1 norm that counts as none
+    kkt_tol : float
+        Largest violation that a certificate allows, as a fraction of l1.
+    inference : "mean-field" or an inference method, such as ``MeanField(tolerance=1e-4, max_sweeps=50, damping=0.2)``
+    penalize_unary : bool
+        Whether the penalties hold for unary weights too, as in the paper. False is often better on large tables.
+    steps_per_batch : int, "auto" or "converge"
+        Optimiser steps after each batch: a number ("auto" is 1, as in the paper), or until convergence, as in the
+        original Grafting.
+    stages : {1, 2}
+        1 induces from the start; 2 lets unary features converge first.
+    graph : list of pairs of column names, for ``induction="graph"``
+    numeric : "auto" or list of observed columns that are numbers rather than categories
+        "auto": a column with fractions, or with more than ten different whole numbers.
+    n_jobs : int or None
+        Threads; None takes all cores. The result is the same, bit for bit, for any number.
+    random_state : int or None
+        Seed of `sample`. Fitting draws nothing.
+    verbose : int
+        1 prints a line per iteration.
+
+    Attributes
+    ----------
+    features_, edges_, history_ : frames
+    states_ : dict of column -> sorted list of its states
+    kkt_violation_, objective_, n_iter_, converged_
+
+    Notes
+    -----
+    A gap (None, NaN, null) is a hidden cell. A value at prediction time that training never saw is treated as a gap,
+    with a warning, and left as it is in the output. A constant column is allowed and carries no features. A column
+    without any value, or whose values are all different, is refused. A gap in an observed column carries no signal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.integers(0, 2, 500)
+    >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
+    >>> X = np.column_stack([rain, wet]).astype(float)
+    >>> X[0, 1] = np.nan
+    >>> field = MarkovField().fit(X)
+    >>> bool(field.transform(X)[0, 1] == rain[0])
+    True
+    """
+
+    def fit(self, X: Any, y: Any = None, *, observed: Sequence[str | int] | None = None, sample_weight: Any = None) -> MarkovField:
+        """Learn the field.
+
+        Parameters
+        ----------
+        X : frame, 2-D array or sparse 0/1 matrix
+            Rows by columns; gaps are None, NaN or null.
+        y : ignored
+            It stands here because scikit-learn's pipelines pass it.
+        observed : columns, by name or position, that are conditioned on and never predicted
+        sample_weight : (rows,) weights
+        """
+        source = read(X)
+        if y is not None and not (hasattr(y, "__len__") and len(y) == source.n_rows):
+            raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
+        self._options(), self._rule(), self._inference()
+        _remember_names(self, X, source, reset=True)
+        weight = check_weights(sample_weight, source.n_rows)
+        schema = learn_schema(
+            source, observed=_names(source, observed), numeric=self._numeric(source), sample_weight=weight
+        )
+        self._learn(compile_table(source, schema, sample_weight=weight), source.kind)
+        self.states_ = states_of(schema)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """``X`` with its gaps filled by the most probable state; the same kind of table comes back."""
+        source, table = self._compile(X)
+        gaps = self._ask(table).gaps
+        cells = {}
+        codes = table.codes()
+        for v, variable in enumerate(table.schema.targets):
+            rows = np.flatnonzero(codes[v] < 0)
+            rows = np.setdiff1d(rows, table.unseen.get(variable.name, []))
+            if len(rows):
+                best = state_probabilities(variable, self._columns(gaps, v)[:, rows]).argmax(axis=1)
+                cells[variable.name] = (rows, [variable.states[k] for k in best])
+        return fill(X, source, cells)
+
+    def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
+        """{column: (rows, states)}: for a gap its belief; for a seen cell, its probability given everything else.
+
+        The columns of each array follow ``states_[column]``.
+        """
+        _, table = self._compile(X)
+        conditionals = self._ask(table).conditionals
+        return {
+            variable.name: state_probabilities(variable, self._columns(conditionals, v))
+            for v, variable in enumerate(table.schema.targets)
+        }
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean over rows of the pseudo-log-likelihood of the seen cells (natural log)."""
+        _, table = self._compile(X)
+        return self._ask(table).log_likelihood / table.n_rows
+
+    def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
+        """Mean, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``, of the log-belief in the truth."""
+        _, table = self._compile(X_with_gaps)
+        _, truth = self._compile(X_true)
+        if truth.n_rows != table.n_rows:
+            raise DataError(f"X_true has {truth.n_rows} rows, X_with_gaps {table.n_rows}.")
+        gaps = self._ask(table).gaps
+        hidden, known = table.codes() < 0, truth.codes()
+        total, count = 0.0, 0
+        for v, variable in enumerate(table.schema.targets):
+            rows = np.flatnonzero(hidden[v] & (known[v] >= 0))
+            probabilities = state_probabilities(variable, self._columns(gaps, v)[:, rows])
+            positions = variable.position_of_code[known[v, rows]]
+            picked = probabilities[np.arange(len(rows)), positions]
+            total += float(np.log(np.maximum(picked, np.finfo(float).tiny)).sum())
+            count += len(rows)
+        if count == 0:
+            raise DataError("No cell is a gap in X_with_gaps and known in X_true: there is nothing to score.")
+        return total / count
+
+    def sample(self, n: int = 1, *, given: Any = None, sweeps: int = 500, random_state: int | None = None) -> Any:
+        """Draw rows by Gibbs sampling, each from a chain of its own.
+
+        Parameters
+        ----------
+        n : number of rows; with ``given``, of rows for each of its rows
+        given : a table with gaps to draw; needed when the field has observed columns
+        sweeps : sweeps of each chain before its state is taken
+        random_state : seed; the estimator's own when None
+        """
+        check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}.")
+        schema = self.field_.schema
+        seed = self.random_state if random_state is None else random_state
+        if given is None:
+            if schema.observed:
+                names = ", ".join(v.name for v in schema.observed[:5])
+                raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
+            table = _empty_table(self.field_, n)
+        else:
+            _, table = self._compile(given, repeat=n)
+        with self._engine() as engine:
+            codes = draw(self.field_, table, sweeps=sweeps, seed=seed, engine=engine)
+        columns = {}
+        for v, variable in enumerate(schema.targets):
+            labels = np.array(variable.states, dtype=object)[variable.position_of_code]
+            columns[variable.name] = labels[codes[v]].tolist()
+        return make_frame({name: columns[name] for name in schema.order if name in columns}, self.kind_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that `transform` returns: those that came in."""
+        check_is_fitted(self)
+        return np.array(self.field_.schema.order, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _restore(self, field: Field, extra: dict[str, Any]) -> None:
+        super()._restore(field, extra)
+        self.states_ = states_of(field.schema)
+        self.n_features_in_ = len(field.schema.order)
+        if extra["kind"] not in ("array", "sparse"):
+            self.feature_names_in_ = np.array(field.schema.order, dtype=object)
+
+    def _numeric(self, source: Source) -> Any:
+        return self.numeric if isinstance(self.numeric, str) else _names(source, self.numeric)
+
+    def _compile(self, X: Any, repeat: int = 1) -> tuple[Source, Table]:
+        check_is_fitted(self)
+        source = read(X)
+        _remember_names(self, X, source, reset=False)
+        table = compile_table(source, self.field_.schema, repeat=repeat)
+        return source, table
+
+    def _ask(self, table: Table) -> Answers:
+        with self._engine() as engine:
+            return ask(self.field_, table, self._inference(), engine)
+
+    def _columns(self, beliefs: np.ndarray, v: int) -> np.ndarray:
+        offsets = self.field_.schema.state_offsets
+        return beliefs[offsets[v] : offsets[v + 1]]
+
+
+def _remember_names(estimator: MarkovField, X: Any, source: Source, *, reset: bool) -> None:
+    """scikit-learn's own bookkeeping of names and number of columns, with its own words for a mismatch."""
+    validate_data(estimator, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
+
+
+def _names(source: Source, columns: Sequence[str | int] | None) -> list[str]:
+    """Column names, from names or positions."""
+    if columns is None:
+        return []
+    if isinstance(columns, str):
+        columns = [columns]
+    columns = np.flatnonzero(columns).tolist() if getattr(columns, "dtype", None) == bool else list(columns)
+    names = []
+    for column in columns:
+        if isinstance(column, (int, np.integer)) and column not in source.names:
+            if not -len(source.names) <= column < len(source.names):
+                raise DataError(f"Column {column} is asked for, but there are {len(source.names)} columns.")
+            column = source.names[column]
+        names.append(str(column))
+    return names
+
+
+def _empty_table(field: Field, n_rows: int) -> Table:
+    """Rows of gaps."""
+    names = [variable.name for variable in field.schema.targets]
+    nothing = Source(tuple(names), n_rows, "array", np.full((n_rows, len(names)), np.nan, dtype=policy.FLOAT))
+    return compile_table(nothing, field.schema)

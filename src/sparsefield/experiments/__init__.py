@@ -1,0 +1,1 @@
+"""Data with a known answer, and comparisons with what else there is."""
