@@ -152,17 +152,35 @@ def learn_schema(
 
 def factorize(column: RawColumn) -> tuple[list[Label], np.ndarray]:
     """Distinct labels in sorted order, and (rows,) their index per cell, -1 for a gap."""
-    values = column.values
+    values = _whole(column.values)
     codes = np.full(len(column.seen), -1, dtype=np.int64)
-    if values.dtype.kind in "biufU":
+    if values.dtype.kind in "iu" and len(values) and np.ptp(values) < 4 * len(values) + 1024:
+        labels, inverse = _factorize_small_range(values)
+    elif values.dtype.kind in "biufU":
         distinct, inverse = np.unique(values, return_inverse=True)
         labels = [_label(v, column.name) for v in distinct.tolist()]
     else:
         labels, inverse = _factorize_objects(values, column.name)
     codes[column.seen] = inverse
-    if labels and all(isinstance(v, float) and v.is_integer() for v in labels):
-        labels = [int(v) for v in labels]
     return labels, codes
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Floats that are all whole numbers as integers: pandas turns 0/1 with gaps into floats."""
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) < 2**53).all():
+        integers = values.astype(np.int64)
+        if (integers == values).all():
+            return integers
+    return values
+
+
+def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]:
+    """Integers close together, by counting instead of sorting."""
+    low = int(values.min())
+    shifted = values.astype(np.int64) - low
+    present = np.bincount(shifted) > 0
+    rank = np.cumsum(present) - 1
+    return (np.flatnonzero(present) + low).tolist(), rank[shifted]
 
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
@@ -170,6 +188,8 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
     met = np.fromiter((index.setdefault(_label(v, name), len(index)) for v in values), dtype=np.int64, count=len(values))
     # Numbers before words, so that a column that mixes them still has one order.
     labels = sorted(index, key=lambda v: (isinstance(v, str), v))
+    if all(isinstance(v, float) and v.is_integer() for v in labels):
+        labels = [int(v) for v in labels]
     rank = np.empty(len(index), dtype=np.int64)
     rank[[index[v] for v in labels]] = np.arange(len(labels))
     return labels, rank[met] if len(met) else met

@@ -143,11 +143,17 @@ def _cut(schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np
     for start in range(0, n_rows, size):
         rows = slice(start, min(start + size, n_rows))
         part = np.ascontiguousarray(codes[:, rows])
-        hot = [_one_hot(part[v], variable) for v, variable in enumerate(schema.targets)]
-        columns = hot + [given[:, rows] for given in givens]
-        beliefs = np.ascontiguousarray(np.concatenate(columns)) if columns else np.empty((0, part.shape[1]))
         gap_variable, gap_rows = np.nonzero(part < 0)
         offsets = np.searchsorted(gap_variable, np.arange(len(schema.targets) + 1))
+        beliefs = np.zeros((schema.n_columns, part.shape[1]), dtype=policy.FLOAT)
+        variable, row = np.nonzero(part > 0)
+        beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
+        for v in np.flatnonzero(np.diff(offsets)):
+            gaps = gap_rows[offsets[v] : offsets[v + 1]]
+            columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
+            beliefs[columns, gaps] = schema.targets[v].column_frequencies[:, None]
+        if givens:
+            beliefs[schema.n_states :] = np.concatenate([given[:, rows] for given in givens])
         yield Block(start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, schema.n_states)
 
 

@@ -35,7 +35,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     threshold : float or (float, float)
         Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals).
     batch_size : int or "auto"
-        How many features join at a time. The paper has 50; "auto" is the number of states, but at least 50.
+        How many features join at a time. The paper has 50; "auto" is twice the number of states, but at least 50.
     certify : bool
         Go on until an exact pass over all candidates finds no optimality violation above ``kkt_tol`` x l1. With
         False the fit ends where the induction rule does, as in the paper; ``kkt_violation_`` is reported either way.

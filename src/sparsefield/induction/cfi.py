@@ -55,4 +55,7 @@ class ContrastiveInduction(InductionRule):
             gradient = np.where(met != 0.0, met + rank_one, 0.0)
             return gradient, np.abs(gradient)
 
-        return score_tiles(schema, errors.dense(engine), signals.dense(engine), finish, cut, known, engine)
+        # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
+        dtype = policy.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
+        loud, wrong = signals.dense(engine, dtype), errors.dense(engine, dtype)
+        return score_tiles(schema, wrong, loud, finish, cut, known, engine)

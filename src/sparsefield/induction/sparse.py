@@ -33,11 +33,11 @@ class Large(NamedTuple):
 
         return engine.map(one, range(len(self.parts)))
 
-    def dense(self, engine: Threads) -> list[np.ndarray]:
+    def dense(self, engine: Threads, dtype: type = policy.FLOAT) -> list[np.ndarray]:
         """The blocks with everything else set to 0."""
 
         def one(k: int) -> np.ndarray:
-            out = np.empty_like(self.parts[k])
+            out = np.empty(self.parts[k].shape, dtype=dtype)
             keep_large(self.parts[k], self.centres, self.limits[k], out)
             return out
 

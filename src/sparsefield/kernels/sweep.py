@@ -180,3 +180,14 @@ def average_into(current, beliefs, states):
     for s in range(states):
         for i in range(current.shape[1]):
             current[s, i] = 0.5 * (current[s, i] + beliefs[s, i])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def uncertainty(errors, weight, out):
+    """out[s] = p (1 - p) summed over rows, read off the errors of seen cells."""
+    for s in range(errors.shape[0]):
+        total = 0.0
+        for i in range(weight.shape[0]):
+            size = abs(errors[s, i])
+            total += size * (weight[i] - size) / (weight[i] + 1e-300)
+        out[s] = total

@@ -297,7 +297,7 @@ class _Trainer:
     def _batch_size(self, found: Scored) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
-        return max(50, self.schema.n_states)
+        return max(50, 2 * self.schema.n_states)
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":

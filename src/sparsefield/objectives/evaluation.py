@@ -10,7 +10,7 @@ from sparsefield.data import Table
 from sparsefield.engines import Threads
 from sparsefield.field import Graph
 from sparsefield.inference.base import InferenceMethod
-from sparsefield.kernels.sweep import gradient
+from sparsefield.kernels.sweep import gradient, uncertainty
 from sparsefield.objectives.base import Objective
 
 __all__ = ["Contrast", "Evaluator"]
@@ -92,8 +92,9 @@ class Evaluator:
         """(states,): p (1 - p) summed over rows, read off the errors: a sure prediction has little curvature."""
 
         def one(k: int) -> np.ndarray:
-            size = np.abs(self._spaces[k].errors)
-            return (size - size * size / np.maximum(self._blocks[k].weight, 1e-300)).sum(axis=1)
+            out = np.empty(self.schema.n_states)
+            uncertainty(self._spaces[k].errors, self._blocks[k].weight, out)
+            return out
 
         return _add(self._engine.map(one, range(len(self._blocks))))
 
