@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -23,8 +23,9 @@ Role = Literal["target", "observed"]
 class Variable:
     """A column: a categorical one with sorted states, or a numeric observed one with a centre and a scale.
 
-    The *base* state, the most frequent one, carries no feature (its logit is 0), so a variable of K states takes
-    K - 1 places in the flat numbering; a numeric one takes one place, its standardised value.
+    The *base* state carries no feature (its logit is 0), so a variable of K states takes K - 1 places in the flat
+    numbering; a numeric one takes one place, its standardised value. The base is the most frequent state, but 0 or
+    False where the states are 0 and 1 or False and True.
     """
 
     name: str
@@ -130,10 +131,12 @@ def learn_schema(
     *,
     observed: Sequence[str] = (),
     numeric: Sequence[str] | Literal["auto"] = "auto",
+    states: Mapping[str, Sequence[Label]] | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> Schema:
-    """Find the states and the role of every column of ``source``."""
+    """Find the states and the role of every column of ``source``; ``states`` names some that need not occur in it."""
     _check_names(source, observed, "observed")
+    _check_names(source, list(states or {}), "states")
     if numeric != "auto":
         _check_names(source, numeric, "numeric")
         wrong = [name for name in numeric if name not in observed]
@@ -145,8 +148,12 @@ def learn_schema(
     if len(observed) == len(source.names):
         raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
     weight = np.ones(source.n_rows) if sample_weight is None else sample_weight
-    targets = [_learn_categorical(source.column(n), "target", weight) for n in source.names if n not in observed]
-    givens = [_learn_observed(source.column(n), numeric, weight) for n in source.names if n in observed]
+    known = states or {}
+    given = set(observed)
+    targets = [
+        _learn_categorical(source.column(n), "target", weight, known.get(n, ())) for n in source.names if n not in given
+    ]
+    givens = [_learn_observed(source.column(n), numeric, weight, known.get(n, ())) for n in source.names if n in given]
     return Schema(tuple(targets + givens), source.names)
 
 
@@ -186,13 +193,17 @@ def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
     index: dict[Label, int] = {}
     met = np.fromiter((index.setdefault(_label(v, name), len(index)) for v in values), dtype=np.int64, count=len(values))
-    # Numbers before words, so that a column that mixes them still has one order.
-    labels = sorted(index, key=lambda v: (isinstance(v, str), v))
+    labels = sorted(index, key=_label_order)
     if all(isinstance(v, float) and v.is_integer() for v in labels):
         labels = [int(v) for v in labels]
     rank = np.empty(len(index), dtype=np.int64)
     rank[[index[v] for v in labels]] = np.arange(len(labels))
     return labels, rank[met] if len(met) else met
+
+
+def _label_order(label: Label) -> tuple[bool, Label]:
+    """Numbers before words, so that a column that mixes them still has one order."""
+    return isinstance(label, str), label
 
 
 def _label(value: Any, name: str) -> Label:
@@ -210,9 +221,9 @@ def _label(value: Any, name: str) -> Label:
     )
 
 
-def _learn_categorical(column: RawColumn, role: Role, weight: np.ndarray) -> Variable:
+def _learn_categorical(column: RawColumn, role: Role, weight: np.ndarray, known: Sequence[Label] = ()) -> Variable:
     labels, codes = factorize(column)
-    if not labels:
+    if not labels and not known:
         raise DataError(f"Column {column.name!r} has no values at all: drop it, or fill in what is known of it.")
     seen = int(column.seen.sum())
     if len(labels) == seen and seen > policy.IDENTIFIER_STATES:
@@ -221,15 +232,32 @@ def _learn_categorical(column: RawColumn, role: Role, weight: np.ndarray) -> Var
             "measurement. Drop it (command line: --id), cut it into classes, or pass it as a numeric observed column."
         )
     totals = np.bincount(codes[column.seen], weights=weight[column.seen], minlength=len(labels))
+    labels, totals = _with_known(labels, totals, known, column.name)
     mass = totals.sum()
     frequencies = totals / mass if mass > 0 else np.full(len(labels), 1 / len(labels))
-    return Variable(column.name, role, tuple(labels), int(np.argmax(totals)), tuple(frequencies.tolist()))
+    # A yes/no column speaks of its yes, as in the paper (Animal measures better so); others of what is unusual.
+    base = 0 if labels == [0, 1] else int(np.argmax(totals))
+    return Variable(column.name, role, tuple(labels), base, tuple(frequencies.tolist()))
 
 
-def _learn_observed(column: RawColumn, numeric: Sequence[str] | Literal["auto"], weight: np.ndarray) -> Variable:
-    wanted = _looks_numeric(column) if numeric == "auto" else column.name in numeric
+def _with_known(
+    labels: list[Label], totals: np.ndarray, known: Sequence[Label], name: str
+) -> tuple[list[Label], np.ndarray]:
+    """Labels that were seen and labels that are known to exist, in one order, with their totals."""
+    extra = sorted({_label(v, name) for v in known} - set(labels), key=_label_order)
+    if not extra:
+        return labels, totals
+    merged = sorted(labels + extra, key=_label_order)
+    count = dict(zip(labels, totals, strict=True))
+    return merged, np.array([count.get(label, 0.0) for label in merged])
+
+
+def _learn_observed(
+    column: RawColumn, numeric: Sequence[str] | Literal["auto"], weight: np.ndarray, known: Sequence[Label]
+) -> Variable:
+    wanted = _looks_numeric(column) and not known if numeric == "auto" else column.name in numeric
     if not wanted:
-        return _learn_categorical(column, "observed", weight)
+        return _learn_categorical(column, "observed", weight, known)
     values = as_numbers(column)
     w = weight[column.seen]
     if values.size == 0 or w.sum() <= 0:

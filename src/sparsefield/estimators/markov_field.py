@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield import policy
-from sparsefield.data import Source, Table, compile_table, fill, learn_schema, make_frame, read
+from sparsefield.data import Label, Source, Table, compile_table, fill, learn_schema, make_frame, read
 from sparsefield.errors import DataError
 from sparsefield.estimators.base import FieldEstimator, check_weights, states_of
 from sparsefield.field import Field
@@ -85,7 +85,15 @@ class MarkovField(TransformerMixin, FieldEstimator):
     True
     """
 
-    def fit(self, X: Any, y: Any = None, *, observed: Sequence[str | int] | None = None, sample_weight: Any = None) -> MarkovField:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observed: Sequence[str | int] | None = None,
+        sample_weight: Any = None,
+        states: Mapping[str, Sequence[Label]] | None = None,
+    ) -> MarkovField:
         """Learn the field.
 
         Parameters
@@ -96,6 +104,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
             It stands here because scikit-learn's pipelines pass it.
         observed : columns, by name or position, that are conditioned on and never predicted
         sample_weight : (rows,) weights
+        states : {column: its states}
+            States that are known to exist, whether or not ``X`` has an example of them.
         """
         source = read(X)
         if y is not None and not (hasattr(y, "__len__") and len(y) == source.n_rows):
@@ -104,7 +114,11 @@ class MarkovField(TransformerMixin, FieldEstimator):
         _remember_names(self, X, source, reset=True)
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(
-            source, observed=_names(source, observed), numeric=self._numeric(source), sample_weight=weight
+            source,
+            observed=_names(source, observed),
+            numeric=self._numeric(source),
+            states=states,
+            sample_weight=weight,
         )
         self._learn(compile_table(source, schema, sample_weight=weight), source.kind)
         self.states_ = states_of(schema)

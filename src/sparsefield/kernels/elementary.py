@@ -64,3 +64,25 @@ def dot(a, b):
     for i in range(a.shape[0]):
         total += a[i] * b[i]
     return total
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def add_four_scaled(z, factors, columns, which):
+    """z += four columns, each times its factor: one trip through z instead of four."""
+    a, b, c, d = columns[which[0]], columns[which[1]], columns[which[2]], columns[which[3]]
+    fa, fb, fc, fd = factors[0], factors[1], factors[2], factors[3]
+    for i in range(z.shape[0]):
+        z[i] += fa * a[i] + fb * b[i] + fc * c[i] + fd * d[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def four_dots(e, columns, a, b, c, d):
+    """e . column, for four columns in one trip through e."""
+    ca, cb, cc, cd = columns[a], columns[b], columns[c], columns[d]
+    ta, tb, tc, td = 0.0, 0.0, 0.0, 0.0
+    for i in range(e.shape[0]):
+        ta += e[i] * ca[i]
+        tb += e[i] * cb[i]
+        tc += e[i] * cc[i]
+        td += e[i] * cd[i]
+    return ta, tb, tc, td

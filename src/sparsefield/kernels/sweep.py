@@ -10,22 +10,30 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import FAST, add_scaled, dot, exp_below, exp_minus_abs
+from sparsefield.kernels.elementary import FAST, add_four_scaled, add_scaled, dot, exp_below, exp_minus_abs, four_dots
 
 _PRODUCT_LIMIT = 1e200
 """Normalisers are multiplied along a row, and one logarithm is taken before the product could overflow."""
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def logits(graph, theta, state, columns, z):
-    """z = b_s + sum_r w_sr q_r over the rows of a block."""
+def logits(graph, theta, state, columns, factors, which, z):
+    """z = b_s + sum_r w_sr q_r over the rows of a block; ``factors`` and ``which`` are room for four arcs."""
     bias = theta[state]
     for i in range(z.shape[0]):
         z[i] = bias
+    held = 0
     for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
         weight = theta[graph.arc_feature[k]]
         if weight != 0.0:
-            add_scaled(z, weight, columns[graph.arc_source[k]])
+            factors[held] = weight
+            which[held] = graph.arc_source[k]
+            held += 1
+            if held == 4:
+                add_four_scaled(z, factors, columns, which)
+                held = 0
+    for k in range(held):
+        add_scaled(z, factors[k], columns[which[k]])
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -124,6 +132,7 @@ def sweep(block, graph, theta, sequential, current, errors):
     products, logs = np.ones(rows), np.zeros(rows)
     top, total = np.empty(rows), np.empty(rows)
     logit_space = np.empty((graph.widest, rows))
+    factors, which = np.empty(4), np.empty(4, dtype=np.int64)
     bound = 1.0
     loss = 0.0
     for v in range(block.codes.shape[0]):
@@ -136,7 +145,7 @@ def sweep(block, graph, theta, sequential, current, errors):
             bound = last - first + 1.0
         z, q0, q1 = logit_space[: last - first], block.beliefs[first:last], errors[first:last]
         for s in range(last - first):
-            logits(graph, theta, first + s, current, z[s])
+            logits(graph, theta, first + s, current, factors, which, z[s])
         if sequential:
             loss += _hidden_entropy(block, v, q0)
         else:
@@ -170,8 +179,18 @@ def gradient(graph, errors, middles, out):
         for i in range(error.shape[0]):
             total += error[i]
         out[state] = total
-        for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
-            out[graph.arc_feature[k]] += dot(error, middles[graph.arc_source[k]])
+        k, end = graph.arc_offsets[state], graph.arc_offsets[state + 1]
+        source, feature = graph.arc_source, graph.arc_feature
+        while k + 4 <= end:
+            a, b, c, d = four_dots(error, middles, source[k], source[k + 1], source[k + 2], source[k + 3])
+            out[feature[k]] += a
+            out[feature[k + 1]] += b
+            out[feature[k + 2]] += c
+            out[feature[k + 3]] += d
+            k += 4
+        while k < end:
+            out[feature[k]] += dot(error, middles[source[k]])
+            k += 1
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

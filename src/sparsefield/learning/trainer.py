@@ -25,6 +25,9 @@ __all__ = ["Learned", "Options", "learn"]
 CALM_STEPS = 3
 """The paper's rule: this many iterations in a row with little change end an optimisation."""
 
+STRAGGLERS = 0.02
+"""When fewer new candidates than this share of the features stand out, the exact pass of the certificate takes over."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -90,7 +93,7 @@ class _Trainer:
         self.calm, self.fills, self.tol = 0, 0, options.tol
         self.pairs = np.empty((0, 2), dtype=np.int64)
         self.ever_induced = np.empty(0, dtype=np.int64)
-        self.loss = np.nan
+        self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
 
     # -- the plot ------------------------------------------------------------------------------------------------
 
@@ -111,9 +114,10 @@ class _Trainer:
     def _begin(self) -> None:
         """Unary weights at the log-odds of the training frequencies; no pairs."""
         theta = np.zeros(self.schema.n_states)
+        rare = 0.5 / max(self.evaluator.total_weight, 1.0)
         for variable, first in zip(self.schema.targets, self.schema.state_offsets[:-1], strict=True):
-            share = np.maximum(variable.column_frequencies, 1e-6)
-            theta[first : first + variable.width] = np.log(share / max(variable.frequencies[variable.base], 1e-6))
+            share = np.maximum(variable.column_frequencies, rare)
+            theta[first : first + variable.width] = np.log(share / max(variable.frequencies[variable.base], rare))
         self.graph = compile_graph(self.schema, self.pairs)
         self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(theta)
@@ -122,7 +126,7 @@ class _Trainer:
         """Let a batch in, take a step or a few, and again, until no candidate stands out."""
         while self._iterations_left():
             found = self._score(self.rule, self.ever_induced)
-            if not len(found):
+            if not len(found) or (self.options.certify and len(found) < STRAGGLERS * len(self.pairs)):
                 return
             self._admit(select(found, self._batch_size(found)).pairs)
             if self.options.steps_per_batch == "converge":
@@ -145,21 +149,22 @@ class _Trainer:
     def _certify(self) -> tuple[float, bool]:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
         allowed = self._allowed_violation
-        stuck = 0
         while True:
             found = self._violators()
             inside = self._violation_inside()
             worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
-            if worst <= allowed or not self.options.certify or not self._iterations_left() or stuck > 3:
+            if worst <= allowed or not self.options.certify or not self._iterations_left():
                 return worst, worst <= allowed
-            before = self.point.value
             violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
             if len(violators):
                 self._admit(select(violators, max(self._batch_size(violators), 50)).pairs)
+            elif self.stalled:
+                return worst, False
             if inside > 0.5 * allowed:
                 self.tol *= 0.1
+            # While much is missing outside, there is no point in polishing what is inside.
+            self.slack = max(0.5 * allowed, 0.1 * worst if len(violators) else 0.0)
             self._optimise("certify")
-            stuck = stuck + 1 if self.point.value >= before else 0
 
     def _result(self, violation: float, converged: bool) -> Learned:
         theta = self.theta
@@ -230,6 +235,7 @@ class _Trainer:
         before = self.point
         old = np.abs(self.theta).sum()
         found = self.optimiser.step(before, self._kinks(), self._scale(), self._objective, self._halt_at_kink)
+        self.stalled = found is None
         if found is None:
             self._evaluate_at(before.theta)
         else:
@@ -244,13 +250,15 @@ class _Trainer:
 
     def _admit(self, pairs: np.ndarray) -> None:
         """New pairs join with weight 0; the errors at hand give their gradient without another pass."""
+        n = self.schema.n_states
+        theirs = self.evaluator.gradient(compile_graph(self.schema, pairs), n + len(pairs))
+        theirs[:n] = self.point.gradient[:n]
+        theirs = self.coordinates.from_plain_gradient(theirs, pairs)[n:]
         self.pairs = np.concatenate([self.pairs, pairs])
         self.ever_induced = np.union1d(self.ever_induced, pair_keys(self.schema, pairs))
         self.graph = compile_graph(self.schema, self.pairs)
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
-        gradient = self.evaluator.gradient(self.graph, len(place))
-        theta = self.coordinates.to_theta(place, self.pairs)
-        self.point = Point(place, self.point.value, self._smooth_gradient(gradient, theta))
+        self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
         self.optimiser.grow(len(pairs))
         self.calm = 0
 
@@ -272,7 +280,7 @@ class _Trainer:
 
     def _nearly_optimal(self) -> bool:
         slope = pseudo_gradient(self.point.theta, self.point.gradient, self._kinks())
-        return bool(np.abs(slope).max(initial=0.0) <= 0.5 * self._allowed_violation)
+        return bool(np.abs(slope).max(initial=0.0) <= self.slack)
 
     def _violation_inside(self) -> float:
         theta = self.theta
@@ -297,7 +305,7 @@ class _Trainer:
     def _batch_size(self, found: Scored) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
-        return max(50, 2 * self.schema.n_states)
+        return max(50, 2 * self.schema.n_states, len(self.pairs) // 2)
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":
