@@ -79,7 +79,7 @@ def test_features_on_either_state_give_the_same_conditionals() -> None:
 def test_a_peer_that_is_not_installed_gets_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = nodewise.Solver("no_such_library", nodewise.l1_logistic, "C", True)
     monkeypatch.setitem(nodewise.SOLVERS, "celer", missing)
-    monkeypatch.setattr(peers, "_ours", lambda threads, l2: peers._peer("celer"))
+    monkeypatch.setattr(peers, "_ours", lambda *options: peers._peer("celer"))
     lines: list[str] = []
     table = peers.run_peers((8,), 60, 60, peers=["celer"], validation_rows=60, report=lines.append)
     assert [row["status"] for row in table] == ["done", "not installed", "not installed", "not installed"]

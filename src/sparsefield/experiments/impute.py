@@ -21,7 +21,7 @@ from sparsefield.experiments.nodewise import l1_logistic
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
 
-L1_GRID = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 22.0, 32.0)
+L1_GRID = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
 LEAVES_GRID = (2.0, 4.0, 8.0, 16.0, 31.0)
 CLIP = 0.001
 """IterativeImputer's regressions leave [0, 1]; as probabilities they keep this distance from 0 and 1."""
@@ -62,6 +62,7 @@ def run_impute(
     *,
     nodes: int = 100,
     l2: float = 1.0,
+    penalize_unary: bool = False,
 ) -> list[Row]:
     """Hide cells at random in training and test rows, and compare what each method fills in.
 
@@ -87,6 +88,8 @@ def run_impute(
         Columns of "ising".
     l2 : float
         Ours has an L2 penalty as well as the L1 that is chosen.
+    penalize_unary : bool
+        Whether ours penalises unary weights.
 
     Returns
     -------
@@ -115,7 +118,8 @@ def run_impute(
         for method in wanted:
             if method == "oracle" and gaps.source is None:
                 continue
-            table.append(_row(gaps, _filler(gaps, method, l2, seed), missing, seed))
+            filler = _filler(gaps, method, seed, l2=l2, penalize_unary=penalize_unary)
+            table.append(_row(gaps, filler, missing, seed))
             report(describe(table[-1]))
     return table
 
@@ -204,11 +208,13 @@ def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int
     return filled[len(train) :]
 
 
-def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0) -> Array:
+def fill_with_field(
+    train: Array, test: Array, l1: float, l2: float = 1.0, penalize_unary: bool = False
+) -> Array:
     """Ours: one field, learned from the rows with their gaps; a gap gets its belief."""
     from sparsefield import MarkovField
 
-    field = MarkovField(l1=l1, l2=l2, n_jobs=1, random_state=0).fit(train)
+    field = MarkovField(l1=l1, l2=l2, penalize_unary=penalize_unary, n_jobs=1).fit(train)
     answers = field.predict_proba(test)
     beliefs = np.zeros(test.shape)
     for column in range(test.shape[1]):
@@ -253,13 +259,13 @@ METHODS: dict[str, Filler] = {
 }
 
 
-def _filler(gaps: Gaps, method: str, l2: float, seed: int) -> Filler:
+def _filler(gaps: Gaps, method: str, seed: int, **ours: Any) -> Filler:
     if method == "oracle":
         assert gaps.source is not None
         source = gaps.source
         return Filler("oracle (true field)", lambda train, test: source.beliefs(test, seed=seed))
     if method == "ours":
-        return replace(METHODS[method], fill=partial(fill_with_field, l2=l2))
+        return replace(METHODS[method], fill=partial(fill_with_field, **ours))
     return METHODS[method]
 
 

@@ -68,6 +68,7 @@ def run_peers(
     report: Report = print,
     *,
     l2: float = 1.0,
+    penalize_unary: bool = False,
     validation_rows: int = 2000,
     l1_grid: Sequence[float] = L1_GRID,
     repeats: int = 3,
@@ -93,6 +94,8 @@ def run_peers(
         Gets a line of text whenever something is done.
     l2 : float
         Ours has an L2 penalty as well; the peers have none.
+    penalize_unary : bool
+        Whether ours penalises unary weights; the peers' intercepts are free, or nearly so.
     l1_grid : sequence of float
         Candidates, ascending.
     repeats : int
@@ -108,7 +111,8 @@ def run_peers(
         times_ours, peak_mb, score_separate and score_field (held-out pseudo-log-likelihood per cell),
         weights, edge_auc, note. None where a figure has no meaning.
     """
-    methods = [_ours(1, l2), _ours(2, l2), *map(_peer, SOLVERS if peers is None else peers)]
+    ours = [_ours(threads, l2, penalize_unary) for threads in (1, 2)]
+    methods = [*ours, *map(_peer, SOLVERS if peers is None else peers)]
     grid = [l1 * (rows / 2000) ** 0.5 for l1 in l1_grid]
     table: list[Row] = []
     for count in nodes:
@@ -245,8 +249,8 @@ def _peer(name: str) -> Method:
     return Method(f"nodewise {name}", solver.module, fit, _as_is, one_field=False)
 
 
-def _ours(threads: int, l2: float) -> Method:
-    fit = partial(_fit_ours, l2=l2, n_jobs=threads)
+def _ours(threads: int, l2: float, penalize_unary: bool) -> Method:
+    fit = partial(_fit_ours, l2=l2, penalize_unary=penalize_unary, n_jobs=threads)
     name = f"sparsefield, {threads} thread{'s' if threads > 1 else ''}"
     return Method(name, "sparsefield", fit, read_field, one_field=True, threads=threads)
 
@@ -259,10 +263,10 @@ def _as_is(fitted: Regressions) -> Regressions:
     return fitted
 
 
-def _fit_ours(samples: Array, l1: float, *, l2: float, n_jobs: int) -> Any:
+def _fit_ours(samples: Array, l1: float, **options: Any) -> Any:
     from sparsefield import MarkovField
 
-    return MarkovField(l1=l1, l2=l2, n_jobs=n_jobs, random_state=0).fit(samples)
+    return MarkovField(l1=l1, **options).fit(samples)
 
 
 def read_field(field: Any) -> Regressions:

@@ -23,8 +23,8 @@ __all__ = ["ContrastiveInduction"]
 class ContrastiveInduction(InductionRule):
     """Estimates h_AB = sum_i signal_A error_B + signal_B error_A over entries beyond the thresholds.
 
-    The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept where a pair was met, so that with
-    thresholds 0 the estimate is the exact gradient whether or not unary features have converged.
+    The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept, so that with thresholds 0 the estimate
+    is the exact gradient whether or not unary features have converged.
 
     Parameters
     ----------
@@ -50,9 +50,7 @@ class ContrastiveInduction(InductionRule):
             return score_meetings(schema, wrong, loud, means, unary, cut, known, engine)
 
         def finish(forth: np.ndarray, back: np.ndarray, i: slice, j: slice) -> tuple[np.ndarray, np.ndarray]:
-            met = forth + back
-            rank_one = np.outer(unary[i], means[j]) + np.outer(means[i], unary[j])
-            gradient = np.where(met != 0.0, met + rank_one, 0.0)
+            gradient = forth + back + np.outer(unary[i], means[j]) + np.outer(means[i], unary[j])
             return gradient, np.abs(gradient)
 
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.

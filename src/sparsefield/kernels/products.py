@@ -59,7 +59,7 @@ def score_states(signals, errors, first, last, means, unary, cut, out_a, out_b, 
     """h of the pairs (A, B), first <= A < last, A < B, that stand out: |h| > cut. Returns how many there are.
 
     ``signals`` and ``errors`` carry entries by row (offsets, columns, entries) and by column (column_offsets,
-    rows, column_entries). Means and unary gradients add the rank-one term of the decomposition where a pair was met.
+    rows, column_entries). Means and unary gradients add the rank-one term of the decomposition.
     """
     scores = np.zeros(means.shape[0])
     found = 0
@@ -71,12 +71,10 @@ def score_states(signals, errors, first, last, means, unary, cut, out_a, out_b, 
             row, value = errors.rows[k], errors.column_entries[k]
             _add_row(signals.offsets, signals.columns, signals.entries, row, a, value, scores)
         for b in range(a + 1, means.shape[0]):
-            h = scores[b]
-            if h != 0.0:
-                scores[b] = 0.0
-                h += means[b] * unary[a] + means[a] * unary[b]
-                if abs(h) > cut:
-                    if found < out_a.shape[0]:
-                        out_a[found], out_b[found], out_h[found] = a, b, h
-                    found += 1
+            h = scores[b] + means[b] * unary[a] + means[a] * unary[b]
+            scores[b] = 0.0
+            if abs(h) > cut:
+                if found < out_a.shape[0]:
+                    out_a[found], out_b[found], out_h[found] = a, b, h
+                found += 1
     return found

@@ -1,0 +1,1 @@
+"""Pictures and pages to look at: plain SVG and HTML, made without a drawing library."""
