@@ -20,7 +20,7 @@ from sparsefield.errors import DataError
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod
-from sparsefield.learning import Options, Step, learn
+from sparsefield.learning import Options, Step, Trainer
 from sparsefield.objectives import OBJECTIVES
 
 __all__ = ["FieldEstimator"]
@@ -142,7 +142,7 @@ class FieldEstimator(BaseEstimator):
         """Learn from a compiled table and keep the outcome."""
         options = self._options()
         with self._engine() as engine:
-            learned = learn(
+            learned = Trainer(
                 table,
                 rule=self._rule(),
                 objective=_choose(OBJECTIVES, self.objective, "objective")(),
@@ -150,7 +150,7 @@ class FieldEstimator(BaseEstimator):
                 options=options,
                 engine=engine,
                 progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
-            )
+            ).run()
         about = {
             "version": sparsefield.__version__,
             "n_rows": table.n_rows,
@@ -164,7 +164,9 @@ class FieldEstimator(BaseEstimator):
         if options.certify and not learned.converged:
             warnings.warn(
                 f"The fit stopped after {len(learned.steps)} iterations with an optimality violation of "
-                f"{learned.kkt_violation:.3g}; raise max_iter, or l1 and l2.",
+                f"{learned.kkt_violation:.3g}. "
+                + ("cd's gradient is not that of its loss, so this is to be expected: certify=False asks for no more."
+                   if self.objective == "cd" else "Raise max_iter, or l1 and l2."),
                 ConvergenceWarning,
                 stacklevel=3,
             )

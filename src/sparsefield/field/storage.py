@@ -39,7 +39,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
         "weights": np.ascontiguousarray(field.weights),
     }
-    write_atomically(path, save(tensors, metadata))
+    write_atomically(path, _in_order(save(tensors, metadata)))
 
 
 def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
@@ -80,6 +80,14 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same safetensors file with its header in alphabetical order: the library writes metadata in any order."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:

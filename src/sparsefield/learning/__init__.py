@@ -1,6 +1,6 @@
 """The training loop and its optimiser."""
 
 from sparsefield.learning.trace import Progress, Step
-from sparsefield.learning.trainer import Learned, Options, learn
+from sparsefield.learning.trainer import Learned, Options, Trainer
 
-__all__ = ["Learned", "Options", "Progress", "Step", "learn"]
+__all__ = ["Learned", "Options", "Progress", "Step", "Trainer"]

@@ -15,8 +15,8 @@ class Penalty:
 
     l1: float
     l2: float
-    n_unary: int
-    on_unary: bool = True
+    on_unary: np.ndarray
+    """(states,) bool: which unary weights are penalised."""
 
     def l1_of(self, size: int) -> np.ndarray:
         """(size,): the L1 strength on each parameter, unary ones first."""
@@ -31,8 +31,7 @@ class Penalty:
 
     def _spread(self, strength: float, size: int) -> np.ndarray:
         vector = np.full(size, float(strength))
-        if not self.on_unary:
-            vector[: self.n_unary] = 0.0
+        vector[: len(self.on_unary)] *= self.on_unary
         return vector
 
 

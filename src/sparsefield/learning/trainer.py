@@ -20,13 +20,16 @@ from sparsefield.learning.penalty import Penalty, pseudo_gradient
 from sparsefield.learning.trace import Progress, Step
 from sparsefield.objectives import Evaluator, Objective
 
-__all__ = ["Learned", "Options", "learn"]
+__all__ = ["Learned", "Options", "Trainer"]
 
 CALM_STEPS = 3
 """The paper's rule: this many iterations in a row with little change end an optimisation."""
 
 STRAGGLERS = 0.02
 """When fewer new candidates than this share of the features stand out, the exact pass of the certificate takes over."""
+
+IDLE_ROUNDS = 4
+"""Rounds of the certificate that may bring no progress: `cd`, whose gradient is not that of its loss, may never get there."""
 
 
 @dataclass(frozen=True)
@@ -56,36 +59,27 @@ class Learned:
     converged: bool
 
 
-def learn(
-    table: Table,
-    *,
-    rule: InductionRule,
-    objective: Objective,
-    inference: InferenceMethod,
-    options: Options,
-    engine: Threads,
-    progress: Progress | None = None,
-) -> Learned:
-    """Learn a field from a table."""
-    return _Trainer(table, rule, objective, inference, options, engine, progress).run()
+class Trainer:
+    """Learns a field from a table; `run` does it all."""
 
-
-class _Trainer:
     def __init__(
         self,
         table: Table,
+        *,
         rule: InductionRule,
         objective: Objective,
         inference: InferenceMethod,
         options: Options,
         engine: Threads,
-        progress: Progress | None,
+        progress: Progress | None = None,
     ) -> None:
         self.schema = table.schema
         self.rule, self.inference, self.options, self.engine = rule, inference, options, engine
         self.progress = progress
         self.evaluator = Evaluator(table, objective, engine)
-        self.penalty = Penalty(options.l1, options.l2, self.schema.n_states, options.penalize_unary)
+        # A state without an example would run off to minus infinity if nothing held it.
+        unseen = np.concatenate([np.zeros(0), *(v.column_frequencies for v in self.schema.targets)]) == 0.0
+        self.penalty = Penalty(options.l1, options.l2, unseen | options.penalize_unary)
         self.optimiser = OrthantLBFGS()
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
@@ -149,11 +143,14 @@ class _Trainer:
     def _certify(self) -> tuple[float, bool]:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
         allowed = self._allowed_violation
+        best, idle = np.inf, 0
         while True:
             found = self._violators()
             inside = self._violation_inside()
             worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
-            if worst <= allowed or not self.options.certify or not self._iterations_left():
+            idle = 0 if worst < 0.9 * best else idle + 1
+            best = min(best, worst)
+            if worst <= allowed or not self.options.certify or not self._iterations_left() or idle > IDLE_ROUNDS:
                 return worst, worst <= allowed
             violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
             if len(violators):

@@ -1,0 +1,95 @@
+"""The command line: ``sparsefield demo | fit | predict | evaluate | info | bench``.
+
+Commands import what is heavy when they run, so that help and mistakes are answered at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+import sparsefield
+from sparsefield.cli import bench, demo, evaluate, fit, info, predict
+from sparsefield.cli.console import say, warnings_as_notes
+
+__all__ = ["app", "main"]
+
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="sparsefield",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Learn a sparse field of dependencies from a table with gaps, and fill the gaps.",
+)
+app.command("demo")(demo.demo)
+app.command("fit")(fit.fit)
+app.command("predict")(predict.predict)
+app.command("evaluate")(evaluate.evaluate)
+app.command("info")(info.info)
+app.add_typer(bench.app, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sparsefield {sparsefield.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+) -> None:
+    """What holds for every command; ``--debug`` is taken by `main`, so that it may stand anywhere."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit: 0 done, 2 for bad usage or data, 130 interrupted, 1 for anything else."""
+    given = list(sys.argv[1:] if args is None else args)
+    kept = [word for word in given if word != "--debug"]
+    sys.exit(_run(kept or ["--help"], debug=len(kept) < len(given)))
+
+
+def _run(args: list[str], *, debug: bool) -> int:
+    """The one place where errors become a line of text and an exit code."""
+    try:
+        with warnings_as_notes():
+            code = app(args, prog_name="sparsefield", standalone_mode=False) or 0
+    except KeyboardInterrupt:  # typer turns it into the same code while a command runs
+        code = INTERRUPTED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        line, code = _explain(error)
+        say(f"Error: {line}")
+    if code == INTERRUPTED:
+        say("Interrupted; nothing was written.")
+    return code
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """One line for an error, and the exit code it deserves."""
+    if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
+        line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
+        command = getattr(getattr(error, "ctx", None), "command_path", "sparsefield")
+        return f"{line.rstrip('.')}. Try '{command} --help'.", BAD_USAGE
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}.", BAD_USAGE
+    if isinstance(error, (ValueError, OSError)):
+        return _one_line(str(error)), BAD_USAGE
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this: use fewer rows or columns.", FAILED
+    return f"{type(error).__name__}: {_one_line(str(error))} (unexpected; --debug shows where).", FAILED
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

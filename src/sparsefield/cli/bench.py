@@ -1,0 +1,97 @@
+"""``sparsefield bench``: comparisons with what else there is."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from sparsefield.cli.console import new_table, say, show
+
+app = typer.Typer(help="Compare with other tools on the same data.", add_completion=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of the data and of the gaps.")]
+
+
+@app.command("peers")
+def peers(
+    nodes: Annotated[
+        list[int] | None, typer.Option("--nodes", help="Columns; 100 and 400 unless told.")
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to learn from.")] = 2000,
+    peer: Annotated[
+        list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; else all.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", help="Seconds allowed for a fit.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn a binary field: time, memory and held-out score beside one L1 logistic regression per column."""
+    from sparsefield.experiments.peers import run_peers
+
+    found = run_peers(
+        tuple(nodes or (100, 400)), rows, seed=seed, peers=peer, report=say, time_limit=time_limit
+    )
+    shown = ("data", "method", "l1", "seconds", "times_ours", "peak_mb", "score_separate", "score_field",
+             "weights", "edge_auc")  # fmt: skip
+    _answer(found, shown, as_json)
+
+
+@app.command("impute")
+def impute(
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="ising, plants, ...; both unless told.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=10, help="At most this many rows.")] = None,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells to hide.")] = 0.2,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fill gaps: accuracy and log-loss beside the ways that scikit-learn offers."""
+    from sparsefield.experiments.impute import run_impute
+
+    names = tuple(data or ("ising", "plants"))
+    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=say)
+    _answer(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)
+
+
+@app.command("heldout")
+def heldout(
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Score held-out rows of public binary data sets, with l1 chosen on their validation rows."""
+    from sparsefield.experiments.heldout import run_heldout
+
+    found = run_heldout(tuple(data or ("nltcs", "dna", "plants")), report=say)
+    shown = ("data", "l1", "test_score", "features", "candidates", "kkt_violation", "seconds")
+    _answer(found, shown, as_json)
+
+
+def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = new_table(
+        *(name.replace("_", " ") for name in shown),
+        left=shown.index("method") + 1 if "method" in shown else 1,
+    )
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in shown))
+    show(table)
+    for row in rows:
+        if row.get("status", "done") != "done":
+            show(f"{row['data']}, {row['method']}: {row['status']}")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""``sparsefield info``: what is in a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.console import show
+from sparsefield.cli.words import STRONGEST, certificate, size, strongest
+
+if TYPE_CHECKING:
+    from sparsefield.data.schema import Variable
+
+SHOWN_STATES = 6
+ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "threshold", "batch_size", "certify", "penalize_unary")
+
+Features = Annotated[int, typer.Option("--features", min=0, help="How many features to show.")]
+Variables = Annotated[int, typer.Option("--variables", min=0, help="How many variables to show.")]
+
+
+def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -> None:
+    """Say what is in a model: variables, states, features, certificate and options."""
+    from sparsefield import load
+
+    field: Any = load(model)
+    about, schema = field.field_.about, field.field_.schema
+    states = sum(len(variable.states) for variable in schema.targets)
+    show(f"{model}: {type(field).__name__}, written by sparsefield {about['version']}")
+    show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations.")
+    targets, observed = len(schema.targets), len(schema.observed)
+    show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
+    show(f"Features: {size(field)}.")
+    show(certificate(field))
+    show(f"Options: {_options(field)}.")
+    _list("Variables", [_describe(variable) for variable in schema.variables], variables)
+    lines = strongest(field, features)
+    if lines:
+        show(f"\n{STRONGEST}")
+        show("\n".join(lines))
+
+
+def _options(field: Any) -> str:
+    defaults = type(field)().get_params(deep=False)
+    params = field.get_params(deep=False)
+    shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
+    return ", ".join(f"{name}={params[name]}" for name in shown)
+
+
+def _describe(variable: Variable) -> str:
+    role = "" if variable.role == "target" else "observed; "
+    if variable.numeric:
+        return f"{variable.name}: {role}number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
+    pairs = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
+    shown = ", ".join(f"{state} ({share:.0%})" for share, state in pairs[:SHOWN_STATES])
+    more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""
+    return f"{variable.name}: {role}{shown}{more}"
+
+
+def _list(title: str, lines: list[str], count: int) -> None:
+    if count == 0:
+        return
+    show(f"\n{title}:")
+    for line in lines[:count]:
+        show(f"  {line}")
+    if len(lines) > count:
+        show(f"  ... and {len(lines) - count:,} more (--variables {len(lines)} shows all)")

@@ -1,0 +1,137 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sparsefield import MarkovField
+
+__all__ = ["make_field"]
+
+READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table to read: CSV or Parquet.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by 'fit'.")]
+
+Observed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--observed",
+        metavar="COLUMN",
+        help="Column that is conditioned on and never predicted. Repeat it, or put commas between names.",
+        rich_help_panel=READING,
+    ),
+]
+Identifiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column to leave out, such as a name; 'predict' carries it through. May be repeated.",
+        rich_help_panel=READING,
+    ),
+]
+Numeric = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--numeric",
+        metavar="COLUMN",
+        help="Observed column that is a number; other observed columns are then categories. Without it, "
+        "columns with fractions or more than ten whole numbers are numbers.",
+        rich_help_panel=READING,
+    ),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="WORD",
+        help="What stands for a gap beside an empty cell. May be repeated. Without it: NA, NaN, null, ?",
+        rich_help_panel=READING,
+    ),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option(
+        "--no-header", help="The CSV has no names; columns are x0, x1, ...", rich_help_panel=READING
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="MARK",
+        help="What stands between the cells of a CSV; a comma unless told.",
+        rich_help_panel=READING,
+    ),
+]
+
+L1 = Annotated[
+    float,
+    typer.Option("--l1", help="Strength of the penalty that leaves features out.", rich_help_panel=LEARNING),
+]
+L2 = Annotated[
+    float,
+    typer.Option("--l2", help="Strength of the penalty on large weights.", rich_help_panel=LEARNING),
+]
+Objective = Annotated[
+    str,
+    typer.Option("--objective", help="pl (pseudo-likelihood) or cd (the paper's).", rich_help_panel=LEARNING),
+]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold", help="Signals and errors below it are ignored by cfi.", rich_help_panel=LEARNING
+    ),
+]
+BatchSize = Annotated[
+    str,
+    typer.Option(
+        "--batch-size",
+        metavar="NUMBER|auto",
+        help="Features that join at a time; the paper has 50.",
+        rich_help_panel=LEARNING,
+    ),
+]
+Certify = Annotated[
+    bool,
+    typer.Option(
+        "--certify/--no-certify",
+        help="Go on until no candidate misses the optimality conditions, or stop where the paper does.",
+        rich_help_panel=LEARNING,
+    ),
+]
+PenalizeUnary = Annotated[
+    bool,
+    typer.Option(
+        "--penalize-unary/--no-penalize-unary",
+        help="Whether the penalties hold for single states too.",
+        rich_help_panel=LEARNING,
+    ),
+]
+MaxIter = Annotated[
+    int, typer.Option("--max-iter", min=1, help="Most iterations of a fit.", rich_help_panel=LEARNING)
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", min=1, help="Threads; all cores unless told. Changes no result.", rich_help_panel=RUNNING
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", help="Which cells are hidden at random.", rich_help_panel=RUNNING)
+]
+
+
+def make_field(*, batch_size: str, jobs: int | None, seed: int, **options: object) -> MarkovField:
+    """A field with the options of the command line, which keep the names that they have in Python."""
+    from sparsefield import MarkovField
+
+    if batch_size != "auto" and not batch_size.isdigit():
+        raise typer.BadParameter(f"--batch-size must be 'auto' or a number, got {batch_size!r}")
+    size = batch_size if batch_size == "auto" else int(batch_size)
+    return MarkovField(batch_size=size, n_jobs=jobs, random_state=seed, **options)  # pyright: ignore

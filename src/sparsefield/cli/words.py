@@ -1,0 +1,55 @@
+"""A learned field in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparsefield.estimators import FieldEstimator
+
+__all__ = ["STRONGEST", "certificate", "size", "strongest"]
+
+STRONGEST = (
+    "Strongest features (a weight counts against the columns' base states: 0, or else the most frequent):"
+)
+
+
+def strongest(field: FieldEstimator, count: int) -> list[str]:
+    """The ``count`` strongest pair features, one line each."""
+    from sparsefield.field import feature_table
+
+    table = feature_table(field.field_, "polars")
+    pairs = table.filter(table["variable_b"].is_not_null()).head(count)
+    return [f"{row['weight']:+7.2f}  {_sentence(**row)}" for row in pairs.iter_rows(named=True)]
+
+
+def size(field: FieldEstimator) -> str:
+    """How many features there are, of how many there might be."""
+    unary, pairs = (int((weights != 0).sum()) for weights in (field.field_.unary, field.field_.weights))
+    candidates = field.field_.about["n_candidates"]
+    return f"{unary:,} features of one state; {pairs:,} of pairs, out of {candidates:,} candidates"
+
+
+def certificate(field: FieldEstimator) -> str:
+    """What the exact pass over all candidates found, in one sentence."""
+    params = field.get_params(deep=False)
+    allowed = params["kkt_tol"] * (params["l1"] if params["l1"] > 0 else 1.0)
+    found = f"misses the optimality conditions by {field.kkt_violation_:.2g}"
+    if field.converged_:
+        return f"Certified: of all candidates, used or not, the worst {found} ({allowed:.2g} is allowed)."
+    reason = "the fit stopped early" if params["certify"] else "no certificate was asked for"
+    return (
+        f"Not certified ({reason}): the worst of all candidates {found}; a certificate allows {allowed:.2g}."
+    )
+
+
+def _sentence(variable_a: str, state_a: Any, variable_b: str, state_b: Any, weight: float) -> str:
+    if state_a is None or state_b is None:  # a numeric column
+        number, other = (
+            (variable_a, f"{variable_b}={state_b}")
+            if state_a is None
+            else (variable_b, f"{variable_a}={state_a}")
+        )
+        return f"{other} is likelier where {number} is {'high' if weight > 0 else 'low'}"
+    together = "go together" if weight > 0 else "seldom go together"
+    return f"{variable_a}={state_a} and {variable_b}={state_b} {together}"
