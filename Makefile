@@ -23,7 +23,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check src tests
 
 types: $(READY)
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 wheel: $(READY)  ## build a wheel and try it in an environment of its own
 	rm -rf dist build/smoke

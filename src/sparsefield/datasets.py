@@ -19,9 +19,7 @@ FOLDER_VARIABLE = "SPARSEFIELD_DATA"
 SPLITS = ("train", "valid", "test")
 _MEND = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
 
-ANIMALS_URL = (
-    "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
-)
+ANIMALS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
 ANIMALS_HASH = "c8089b8dba2ce82db4535d73f7b99f4a2445433428bafb8132c4bdb8e94da75c"
 SPLITS_URL = "https://raw.githubusercontent.com/arranger1044/DEBD/master/datasets/{name}/{name}.{split}.data"
 # SHA256 of the files as of the repositories' commits b846860 (animals) and 8509086 (the others).
@@ -151,9 +149,7 @@ def _fetched(url: str, known_hash: str) -> Path:
     except OSError as error:
         raise DataError(f"{url} cannot be reached; {_MEND}") from error
     except ValueError as error:  # pooch's word for a wrong checksum
-        raise DataError(
-            f"the file at {url} is not the expected one, its checksum differs; {_MEND}"
-        ) from error
+        raise DataError(f"the file at {url} is not the expected one, its checksum differs; {_MEND}") from error
     return Path(kept)
 
 

@@ -17,25 +17,17 @@ Seed = Annotated[int, typer.Option("--seed", help="Of the data and of the gaps."
 
 @app.command("peers")
 def peers(
-    nodes: Annotated[
-        list[int] | None, typer.Option("--nodes", help="Columns; 100 and 400 unless told.")
-    ] = None,
+    nodes: Annotated[list[int] | None, typer.Option("--nodes", help="Columns; 100 and 400 unless told.")] = None,
     rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to learn from.")] = 2000,
-    peer: Annotated[
-        list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; else all.")
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option("--time-limit", help="Seconds allowed for a fit.")
-    ] = None,
+    peer: Annotated[list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; else all.")] = None,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Learn a binary field: time, memory and held-out score beside one L1 logistic regression per column."""
     from sparsefield.experiments.peers import run_peers
 
-    found = run_peers(
-        tuple(nodes or (100, 400)), rows, seed=seed, peers=peer, report=say, time_limit=time_limit
-    )
+    found = run_peers(tuple(nodes or (100, 400)), rows, seed=seed, peers=peer, report=say, time_limit=time_limit)
     shown = ("data", "method", "l1", "seconds", "times_ours", "peak_mb", "score_separate", "score_field",
              "weights", "edge_auc")  # fmt: skip
     _answer(found, shown, as_json)
@@ -43,9 +35,7 @@ def peers(
 
 @app.command("impute")
 def impute(
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="ising, plants, ...; both unless told.")
-    ] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="ising, plants, ...; both unless told.")] = None,
     rows: Annotated[int | None, typer.Option("--rows", min=10, help="At most this many rows.")] = None,
     missing: Annotated[float, typer.Option("--missing", help="Share of cells to hide.")] = 0.2,
     method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
@@ -62,9 +52,7 @@ def impute(
 
 @app.command("heldout")
 def heldout(
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")
-    ] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")] = None,
     as_json: Json = False,
 ) -> None:
     """Score held-out rows of public binary data sets, with l1 chosen on their validation rows."""

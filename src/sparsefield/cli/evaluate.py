@@ -89,9 +89,7 @@ def _evaluate(field: MarkovField, table: Any, observed: list[str], folds: int, s
         evaluation = run(table, field, folds, observed, seed, progress)
     early = sum(not fold.converged for fold in done)
     if field.certify and early:
-        note(
-            f"{field.induction}: {early} of {folds} fits stopped before their certificate; raise --max-iter."
-        )
+        note(f"{field.induction}: {early} of {folds} fits stopped before their certificate; raise --max-iter.")
     return evaluation
 
 

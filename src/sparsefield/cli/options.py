@@ -56,9 +56,7 @@ Missing = Annotated[
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option(
-        "--no-header", help="The CSV has no names; columns are x0, x1, ...", rich_help_panel=READING
-    ),
+    typer.Option("--no-header", help="The CSV has no names; columns are x0, x1, ...", rich_help_panel=READING),
 ]
 Separator = Annotated[
     str | None,
@@ -84,9 +82,7 @@ Objective = Annotated[
 ]
 Threshold = Annotated[
     float,
-    typer.Option(
-        "--threshold", help="Signals and errors below it are ignored by cfi.", rich_help_panel=LEARNING
-    ),
+    typer.Option("--threshold", help="Signals and errors below it are ignored by cfi.", rich_help_panel=LEARNING),
 ]
 BatchSize = Annotated[
     str,
@@ -113,18 +109,12 @@ PenalizeUnary = Annotated[
         rich_help_panel=LEARNING,
     ),
 ]
-MaxIter = Annotated[
-    int, typer.Option("--max-iter", min=1, help="Most iterations of a fit.", rich_help_panel=LEARNING)
-]
+MaxIter = Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of a fit.", rich_help_panel=LEARNING)]
 Jobs = Annotated[
     int | None,
-    typer.Option(
-        "--jobs", min=1, help="Threads; all cores unless told. Changes no result.", rich_help_panel=RUNNING
-    ),
+    typer.Option("--jobs", min=1, help="Threads; all cores unless told. Changes no result.", rich_help_panel=RUNNING),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", help="Which cells are hidden at random.", rich_help_panel=RUNNING)
-]
+Seed = Annotated[int, typer.Option("--seed", help="Which cells are hidden at random.", rich_help_panel=RUNNING)]
 
 
 def make_field(*, batch_size: str, jobs: int | None, seed: int, **options: object) -> MarkovField:

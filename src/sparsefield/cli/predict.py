@@ -141,9 +141,7 @@ def _with_type_of(variable: Variable, column: pl.Series, gap: pl.Series) -> pl.S
         made = values.cast(pl.Float64, strict=False)  # whole numbers are read as such, as in training
     odd = column.filter(made.is_null() & ~gap)
     if len(odd) and variable.numeric:
-        raise DataError(
-            f"Column {variable.name!r} is a number in the model, but holds {odd[0]!r} in the table."
-        )
+        raise DataError(f"Column {variable.name!r} is a number in the model, but holds {odd[0]!r} in the table.")
     if len(odd):
         warnings.warn(
             f"Column {variable.name!r} has {len(odd)} cell(s) with values that training never saw "

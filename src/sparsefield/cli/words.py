@@ -9,9 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STRONGEST", "certificate", "size", "strongest"]
 
-STRONGEST = (
-    "Strongest features (a weight counts against the columns' base states: 0, or else the most frequent):"
-)
+STRONGEST = "Strongest features (a weight counts against the columns' base states: 0, or else the most frequent):"
 
 
 def strongest(field: FieldEstimator, count: int) -> list[str]:
@@ -38,17 +36,13 @@ def certificate(field: FieldEstimator) -> str:
     if field.converged_:
         return f"Certified: of all candidates, used or not, the worst {found} ({allowed:.2g} is allowed)."
     reason = "the fit stopped early" if params["certify"] else "no certificate was asked for"
-    return (
-        f"Not certified ({reason}): the worst of all candidates {found}; a certificate allows {allowed:.2g}."
-    )
+    return f"Not certified ({reason}): the worst of all candidates {found}; a certificate allows {allowed:.2g}."
 
 
 def _sentence(variable_a: str, state_a: Any, variable_b: str, state_b: Any, weight: float) -> str:
     if state_a is None or state_b is None:  # a numeric column
         number, other = (
-            (variable_a, f"{variable_b}={state_b}")
-            if state_a is None
-            else (variable_b, f"{variable_a}={state_a}")
+            (variable_a, f"{variable_b}={state_b}") if state_a is None else (variable_b, f"{variable_a}={state_a}")
         )
         return f"{other} is likelier where {number} is {'high' if weight > 0 else 'low'}"
     together = "go together" if weight > 0 else "seldom go together"

@@ -88,9 +88,7 @@ def read(X: Any, *, what: str = "X") -> Source:
     if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
         return _read_array(X, what)
     _refuse_duplicates([str(c) for c in X.columns], what)
-    if not isinstance(frame, nw.DataFrame):
-        frame = _renamed(X, what)
-    elif any(not isinstance(c, str) for c in frame.columns):
+    if not isinstance(frame, nw.DataFrame) or any(not isinstance(c, str) for c in frame.columns):
         frame = _renamed(X, what)
     if frame.shape[0] == 0:
         raise DataError(f"{what} has no rows: Found array with 0 sample(s) while a minimum of 1 is required.")
@@ -123,7 +121,7 @@ def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
     """Build a frame of the named kind; arrays and matrices are answered in polars."""
-    backend = kind if kind not in ("array", "sparse") else "polars"
+    backend: Any = kind if kind not in ("array", "sparse") else "polars"
     return nw.to_native(nw.from_dict(dict(columns), backend=backend))
 
 
@@ -140,7 +138,7 @@ def _read_sparse(X: Any, what: str) -> Source:
 
 def _read_array(X: Any, what: str) -> Source:
     if isinstance(X, np.ma.MaskedArray):
-        X = X.astype(object).filled(None)
+        X = np.ma.filled(X.astype(object), None)
     try:
         array = np.asarray(X)
         if not isinstance(X, np.ndarray) and array.dtype.kind not in "biuf":
@@ -231,5 +229,9 @@ def _scatter(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
         dtype = native.dtype if str(native.dtype) != "object" else None
         made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
         return nw.from_native(made, series_only=True)
-    return nw.new_series(series.name, values, series.dtype if series.dtype != nw.Unknown else None,
-                         backend=series.implementation)
+    return nw.new_series(
+        series.name,
+        values,
+        series.dtype if series.dtype != nw.Unknown else None,
+        backend=series.implementation,
+    )

@@ -187,13 +187,15 @@ def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]
     shifted = values.astype(np.int64) - low
     present = np.bincount(shifted) > 0
     rank = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + low).tolist(), rank[shifted]
+    return list((np.flatnonzero(present) + low).tolist()), rank[shifted]
 
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
     index: dict[Label, int] = {}
-    met = np.fromiter((index.setdefault(_label(v, name), len(index)) for v in values), dtype=np.int64, count=len(values))
-    labels = sorted(index, key=_label_order)
+    met = np.fromiter(
+        (index.setdefault(_label(v, name), len(index)) for v in values), dtype=np.int64, count=len(values)
+    )
+    labels: list[Label] = sorted(index, key=_label_order)
     if all(isinstance(v, float) and v.is_integer() for v in labels):
         labels = [int(v) for v in labels]
     rank = np.empty(len(index), dtype=np.int64)
@@ -261,7 +263,9 @@ def _learn_observed(
     values = as_numbers(column)
     w = weight[column.seen]
     if values.size == 0 or w.sum() <= 0:
-        raise DataError(f"Observed column {column.name!r} has no values at all: drop it, or fill in what is known of it.")
+        raise DataError(
+            f"Observed column {column.name!r} has no values at all: drop it, or fill in what is known of it."
+        )
     centre = float(np.average(values, weights=w))
     deviation = float(np.sqrt(np.average((values - centre) ** 2, weights=w)))
     return Variable(column.name, "observed", centre=centre, scale=deviation if deviation > 0 else 1.0)

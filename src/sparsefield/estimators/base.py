@@ -76,7 +76,7 @@ class FieldEstimator(BaseEstimator):
 
     @property
     def features_(self) -> Any:
-        """Frame of all features: variable_a, state_a, variable_b, state_b (b empty for unary), weight; strongest first."""
+        """Frame of features: variable_a, state_a, variable_b, state_b (b empty for unary), weight; strongest first."""
         check_is_fitted(self)
         return feature_table(self.field_, self.kind_)
 
@@ -117,7 +117,7 @@ class FieldEstimator(BaseEstimator):
         return self.field_.about["converged"]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one safetensors file; `sparsefield.load` reads it, and runs no code in doing so.
+        """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
         Times are left out, so that the same fit always writes the same bytes.
         """
@@ -165,13 +165,23 @@ class FieldEstimator(BaseEstimator):
             warnings.warn(
                 f"The fit stopped after {len(learned.steps)} iterations with an optimality violation of "
                 f"{learned.kkt_violation:.3g}. "
-                + ("cd's gradient is not that of its loss, so this is to be expected: certify=False asks for no more."
-                   if self.objective == "cd" else "Raise max_iter, or l1 and l2."),
+                + (
+                    "cd's gradient is not that of its loss, so this is to be expected: certify=False asks for no more."
+                    if self.objective == "cd"
+                    else "Raise max_iter, or l1 and l2."
+                ),
                 ConvergenceWarning,
                 stacklevel=3,
             )
         self.field_ = replace(learned.field, about=about)
         self.kind_ = kind
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense before any work is done."""
+        self._options()
+        self._rule()
+        self._inference()
+        _choose(OBJECTIVES, self.objective, "objective")
 
     def _engine(self) -> Threads:
         return Threads(self.n_jobs)

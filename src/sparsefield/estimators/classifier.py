@@ -38,11 +38,13 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if Y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         source = read(X)
-        self._options(), self._rule(), self._inference()
+        self._check_parameters()
         validate_data(self, source.native if source.kind == "array" else X, skip_check_array=True)
         labels = _read_labels(Y)
         if labels.n_rows != source.n_rows:
-            raise DataError(f"Found input variables with inconsistent numbers of samples: [{source.n_rows}, {labels.n_rows}]")
+            raise DataError(
+                f"Found input variables with inconsistent numbers of samples: [{source.n_rows}, {labels.n_rows}]"
+            )
         both = set(source.names) & set(labels.names)
         if both:
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in Y: take it out of X, or rename it.")

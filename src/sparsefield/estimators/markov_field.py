@@ -110,7 +110,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         source = read(X)
         if y is not None and not (hasattr(y, "__len__") and len(y) == source.n_rows):
             raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
-        self._options(), self._rule(), self._inference()
+        self._check_parameters()
         _remember_names(self, X, source, reset=True)
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(
@@ -156,7 +156,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         return self._ask(table).log_likelihood / table.n_rows
 
     def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
-        """Mean, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``, of the log-belief in the truth."""
+        """Mean log-belief in the truth, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``."""
         _, table = self._compile(X_with_gaps)
         _, truth = self._compile(X_true)
         if truth.n_rows != table.n_rows:
@@ -257,7 +257,7 @@ def _names(source: Source, columns: Sequence[str | int] | None) -> list[str]:
         return []
     if isinstance(columns, str):
         columns = [columns]
-    columns = np.flatnonzero(columns).tolist() if getattr(columns, "dtype", None) == bool else list(columns)
+    columns = np.flatnonzero(columns).tolist() if getattr(columns, "dtype", None) == np.bool_ else list(columns)
     names = []
     for column in columns:
         if isinstance(column, (int, np.integer)) and column not in source.names:

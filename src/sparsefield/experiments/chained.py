@@ -73,8 +73,7 @@ class Chained:
         before made of them.
         """
         inputs = [
-            np.where(hidden[:, [k]], share, np.eye(len(share))[test[:, k]])
-            for k, share in enumerate(self.frequencies)
+            np.where(hidden[:, [k]], share, np.eye(len(share))[test[:, k]]) for k, share in enumerate(self.frequencies)
         ]
         beliefs: list[Array] = []
         for _ in range(rounds):

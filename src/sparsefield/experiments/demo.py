@@ -197,9 +197,7 @@ def _cells(score: dict[str, float]) -> list[str]:
 
 def _table(scores: Scores) -> list[str]:
     lines = [f"{'hidden cells':<34}" + "".join(f"{name:>14}" for name in COLUMNS.values())]
-    return lines + [
-        f"{name:<34}" + "".join(f"{cell:>14}" for cell in _cells(scores[name])) for name in scores
-    ]
+    return lines + [f"{name:<34}" + "".join(f"{cell:>14}" for cell in _cells(scores[name])) for name in scores]
 
 
 def _best(scores: Scores, key: str) -> str:
@@ -233,16 +231,12 @@ def _note(losses: dict[str, dict[str, Array]], digits: Digits) -> list[str]:
 # -- in pictures -----------------------------------------------------------------------------------
 
 
-def _draw(
-    field: MarkovField, digits: Digits, network: Network, beliefs: Sequence[Array]
-) -> dict[str, Figure]:
+def _draw(field: MarkovField, digits: Digits, network: Network, beliefs: Sequence[Array]) -> dict[str, Figure]:
     threshold = float(field.threshold)  # type: ignore[arg-type]
     signals, before, after = signals_and_errors(field.field_, digits.train)
     loud, wrong = (np.mean(np.abs(values) > threshold, axis=0) for values in (signals, after))
     met = float(np.mean(loud * wrong))
-    base = next(
-        variable.states[variable.base] for variable in field.field_.schema.targets if variable.name == "digit"
-    )
+    base = next(variable.states[variable.base] for variable in field.field_.schema.targets if variable.name == "digit")
     return {
         "network": Figure(
             draw_network(network),

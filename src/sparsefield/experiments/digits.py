@@ -185,8 +185,7 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     """Signals, errors before any edge, and errors of the learned field: (states, rows) each."""
     table = compile_table(read(make_table(values)), field.schema)
     alone = [
-        np.log(variable.column_frequencies / variable.frequencies[variable.base])
-        for variable in field.schema.targets
+        np.log(variable.column_frequencies / variable.frequencies[variable.base]) for variable in field.schema.targets
     ]
     nothing = compile_graph(field.schema, np.empty((0, 2), dtype=np.int64))
     with Threads() as engine:

@@ -31,7 +31,7 @@ def run_heldout(
     """One row per data set: the chosen l1, test score per row, features, certificate and the time of the chosen fit."""
     rows = []
     for name in data:
-        splits = load_dataset(name)
+        splits: Any = load_dataset(name)
         fits: dict[float, tuple[MarkovField, float]] = {}
 
         def validation_score(l1: float, splits: Any = splits, fits: Any = fits, name: str = name) -> float:

@@ -112,9 +112,7 @@ def run_impute(
             report(describe(table[-1]))
             continue
         hidden = int(np.isnan(gaps.test).sum())
-        report(
-            f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {hidden} gaps to fill"
-        )
+        report(f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {hidden} gaps to fill")
         for method in wanted:
             if method == "oracle" and gaps.source is None:
                 continue
@@ -172,9 +170,7 @@ def fill_with_boosting(train: Array, test: Array, leaves: float | None = None) -
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    settings: dict[str, Any] = (
-        {} if leaves is None else {"max_leaf_nodes": int(leaves), "early_stopping": True}
-    )
+    settings: dict[str, Any] = {} if leaves is None else {"max_leaf_nodes": int(leaves), "early_stopping": True}
     beliefs = np.array(fill_with_frequencies(train, test))
     for column in range(train.shape[1]):
         rows, gaps = ~np.isnan(train[:, column]), np.isnan(test[:, column])
@@ -208,9 +204,7 @@ def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int
     return filled[len(train) :]
 
 
-def fill_with_field(
-    train: Array, test: Array, l1: float, l2: float = 1.0, penalize_unary: bool = False
-) -> Array:
+def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penalize_unary: bool = False) -> Array:
     """Ours: one field, learned from the rows with their gaps; a gap gets its belief."""
     from sparsefield import MarkovField
 
@@ -252,9 +246,7 @@ METHODS: dict[str, Filler] = {
     "frequencies": Filler("column frequencies", fill_with_frequencies),
     "iterative": Filler("IterativeImputer", fill_with_iterative_imputer),
     "boosting": Filler("HistGradientBoosting per column, as it comes", fill_with_boosting),
-    "boosting-tuned": Filler(
-        "HistGradientBoosting per column, tuned", fill_with_boosting, "leaves", LEAVES_GRID
-    ),
+    "boosting-tuned": Filler("HistGradientBoosting per column, tuned", fill_with_boosting, "leaves", LEAVES_GRID),
     "chained": Filler("chained L1 logistic", fill_with_chained_logistic, "l1", L1_GRID),
 }
 
@@ -289,14 +281,10 @@ def _best_value(train: Array, filler: Filler, missing: float, seed: int) -> floa
     fitted, known = train[:cut], train[cut:]
     probe = hide_cells(known, missing, np.random.default_rng([seed, 1]))
     asked = np.isnan(probe) & ~np.isnan(known)
-    return climb(
-        filler.grid, lambda value: -filled_scores(filler.fill(fitted, probe, value), known, asked)[1]
-    )[0]
+    return climb(filler.grid, lambda value: -filled_scores(filler.fill(fitted, probe, value), known, asked)[1])[0]
 
 
-def _make_gaps(
-    name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int
-) -> Gaps:
+def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int) -> Gaps:
     rng = np.random.default_rng([seed, 0])
     if name == "ising":
         rows, test_rows = rows or ISING_ROWS, test_rows or ISING_ROWS

@@ -194,9 +194,7 @@ class _Bench:
         family = method.name.split(",")[0]  # the number of threads changes no result
         if family not in self.chosen:
             limit = None if self.time_limit is None else self.time_limit * len(self.grid)
-            self.chosen[family] = in_child(
-                _choose_l1, method, self.train, self.validation, self.grid, time_limit=limit
-            )
+            self.chosen[family] = in_child(_choose_l1, method, self.train, self.validation, self.grid, time_limit=limit)
         return self.chosen[family]
 
     def _cost(self, measured: Measured) -> Row:

@@ -140,9 +140,7 @@ def evaluate(
     """
     table = _Cells.of(X, estimator, observed)
     if not 2 <= folds <= table.n_cells:
-        raise ValueError(
-            f"folds must be from 2 to the number of seen target cells, {table.n_cells}; got {folds}."
-        )
+        raise ValueError(f"folds must be from 2 to the number of seen target cells, {table.n_cells}; got {folds}.")
     done = []
     for k, hidden in enumerate(_split(table, folds, seed)):
         if k == 0:
@@ -166,9 +164,7 @@ def hold_out(
     table = _Cells.of(X, estimator, observed)
     parts = max(2, round(1 / share))
     if table.n_cells < parts:
-        raise DataError(
-            f"The table has {table.n_cells} seen target cells, too few to hide {share:.0%} of them."
-        )
+        raise DataError(f"The table has {table.n_cells} seen target cells, too few to hide {share:.0%} of them.")
     return _run_fold(table, estimator, next(_split(table, parts, seed)), observed)
 
 
@@ -197,9 +193,7 @@ class _Cells:
 
     def with_gaps(self, hidden: Array) -> Any:
         """The table, same kind, with the ``hidden`` (rows, targets) cells made gaps."""
-        return _with_gaps(
-            self.source, {variable.name: hidden[:, v] for v, variable in enumerate(self.schema.targets)}
-        )
+        return _with_gaps(self.source, {variable.name: hidden[:, v] for v, variable in enumerate(self.schema.targets)})
 
 
 def _split(table: _Cells, folds: int, seed: int) -> Iterator[Array]:
@@ -215,14 +209,10 @@ def _split(table: _Cells, folds: int, seed: int) -> Iterator[Array]:
         if hidden.any():
             yield hidden
         else:
-            raise DataError(
-                "Each column has too few values to hide any of them: use fewer folds or more rows."
-            )
+            raise DataError("Each column has too few values to hide any of them: use fewer folds or more rows.")
 
 
-def _run_fold(
-    table: _Cells, estimator: MarkovField, hidden: Array, observed: Sequence[str | int] | None
-) -> Fold:
+def _run_fold(table: _Cells, estimator: MarkovField, hidden: Array, observed: Sequence[str | int] | None) -> Fold:
     field = _fresh(estimator)
     gappy = table.with_gaps(hidden)
     states = {variable.name: variable.states for variable in table.schema.targets}
@@ -269,9 +259,7 @@ def _fresh(estimator: MarkovField) -> MarkovField:
     return copy
 
 
-def _warm_up(
-    table: _Cells, estimator: MarkovField, hidden: Array, observed: Sequence[str | int] | None
-) -> None:
+def _warm_up(table: _Cells, estimator: MarkovField, hidden: Array, observed: Sequence[str | int] | None) -> None:
     """Compile what a fit and a prediction with gaps need."""
     gappy = table.with_gaps(hidden)
     _first_iteration(estimator, gappy, observed).predict_proba(gappy)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data.frames import make_frame
-from sparsefield.data.schema import Label
 from sparsefield.field.field import Field
 
 __all__ = ["edge_table", "feature_table"]
@@ -19,7 +18,7 @@ def feature_table(field: Field, kind: str = "polars") -> Any:
     A unary feature has no b. A numeric observed column has no state: its weight is per standard deviation.
     """
     names = field.schema.column_names
-    rows: list[tuple[str, Label | None, str | None, Label | None, float]] = []
+    rows: list[tuple[Any, ...]] = []
     rows += [(*names[s], None, None, float(w)) for s, w in enumerate(field.unary) if w != 0]
     rows += [(*names[a], *names[b], float(w)) for (a, b), w in zip(field.pairs, field.weights, strict=True) if w != 0]
     rows.sort(key=lambda row: -abs(row[4]))

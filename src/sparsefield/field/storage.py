@@ -54,7 +54,9 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(f"{path}: not a complete sparsefield model (truncated, or another kind of file).") from error
+        raise ModelFileError(
+            f"{path}: not a complete sparsefield model (truncated, or another kind of file)."
+        ) from error
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path}: a safetensors file, but not a sparsefield model.")
     version = metadata.get("version", "")

@@ -71,6 +71,6 @@ def all_pairs(schema: Schema) -> np.ndarray:
     owner = schema.variable_of_column
     parts = []
     for a in range(schema.n_states):
-        b = np.arange(schema.state_offsets[owner[a] + 1], schema.n_columns)
+        b = np.arange(int(schema.state_offsets[owner[a] + 1]), schema.n_columns)
         parts.append(np.column_stack([np.full(len(b), a), b]))
     return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), dtype=np.int64)

@@ -44,7 +44,7 @@ class IdealParent(InductionRule):
 
 def _norms(parts: list[np.ndarray], n_columns: int) -> np.ndarray:
     """(n_columns,): length of each column's vector over all rows; 1 where it is 0 or the column has none."""
-    squares = sum(np.einsum("ci,ci->c", part, part) for part in parts)
+    squares = np.sum([np.einsum("ci,ci->c", part, part) for part in parts], axis=0)
     norms = np.ones(n_columns)
     norms[: len(squares)] = np.where(squares > 0, np.sqrt(squares), 1.0)
     return norms

@@ -17,7 +17,7 @@ __all__ = ["Entries", "Large", "collect", "score_meetings"]
 
 
 class Large(NamedTuple):
-    """Which entries count: those of (columns, rows) blocks that lie beyond a limit per row from their column's centre."""
+    """Which entries of (columns, rows) blocks count: those further from their column's centre than the row's limit."""
 
     parts: tuple[np.ndarray, ...]
     centres: np.ndarray

@@ -35,7 +35,7 @@ def exp_nonpositive(x):
     low = (1.0 + r) + r2 * (0.5 + r * (1 / 6))
     middle = (1 / 24 + r * (1 / 120)) + r2 * (1 / 720 + r * (1 / 5040))
     high = (1 / 40320 + r * (1 / 362880)) + r2 * (1 / 3628800 + r * (1 / 39916800))
-    return (low + r4 * middle + (r4 * r4) * high) * _two_to_the(k)
+    return (low + r4 * middle + (r4 * r4) * high) * _two_to_the(k)  # pyright: ignore[reportCallIssue]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -74,7 +74,7 @@ def mean_field(block, graph, theta, beliefs, tolerance, max_sweeps, damping):
 @njit(nogil=True, cache=True)
 def gibbs(block, graph, theta, beliefs, codes, seed, sweeps):
     """Draw every gap of a block, ``sweeps`` times over; beliefs hold the drawn states one-hot."""
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (inside numba this seeds the generator of its own thread)
     z = np.empty(graph.widest)
     for _ in range(sweeps):
         for v in range(codes.shape[0]):
@@ -83,7 +83,7 @@ def gibbs(block, graph, theta, beliefs, codes, seed, sweeps):
                 row = block.gap_rows[g]
                 top = _cell_logits(graph, theta, first, last, beliefs, row, z)
                 _softmax(z, top, last - first)
-                left = np.random.random()
+                left = np.random.random()  # noqa: NPY002
                 drawn = 0
                 for s in range(last - first):
                     left -= z[s]

@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def count_large(values, centres, limits, per_row):
-    """Count, per row, the entries of (columns, rows) that lie further from their column's centre than the row's limit."""
+    """Count, per row, the entries that lie further from their column's centre than the row's limit."""
     for c in range(values.shape[0]):
         centre = centres[c]
         for i in range(values.shape[1]):

@@ -10,7 +10,15 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import FAST, add_four_scaled, add_scaled, dot, exp_below, exp_minus_abs, four_dots
+from sparsefield.kernels.elementary import (
+    FAST,
+    add_four_scaled,
+    add_scaled,
+    dot,
+    exp_below,
+    exp_minus_abs,
+    four_dots,
+)
 
 _PRODUCT_LIMIT = 1e200
 """Normalisers are multiplied along a row, and one logarithm is taken before the product could overflow."""

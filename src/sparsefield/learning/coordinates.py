@@ -11,7 +11,7 @@ __all__ = ["Coordinates"]
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Centred coordinates: a pair weight acts on deviations from the mean, w (q - mean), and unary weights absorb the rest.
+    """Centred coordinates: a pair weight acts on deviations from the mean, w (q - mean); unary weights absorb the rest.
 
     In the plain coordinates a pair weight also shifts its two unary weights, which makes for long narrow valleys; in
     centred ones its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same

@@ -48,9 +48,7 @@ class OrthantLBFGS:
         self._turns = [y[index] for y in self._turns]
         self._drop_flat()
 
-    def translate(
-        self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]
-    ) -> None:
+    def translate(self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]) -> None:
         """The coordinates have changed: how a move and a change of gradient read in the new ones."""
         self._moves = [move(s) for s in self._moves]
         self._turns = [turn(y) for y in self._turns]

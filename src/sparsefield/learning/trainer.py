@@ -29,7 +29,8 @@ STRAGGLERS = 0.02
 """When fewer new candidates than this share of the features stand out, the exact pass of the certificate takes over."""
 
 IDLE_ROUNDS = 4
-"""Rounds of the certificate that may bring no progress: `cd`, whose gradient is not that of its loss, may never get there."""
+"""Rounds of the certificate that may bring no progress: the gradient of `cd` is not that of its loss, so it may never
+get there."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class Trainer:
         return place
 
     def _recentre(self) -> None:
-        """Unary weights that have come to 0, or have left it, change coordinates; so does what the optimiser remembers."""
+        """Unary weights that came to 0, or left it, change coordinates; so does what the optimiser remembers."""
         theta, pairs, old = self.theta, self.pairs, self.coordinates
         theta[: self.schema.n_states][np.abs(theta[: self.schema.n_states]) < 1e-12] = 0.0
         new = replace(old, centred=self._to_centre(theta))

@@ -25,7 +25,7 @@ class Workspace:
 
 
 class Objective(ABC):
-    """A loss whose gradient is a sum over rows: for the pair (A, B), error of A x middle of B + error of B x middle of A.
+    """A loss whose gradient for a pair (A, B) is the sum over rows of error_A x middle_B + error_B x middle_A.
 
     That form is all that induction, certificate and optimiser rely on.
     """

@@ -63,8 +63,7 @@ def make_page(
     names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(_row(cells, marks) for cells, marks in zip(rows, best, strict=True))
     pictures = "".join(
-        f"<figure>{figure.svg}<figcaption>{escape(figure.caption)}</figcaption></figure>"
-        for figure in figures
+        f"<figure>{figure.svg}<figcaption>{escape(figure.caption)}</figcaption></figure>" for figure in figures
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'

@@ -86,10 +86,7 @@ def draw_network(network: Network, *, strongest: int = 200) -> str:
     shown = min(strongest, len(network.pairs))
     drawing.text(36, 42, "Which pixels depend on each other", size=18, font_weight=600)
     drawing.text(36, 64, f"the {shown} strongest of {len(network.pairs):,} learned edges", fill=GREY)
-    places = [
-        (58.0 + STEP * (k % network.side), 106.0 + STEP * (k // network.side))
-        for k in range(network.ink.size)
-    ]
+    places = [(58.0 + STEP * (k % network.side), 106.0 + STEP * (k // network.side)) for k in range(network.ink.size)]
     _draw_edges(drawing, network, shown, places)
     _draw_nodes(drawing, network, places)
     touching = int(network.touching()[:shown].sum())
@@ -212,9 +209,7 @@ def _draw_pixels(
     layers = [(picture == level) & ~covered for level in range(1, levels)]
     shades = [blend(PAPER, level / (levels - 1)) for level in range(1, levels)]
     for layer, shade in zip([*layers, covered], [*shades, GAP_COLOUR], strict=True):
-        cells = (
-            f"M{x + cell * c:g} {y + cell * r:g}h{cell:g}v{cell:g}h-{cell:g}z" for r, c in np.argwhere(layer)
-        )
+        cells = (f"M{x + cell * c:g} {y + cell * r:g}h{cell:g}v{cell:g}h-{cell:g}z" for r, c in np.argwhere(layer))
         drawing.path("".join(cells), fill=shade, shape_rendering="crispEdges")
     for r, c in np.argwhere(wrong) if wrong is not None else ():
         middle = (x + cell * (float(c) + 0.5), y + cell * (float(r) + 0.5))

@@ -36,9 +36,7 @@ class Drawing:
         self._parts: list[str] = []
         self.rect(0.5, 0.5, width - 1, height - 1, rx=10, fill="#ffffff", stroke=PALE)
 
-    def shape(
-        self, tag: str, *, hint: str | None = None, text: str | None = None, **attributes: object
-    ) -> None:
+    def shape(self, tag: str, *, hint: str | None = None, text: str | None = None, **attributes: object) -> None:
         """Any element; ``hint`` is shown when a mouse rests on it. Underscores in names become hyphens."""
         inside = "" if hint is None else f"<title>{escape(hint)}</title>"
         inside += "" if text is None else escape(text)
@@ -54,9 +52,7 @@ class Drawing:
     def path(self, d: str, **more: object) -> None:
         self.shape("path", d=d, **more)  # type: ignore[arg-type]
 
-    def text(
-        self, x: float, y: float, words: str, *, size: float = 13, fill: str = INK, **more: object
-    ) -> None:
+    def text(self, x: float, y: float, words: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
         self.shape("text", text=words, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
 
     def render(self) -> str:
