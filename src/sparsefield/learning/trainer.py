@@ -79,8 +79,8 @@ class Trainer:
         self.progress = progress
         self.evaluator = Evaluator(table, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
-        unseen = np.concatenate([np.zeros(0), *(v.column_frequencies for v in self.schema.targets)]) == 0.0
-        self.penalty = Penalty(options.l1, options.l2, unseen | options.penalize_unary)
+        unseen = [(v.column_frequencies == 0.0) | (v.frequencies[v.base] == 0.0) for v in self.schema.targets]
+        self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
         self.optimiser = OrthantLBFGS()
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
