@@ -113,9 +113,7 @@ def test_the_network_tells_neighbours_from_others() -> None:
 
 def test_pictures_hold_for_the_emptiest_of_fields() -> None:
     square = np.zeros((8, 8))
-    nothing = Network(
-        square, square == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)), ["0"]
-    )
+    nothing = Network(square, square == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)), ["0"])
     ElementTree.fromstring(draw_network(nothing))
     ElementTree.fromstring(draw_histograms(np.zeros(1), np.zeros(1), np.zeros(1), threshold=0.2))
 
@@ -123,9 +121,7 @@ def test_pictures_hold_for_the_emptiest_of_fields() -> None:
 def test_a_wrong_guess_is_shown_with_the_truth() -> None:
     picture = np.zeros((8, 8), dtype=int)
     one = Completion(picture, picture, picture == 0, "3", "8", 0.6)
-    words = [
-        node.text for node in ElementTree.fromstring(draw_completions([one], levels=2)).iter(SVG + "text")
-    ]
+    words = [node.text for node in ElementTree.fromstring(draw_completions([one], levels=2)).iter(SVG + "text")]
     assert {"8", "60%", "is 3"} <= set(words)
 
 

@@ -1,0 +1,104 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from oracle import Row, SlowField, candidate_pairs, rows_of
+
+from sparsefield.data import Schema, Table, compile_table, learn_schema, read
+from sparsefield.engines import Threads
+
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=300)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def engine():
+    with Threads(1) as threads:
+        yield threads
+
+
+@pytest.fixture(scope="session")
+def public_data() -> Path:
+    """The folder of public data: SPARSEFIELD_DATA, else ../shared/data beside the checkout."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SPARSEFIELD_DATA") or beside)
+    if not folder.is_dir():
+        pytest.skip("no folder of public data: set SPARSEFIELD_DATA")
+    return folder
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A random table under its schema, and a random field over it."""
+
+    schema: Schema
+    table: Table
+    rows: list[Row]
+    slow: SlowField
+    pairs: np.ndarray
+    theta: np.ndarray
+
+
+@pytest.fixture(scope="session")
+def make_problem():
+    return random_problem
+
+
+def random_problem(
+    seed: int,
+    *,
+    n_rows: int = 12,
+    states: tuple[int, ...] = (2, 3, 2, 4),
+    observed_states: tuple[int, ...] = (3,),
+    numbers: int = 1,
+    gaps: float = 0.2,
+    weighted: bool = True,
+    share: float = 0.6,
+    size: float = 1.0,
+) -> Problem:
+    """A table of random categories with gaps, observed columns and weights, and a random field over it.
+
+    Beliefs in the gaps are drawn at random, so that nothing rests on where inference would have put them.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = (*states, *observed_states)
+    X = np.empty((n_rows, len(kinds) + numbers), dtype=object)
+    for k, count in enumerate(kinds):
+        # The first rows show every state, so that the schema is the same for every seed.
+        column = np.concatenate([np.arange(count), rng.integers(0, count, n_rows)])[:n_rows]
+        X[:, k] = rng.permutation(column).tolist()
+        X[rng.random(n_rows) < gaps, k] = None
+        if X[:, k].tolist() == [None] * n_rows:
+            X[0, k] = 0
+    for k in range(numbers):
+        X[:, len(kinds) + k] = rng.normal(size=n_rows).tolist()
+    weight = rng.uniform(0.2, 3.0, n_rows) if weighted else np.ones(n_rows)
+    source = read(X)
+    observed = source.names[len(states) :]
+    schema = learn_schema(source, observed=observed, sample_weight=weight)
+    table = compile_table(source, schema, sample_weight=weight)
+    table = replace(table, blocks=tuple(_random_gaps(schema, block, rng) for block in table.blocks))
+    candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
+    pairs = candidates[rng.random(len(candidates)) < share]
+    theta = rng.normal(scale=size, size=schema.n_states + len(pairs))
+    slow = SlowField(schema, theta[: schema.n_states], pairs, theta[schema.n_states :])
+    return Problem(schema, table, rows_of(table), slow, pairs, theta)
+
+
+def _random_gaps(schema: Schema, block, rng: np.random.Generator):
+    beliefs = block.beliefs.copy()
+    for v in range(len(schema.targets)):
+        first, last = schema.state_offsets[v], schema.state_offsets[v + 1]
+        for row in np.flatnonzero(block.codes[v] < 0):
+            beliefs[first:last, row] = rng.dirichlet(np.ones(last - first + 1))[1:]
+    return block._replace(beliefs=beliefs)

@@ -1,0 +1,104 @@
+"""States, bases, roles and the flat numbering."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import candidate_pairs
+
+from sparsefield.data import learn_schema, read
+from sparsefield.data.frames import RawColumn
+from sparsefield.data.schema import factorize
+
+
+def test_animal_has_the_papers_number_of_candidates(public_data) -> None:
+    """3,655 = 85 + C(85, 2)"""
+    with open(public_data / "animals.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    schema = learn_schema(read(np.array([row[1:] for row in rows[1:]])))
+    assert len(rows) == 51
+    assert schema.n_states == 85
+    assert schema.n_states + schema.n_candidate_pairs == 3655
+
+
+def test_targets_come_first_in_the_numbering_and_columns_keep_their_order() -> None:
+    schema = learn_schema(read([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["u", 0, 7]]), observed=["x0"])
+    assert [v.name for v in schema.variables] == ["x1", "x2", "x0"]
+    assert schema.order == ("x0", "x1", "x2")
+    assert schema.column_names == (("x1", 1), ("x1", 2), ("x2", 5), ("x2", 6), ("x0", "v"))
+    assert schema.offsets.tolist() == [0, 2, 4, 5]
+    assert schema.variable_of_column.tolist() == [0, 0, 1, 1, 2]
+    assert (schema.n_states, schema.n_columns, schema.n_candidate_pairs) == (4, 5, 8)
+
+
+def test_the_base_is_the_most_frequent_state() -> None:
+    schema = learn_schema(read([["a"], ["b"], ["b"], ["c"]]))
+    variable = schema.variables[0]
+    assert variable.states == ("a", "b", "c")
+    assert variable.base == 1
+    assert variable.position_of_code.tolist() == [1, 0, 2]
+    assert variable.code_of_label == {"b": 0, "a": 1, "c": 2}
+    assert variable.frequencies == (0.25, 0.5, 0.25)
+    assert variable.column_frequencies.tolist() == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("yes", [1, True, 1.0])
+def test_the_base_of_a_yes_or_no_column_is_no(yes) -> None:
+    variable = learn_schema(read(np.array([[yes], [yes], [yes], [yes - yes]], dtype=object))).variables[0]
+    assert variable.base == 0
+    assert variable.states == (0, 1)
+
+
+def test_weights_decide_which_state_is_most_frequent() -> None:
+    schema = learn_schema(read([["a"], ["b"], ["b"]]), sample_weight=np.array([3.0, 1.0, 1.0]))
+    assert schema.variables[0].base == 0
+    assert schema.variables[0].frequencies == (0.6, 0.4)
+
+
+@given(widths=st.lists(st.integers(1, 4), min_size=1, max_size=5), observed=st.integers(0, 3))
+def test_candidates_are_counted_as_they_are_listed(widths, observed) -> None:
+    columns = [np.arange(12) % width for width in widths] + [np.linspace(0.1, 1, 12) for _ in range(observed)]
+    source = read(np.column_stack(columns))
+    schema = learn_schema(source, observed=source.names[len(widths) :])
+    assert schema.n_candidate_pairs == len(candidate_pairs(schema))
+    assert schema.n_columns == sum(width - 1 for width in widths) + observed
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-5, 5),
+            st.sampled_from(["a", "b", ""]),
+            st.booleans(),
+            st.sampled_from([0.5, 2.0, -1.0]),
+        ),
+        min_size=1,
+    )
+)
+def test_codes_lead_back_to_the_values_whatever_they_are(values) -> None:
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    labels, codes = factorize(RawColumn("c", cells, np.ones(len(values), dtype=bool)))
+    assert [labels[code] for code in codes] == values
+    assert len(set(labels)) == len(labels)
+    numbers = [label for label in labels if not isinstance(label, str)]
+    words = [label for label in labels if isinstance(label, str)]
+    assert labels == sorted(numbers) + sorted(words)
+
+
+@given(st.lists(st.integers(-(2**31), 2**31), min_size=1), st.sampled_from([np.int64, np.float64, object, str]))
+def test_the_same_values_in_any_array_have_the_same_codes(values, dtype) -> None:
+    cells = np.array(values).astype(dtype)
+    labels, codes = factorize(RawColumn("c", cells, np.ones(len(values), dtype=bool)))
+    assert [int(labels[code]) for code in codes] == values
+    assert not any(isinstance(label, (np.generic, float)) for label in labels)
+
+
+def test_gaps_have_no_code() -> None:
+    labels, codes = factorize(RawColumn("c", np.array([7, 5, 7]), np.array([True, False, True, True, False])))
+    assert labels == [5, 7]
+    assert codes.tolist() == [1, -1, 0, 1, -1]

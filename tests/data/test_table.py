@@ -1,0 +1,88 @@
+"""A compiled table: codes, beliefs and gaps, cut into blocks by the data alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsefield import policy
+from sparsefield.data import compile_table, learn_schema, read
+from sparsefield.errors import DataError, UnseenStateWarning
+
+
+def test_seen_cells_are_one_hot_and_gaps_at_their_frequencies() -> None:
+    source = read([["a", 0.5], ["b", 1.5], ["b", None], [None, 2.5], ["c", 1.5]])
+    schema = learn_schema(source, observed=["x1"])
+    table = compile_table(source, schema)
+    (block,) = table.blocks
+    assert table.codes().tolist() == [[1, 0, 0, -1, 2]]
+    np.testing.assert_allclose(block.beliefs[:2], [[1, 0, 0, 0.25, 0], [0, 0, 0, 0.25, 1]])
+    numbers = np.array([0.5, 1.5, 2.5, 1.5])
+    expected = (numbers - numbers.mean()) / numbers.std()
+    np.testing.assert_allclose(block.beliefs[2], [expected[0], expected[1], 0.0, expected[2], expected[3]])
+    assert block.gap_offsets.tolist() == [0, 1]
+    assert block.gap_rows.tolist() == [3]
+    assert table.has_gaps
+    assert table.total_weight == 5.0
+
+
+def test_gaps_in_an_observed_category_sit_at_its_frequencies() -> None:
+    source = read([[0, "u"], [1, "v"], [1, "u"], [0, None]])
+    table = compile_table(source, learn_schema(source, observed=["x1"]))
+    np.testing.assert_allclose(table.blocks[0].beliefs[1], [0, 1, 0, 1 / 3])
+    assert not table.has_gaps
+
+
+@pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 600, 5000, 20000])
+def test_blocks_cover_the_rows_once_and_in_order(n_rows) -> None:
+    X = np.column_stack([np.arange(n_rows) % 3, np.arange(n_rows) % 2])
+    source = read(X)
+    weight = np.arange(n_rows, dtype=float)
+    table = compile_table(source, learn_schema(source), sample_weight=weight)
+    assert [block.start for block in table.blocks] == list(range(0, n_rows, policy.block_rows(n_rows)))
+    assert np.array_equal(np.concatenate([block.weight for block in table.blocks]), weight)
+    assert table.codes().shape == (2, n_rows)
+    for block in table.blocks:
+        assert block.beliefs.flags.c_contiguous
+        assert block.codes.flags.c_contiguous
+        assert block.rows == slice(block.start, block.start + block.n_rows)
+
+
+@pytest.mark.parametrize("n_rows", [1, 100, 256, 2000, 10**4, 10**6, 10**9])
+def test_the_size_of_a_block_has_bounds(n_rows) -> None:
+    assert policy.MIN_BLOCK_ROWS <= policy.block_rows(n_rows) <= policy.MAX_BLOCK_ROWS
+
+
+def test_columns_that_are_not_there_are_named() -> None:
+    source = read([["a", "u"], ["b", "v"]])
+    schema = learn_schema(source, observed=["x1"])
+    with pytest.raises(DataError, match="'x1'"):
+        compile_table(read([["a"], ["b"]]), schema)
+    schema = learn_schema(source)
+    with pytest.raises(DataError, match="'x1'"):
+        compile_table(read([["a"], ["b"]]), schema)
+    absent = compile_table(read([["a"], ["b"]]), schema, absent_targets=True)
+    assert absent.codes().tolist() == [[0, 1], [-1, -1]]
+
+
+def test_rows_may_be_repeated() -> None:
+    source = read([["a"], ["b"], [None]])
+    table = compile_table(source, learn_schema(source), repeat=2)
+    assert table.codes().tolist() == [[0, 0, 1, 1, -1, -1]]
+    assert table.n_rows == 6
+
+
+def test_unknown_values_are_gaps_that_are_remembered() -> None:
+    source = read([["a"], ["b"]])
+    schema = learn_schema(source)
+    with pytest.warns(UnseenStateWarning, match="'x0' has 2 cell"):
+        table = compile_table(read([["z"], ["a"], [None], ["y"]]), schema)
+    assert table.codes().tolist() == [[-1, 0, -1, -1]]
+    assert table.unseen["x0"].tolist() == [0, 3]
+
+
+def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
+    monkeypatch.setattr(policy, "MAX_BELIEF_BYTES", 1000)
+    source = read(np.arange(300).reshape(100, 3) % 7)
+    with pytest.raises(DataError, match=r"100 rows x 18 states need .* GiB"):
+        compile_table(source, learn_schema(source))

@@ -1,0 +1,167 @@
+"""What a field answers is what the oracle answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from oracle import SlowField, rows_of
+
+from sparsefield import MarkovField
+from sparsefield.data import compile_table, read
+from sparsefield.errors import DataError
+
+
+def table(n_rows: int = 90, gaps: float = 0.15) -> np.ndarray:
+    rng = np.random.default_rng(8)
+    a = rng.integers(0, 3, n_rows)
+    b = np.where(rng.random(n_rows) < 0.7, a, rng.integers(0, 3, n_rows))
+    c = (a == 1) ^ (rng.random(n_rows) < 0.2)
+    X = np.column_stack([a, b, c, rng.normal(size=n_rows) + c]).astype(float)
+    X[:, :3][rng.random((n_rows, 3)) < gaps] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = table()
+    field = MarkovField(l1=0.5, n_jobs=1).fit(X, observed=[3])
+    learned = field.field_
+    slow = SlowField(learned.schema, learned.unary, learned.pairs, learned.weights)
+    rows = [
+        type(row)(row.codes, tuple(slow.mean_field(row, sweeps=300)), row.weight)
+        for row in rows_of(compile_table(read(X), learned.schema))
+    ]
+    return X, field, slow, rows
+
+
+def test_a_gap_has_its_belief_and_a_seen_cell_its_conditional(fitted) -> None:
+    X, field, slow, rows = fitted
+    answers = field.predict_proba(X)
+    assert list(answers) == ["x0", "x1", "x2"]
+    for v, (name, p) in enumerate(answers.items()):
+        variable = field.field_.schema.targets[v]
+        assert field.states_[name] == sorted(field.states_[name])
+        assert p.shape == (len(X), len(field.states_[name]))
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+        assert (p >= 0).all()
+        for i, row in enumerate(rows):
+            if row.codes[v] < 0:
+                states = [row.q[s] for s in slow.columns(v)]
+                expected = [1 - sum(states), *states]
+            else:
+                expected = slow.update(v, row.q)
+            by_state = {variable.states[k]: q for k, q in zip(variable.position_of_code, expected, strict=True)}
+            assert p[i] == pytest.approx([by_state[s] for s in field.states_[name]], abs=1e-5)
+
+
+def test_transform_takes_the_most_probable_state_of_each_gap(fitted) -> None:
+    X, field, _, _ = fitted
+    filled, answers = field.transform(X), field.predict_proba(X)
+    gaps = np.isnan(X)
+    assert gaps.any()
+    assert np.array_equal(filled[~gaps], X[~gaps])
+    for c in range(3):
+        best = np.array(field.states_[f"x{c}"])[answers[f"x{c}"].argmax(axis=1)]
+        assert np.array_equal(filled[gaps[:, c], c], best[gaps[:, c]])
+
+
+def test_score_is_the_mean_pseudo_log_likelihood_of_seen_cells(fitted) -> None:
+    X, field, slow, rows = fitted
+    assert field.score(X) == pytest.approx(-slow.pl_loss(rows) / len(X), abs=1e-6)
+
+
+def test_score_without_gaps_is_that_of_enumeration(fitted) -> None:
+    _, field, slow, _ = fitted
+    X = table(20, gaps=0.0)
+    n = field.field_.schema.n_states
+    total = 0.0
+    for row in rows_of(compile_table(read(X), field.field_.schema)):
+        for v, code in enumerate(row.codes):
+            total += math.log(slow.conditional(v, row.codes, row.q[n:])[code])
+    assert field.score(X) == pytest.approx(total / 20, abs=1e-10)
+
+
+def test_conditional_log_likelihood_is_the_mean_log_belief_in_what_was_hidden(fitted) -> None:
+    _, field, _, _ = fitted
+    X = table(40, gaps=0.1)
+    hidden = X.copy()
+    hidden[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    hidden[:, 3] = X[:, 3]
+    answers = field.predict_proba(hidden)
+    logs = [
+        math.log(answers[f"x{c}"][i, field.states_[f"x{c}"].index(X[i, c])])
+        for i in range(40)
+        for c in range(3)
+        if np.isnan(hidden[i, c]) and not np.isnan(X[i, c])
+    ]
+    assert len(logs) > 10
+    assert field.conditional_log_likelihood(X, hidden) == pytest.approx(np.mean(logs), abs=1e-12)
+    with pytest.raises(DataError, match="nothing to score"):
+        field.conditional_log_likelihood(X, X)
+    with pytest.raises(DataError, match="39"):
+        field.conditional_log_likelihood(X[:39], hidden)
+
+
+def test_features_name_every_weight_strongest_first(fitted) -> None:
+    _, field, _, _ = fitted
+    learned, features = field.field_, field.features_
+    assert features.columns == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
+    assert len(features) == np.count_nonzero(learned.theta)
+    weights = features["weight"].to_numpy()
+    assert (np.diff(np.abs(weights)) <= 0).all()
+    names = learned.schema.column_names
+    expected = {(*names[s], None, None): w for s, w in enumerate(learned.unary) if w}
+    expected |= {(*names[a], *names[b]): w for (a, b), w in zip(learned.pairs, learned.weights, strict=True)}
+    assert {row[:4]: row[4] for row in features.rows()} == expected
+    assert any(row[2] == "x3" and row[3] is None for row in features.rows())
+
+
+def test_edges_have_the_norm_of_their_block(fitted) -> None:
+    _, field, _, _ = fitted
+    edges = field.edges_
+    assert edges.columns == ["variable_a", "variable_b", "strength"]
+    pairs = field.features_.filter(pl.col("variable_b").is_not_null())
+    squares = {}
+    for a, _, b, _, w in pairs.rows():
+        squares[a, b] = squares.get((a, b), 0.0) + w * w
+    assert {row[:2]: row[2] for row in edges.rows()} == pytest.approx({k: math.sqrt(v) for k, v in squares.items()})
+    assert (np.diff(edges["strength"].to_numpy()) <= 0).all()
+
+
+def test_states_of_several_types_are_read_as_words() -> None:
+    frame = pd.DataFrame({"a": [0, 1] * 20, "b": ["u", "v"] * 20, "c": [0.5, 1.5] * 20})
+    for kind in (frame, pl.from_pandas(frame)):
+        states = set(MarkovField(n_jobs=1, l1=0.1).fit(kind).features_["state_a"])
+        assert states == {str(s) for s in states}
+        assert states >= {"1"}
+
+
+def test_features_of_a_field_without_any_are_an_empty_frame_with_the_usual_columns() -> None:
+    frame = pd.DataFrame({"a": [0, 1] * 5, "b": ["u", "v"] * 5})
+    for kind in (frame, pl.from_pandas(frame), frame.to_numpy()):
+        field = MarkovField(n_jobs=1, l1=1e6).fit(kind)
+        assert len(field.features_) == len(field.edges_) == 0
+        assert list(field.features_.columns) == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
+        assert list(field.edges_.columns) == ["variable_a", "variable_b", "strength"]
+
+
+@pytest.mark.parametrize(
+    "ask", ["features_", "edges_", "history_", "n_iter_", "kkt_violation_", "objective_", "converged_"]
+)
+def test_before_a_fit_there_is_no_outcome(ask) -> None:
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        getattr(MarkovField(), ask)
+
+
+def test_asking_changes_nothing(fitted) -> None:
+    X, field, _, _ = fitted
+    before = field.field_.theta.copy(), X.copy()
+    field.predict_proba(X), field.transform(X), field.score(X), field.sample(2, given=X)
+    assert np.array_equal(field.field_.theta, before[0])
+    assert np.array_equal(X, before[1], equal_nan=True)

@@ -1,0 +1,95 @@
+"""A classifier takes one label column or several, of any type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from small_tables import N, X
+
+from sparsefield import CRFClassifier
+from sparsefield.errors import DataError
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["no", "yes"])[np.nan_to_num(X[:, 0]).astype(int)],
+        np.nan_to_num(X[:, 0]).astype(int),
+        np.nan_to_num(X[:, 0]).astype(bool),
+        np.nan_to_num(X[:, 0]) + 0.5,
+        pd.Series(np.nan_to_num(X[:, 0])).map({0.0: "no", 1.0: "yes"}),
+        pd.Series(np.nan_to_num(X[:, 0])).map({0.0: "no", 1.0: "yes"}).astype("category"),
+        pl.Series("label", np.nan_to_num(X[:, 0]).astype(int)),
+        np.nan_to_num(X[:, 0]).astype(int).tolist(),
+    ],
+    ids=["words", "ints", "bools", "halves", "series", "category", "polars", "list"],
+)
+def test_labels_of_any_kind(labels) -> None:
+    if isinstance(labels, np.ndarray) and labels.dtype == float:
+        labels = labels.astype(str)
+    given = np.nan_to_num(X[:, 1:])
+    model = CRFClassifier(n_jobs=1).fit(given, labels)
+    assert model.classes_.shape == (2,)
+    predicted = model.predict(given)
+    assert predicted.shape == (N,)
+    assert set(predicted.tolist()) <= set(model.classes_.tolist())
+    assert model.score(given, labels) == np.mean(predicted == np.asarray(labels))
+    assert np.array_equal(model.classes_[model.predict_proba(given).argmax(axis=1)], predicted)
+
+
+@pytest.mark.parametrize("gap", [None, pytest.param(np.nan, marks=pytest.mark.xfail(reason="becomes a class 'nan'"))])
+def test_gaps_in_a_list_of_words_are_gaps(gap) -> None:
+    labels = [["no", "yes"][int(v)] for v in np.nan_to_num(X[:, 0])]
+    labels[3] = gap
+    assert CRFClassifier(n_jobs=1).fit(X[:, 1:], labels).classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.xfail(reason="numbers among words are turned into words")
+def test_labels_of_mixed_types_come_back_as_they_were() -> None:
+    labels = np.array([1, "no"], dtype=object)[np.nan_to_num(X[:, 0]).astype(int)]
+    model = CRFClassifier(n_jobs=1).fit(X[:, 1:], labels)
+    assert model.score(X[:, 1:], labels) > 0.5
+    assert model.classes_.tolist() == [1, "no"]
+
+
+@pytest.mark.xfail(reason="a column of X called y is taken for the labels'")
+def test_a_column_may_be_called_y_when_the_labels_have_no_name() -> None:
+    CRFClassifier(n_jobs=1).fit(pd.DataFrame(X[:, 1:], columns=["y", "z"]), np.nan_to_num(X[:, 0]))
+
+
+@pytest.mark.xfail(reason="positions are looked for among the names")
+def test_a_classifiers_numeric_columns_may_be_named_by_position() -> None:
+    model = CRFClassifier(numeric=[1], n_jobs=1).fit(X[:, 1:], np.nan_to_num(X[:, 0]))
+    assert [v.numeric for v in model.field_.schema.observed] == [False, True]
+
+
+def test_a_label_that_is_also_a_column_is_refused() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(DataError, match="'a' is in X and in Y"):
+        CRFClassifier().fit(frame, frame["a"])
+
+
+def test_rows_of_labels_and_columns_must_be_as_many() -> None:
+    with pytest.raises(DataError, match=r"\[80, 79\]"):
+        CRFClassifier().fit(X, np.zeros(79))
+
+
+def test_several_labels_inform_each_other_and_keep_their_types() -> None:
+    labels = pd.DataFrame({"p": X[:, 0], "q": np.where(X[:, 1] == 1, "u", "v")})
+    given = X[:, 2:]
+    model = CRFClassifier(n_jobs=1, l1=0.5).fit(given, labels)
+    assert [c.tolist() for c in model.classes_] == [[0, 1], ["u", "v"]]
+    assert ("p", "q") in set(zip(model.edges_["variable_a"], model.edges_["variable_b"], strict=True))
+    predicted = model.predict(given)
+    assert predicted.shape == (N, 2)
+    assert set(predicted[:, 1]) <= {"u", "v"}
+    proba = model.predict_proba(given)
+    assert [p.shape for p in proba] == [(N, 2), (N, 2)]
+    full = labels.dropna()
+    rows = full.index.to_numpy()
+    right = (predicted[rows] == full.to_numpy(dtype=object)).all(axis=1)
+    assert model.score(given[rows], full) == pytest.approx(right.mean())
+    with pytest.raises(DataError, match="'p' has gaps"):
+        model.score(given, labels)

@@ -1,0 +1,158 @@
+"""A field with one target and observed columns is penalised logistic regression."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from sparsefield import CRFClassifier, MarkovField
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(250, 6))
+    X[:, 3] += 0.7 * X[:, 0]
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def coefficients(model, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """(states less the base, columns) weights, and (states less the base,) intercepts."""
+    field = model.field_
+    weights = np.zeros((len(field.unary), n_columns))
+    for (a, b), w in zip(field.pairs, field.weights, strict=True):
+        weights[a, b - len(field.unary)] = w
+    return weights, field.unary
+
+
+@pytest.mark.parametrize(("l1", "l2"), [(3.0, 1.0), (0.5, 0.0), (12.0, 2.0), (0.0, 1.0)])
+@pytest.mark.parametrize("induction", ["cfi", "full"])
+def test_one_binary_target_is_scikit_learns_elastic_net(numbers, l1, l2, induction) -> None:
+    rng = np.random.default_rng(0)
+    z = numbers @ np.array([1.5, -1.0, 0.0, 0.4, 0.0, 0.05]) - 0.8
+    y = (rng.random(len(z)) < 1 / (1 + np.exp(-z))).astype(int)
+    assert y.mean() < 0.5
+    ours = CRFClassifier(
+        l1=l1,
+        l2=l2,
+        penalize_unary=False,
+        induction=induction,
+        kkt_tol=1e-5,
+        tol=1e-10,
+        max_iter=5000,
+        n_jobs=1,
+    ).fit(numbers, y)
+    theirs = LogisticRegression(
+        solver="saga", C=1 / (l1 + l2), l1_ratio=l1 / (l1 + l2), tol=1e-8, max_iter=20000, random_state=0
+    ).fit(numbers, y)
+    weights, intercepts = coefficients(ours, 6)
+    np.testing.assert_allclose(weights, theirs.coef_, atol=1e-3)
+    np.testing.assert_allclose(intercepts, theirs.intercept_, atol=1e-3)
+    np.testing.assert_allclose(ours.predict_proba(numbers), theirs.predict_proba(numbers), atol=1e-3)
+    assert ((weights == 0) == (theirs.coef_ == 0)).all()
+
+
+def test_categories_are_one_column_per_state_but_the_most_frequent(numbers) -> None:
+    rng = np.random.default_rng(1)
+    colour = rng.choice(["red", "green", "blue"], size=250, p=[0.2, 0.5, 0.3])
+    shape = rng.choice(["round", "square"], size=250, p=[0.4, 0.6])
+    z = 1.4 * (colour == "red") - 1.1 * (shape == "round") + 0.8 * numbers[:, 0] - 0.6
+    y = np.where(rng.random(250) < 1 / (1 + np.exp(-z)), "yes", "no")
+    assert (y == "no").sum() > 125
+    X = np.empty((250, 3), dtype=object)
+    X[:, 0], X[:, 1], X[:, 2] = colour, shape, numbers[:, 0]
+    ours = CRFClassifier(l1=2.0, l2=1.0, penalize_unary=False, kkt_tol=1e-5, tol=1e-10, n_jobs=1).fit(X, y)
+    design = np.column_stack([colour == "blue", colour == "red", shape == "round", numbers[:, 0]]).astype(float)
+    theirs = LogisticRegression(solver="saga", C=1 / 3, l1_ratio=2 / 3, tol=1e-8, max_iter=20000, random_state=0)
+    theirs.fit(design, y)
+    weights, intercepts = coefficients(ours, 4)
+    np.testing.assert_allclose(weights, theirs.coef_, atol=1e-3)
+    np.testing.assert_allclose(intercepts, theirs.intercept_, atol=1e-3)
+
+
+def test_row_weights_are_scikit_learns(numbers) -> None:
+    rng = np.random.default_rng(2)
+    y = (rng.random(250) < 1 / (1 + np.exp(1.0 - 2 * numbers[:, 1]))).astype(int)
+    weight = rng.uniform(0.1, 4.0, 250)
+    # Numbers are standardised with the weights: make the weighted mean and deviation 0 and 1 beforehand.
+    X = numbers - np.average(numbers, axis=0, weights=weight)
+    X /= np.sqrt(np.average(X**2, axis=0, weights=weight))
+    assert np.average(y, weights=weight) < 0.5
+    ours = CRFClassifier(l1=3.0, l2=1.0, penalize_unary=False, kkt_tol=1e-5, tol=1e-10, n_jobs=1)
+    ours.fit(X, y, sample_weight=weight)
+    theirs = LogisticRegression(solver="saga", C=1 / 4, l1_ratio=3 / 4, tol=1e-8, max_iter=20000, random_state=0)
+    theirs.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(coefficients(ours, 6)[0], theirs.coef_, atol=1e-3)
+
+
+def base_coded_optimum(X, codes, l1: float, l2: float, *, penalize_unary: bool) -> tuple[np.ndarray, np.ndarray, float]:
+    """Multinomial regression, the base's logit at 0, by bound-constrained quasi-Newton steps on w = p - n."""
+    n, d = X.shape
+    k = codes.max()
+    design = np.column_stack([np.ones(n), X])
+    penalised = np.ones((k, d + 1))
+    penalised[:, 0] = penalize_unary
+    hot = codes[:, None] == np.arange(1, k + 1)
+
+    def objective(split):
+        up, down = split.reshape(2, k, d + 1)
+        w = up - down
+        z = design @ w.T
+        top = np.maximum(z.max(axis=1), 0)
+        total = np.exp(-top) + np.exp(z - top[:, None]).sum(axis=1)
+        q = np.exp(z - top[:, None]) / total[:, None]
+        value = (np.log(total) + top - (hot * z).sum(axis=1)).sum()
+        value += (penalised * (l1 * (up + down) + l2 / 2 * w**2)).sum()
+        gradient = (q - hot).T @ design + l2 * penalised * w
+        return value, np.concatenate([(gradient + l1 * penalised).ravel(), (-gradient + l1 * penalised).ravel()])
+
+    found = minimize(
+        objective,
+        np.zeros(2 * k * (d + 1)),
+        jac=True,
+        bounds=[(0, None)] * (2 * k * (d + 1)),
+        method="L-BFGS-B",
+        options={"maxiter": 20000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-8, "maxcor": 30},
+    )
+    up, down = found.x.reshape(2, k, d + 1)
+    return (up - down)[:, 1:], (up - down)[:, 0], found.fun
+
+
+@pytest.mark.parametrize("penalize_unary", [True, False])
+@pytest.mark.parametrize(("l1", "l2"), [(2.0, 1.0), (0.3, 0.0)])
+def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, l2, penalize_unary) -> None:
+    """scikit-learn's multinomial regression penalises one vector per class, ours one per class but the base:
+    penalised optima differ by construction, so the same objective, minimised by SciPy, is the reference."""
+    rng = np.random.default_rng(5)
+    true = rng.normal(size=(3, 6)) * (rng.random((3, 6)) < 0.5)
+    z = np.column_stack([np.full(250, 1.6), numbers @ true.T])
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    codes = np.array([rng.choice(4, p=row) for row in p])
+    assert np.bincount(codes).argmax() == 0
+    ours = CRFClassifier(l1=l1, l2=l2, penalize_unary=penalize_unary, kkt_tol=1e-5, tol=1e-11, max_iter=5000, n_jobs=1)
+    ours.fit(numbers, codes)
+    weights, intercepts, value = base_coded_optimum(numbers, codes, l1, l2, penalize_unary=penalize_unary)
+    np.testing.assert_allclose(coefficients(ours, 6)[0], weights, atol=1e-3)
+    np.testing.assert_allclose(ours.field_.unary, intercepts, atol=1e-3)
+    assert ours.objective_ == pytest.approx(value, rel=1e-7)
+
+
+def test_a_multinomial_target_without_penalty_is_scikit_learns(numbers) -> None:
+    """Without a penalty both parametrisations describe the same distributions."""
+    rng = np.random.default_rng(6)
+    codes = np.argmax(numbers[:, :3] + rng.gumbel(size=(250, 3)), axis=1)
+    ours = CRFClassifier(l1=0.0, l2=0.0, kkt_tol=1e-4, tol=1e-11, max_iter=5000, n_jobs=1).fit(numbers, codes)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=20000).fit(numbers, codes)
+    np.testing.assert_allclose(ours.predict_proba(numbers), theirs.predict_proba(numbers), atol=1e-3)
+
+
+def test_markov_field_with_the_same_columns_observed_is_the_same_regression(numbers) -> None:
+    rng = np.random.default_rng(7)
+    y = (rng.random(250) < 1 / (1 + np.exp(0.5 - numbers[:, 0]))).astype(int)
+    options = {"l1": 2.0, "kkt_tol": 1e-5, "tol": 1e-10, "n_jobs": 1}
+    alone = CRFClassifier(**options).fit(numbers, y)
+    field = MarkovField(**options).fit(np.column_stack([y, numbers]), observed=range(1, 7))
+    assert np.array_equal(alone.field_.weights, field.field_.weights)
+    assert alone.objective_ == field.objective_

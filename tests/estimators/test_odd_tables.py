@@ -1,0 +1,143 @@
+"""Constant columns, empty rows, unseen states and numbers: each has a defined behaviour."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from small_tables import N, X, cells
+
+from sparsefield import MarkovField
+from sparsefield.errors import DataError, UnseenStateWarning
+
+
+def test_a_constant_column_carries_no_features_and_is_filled_with_its_value() -> None:
+    table = np.column_stack([X, np.full(N, 7.0)])
+    table[3, 3] = np.nan
+    field = MarkovField(n_jobs=1).fit(table)
+    assert field.states_["x3"] == [7]
+    assert field.transform(table)[3, 3] == 7.0
+    assert np.array_equal(field.predict_proba(table)["x3"], np.ones((N, 1)))
+    assert np.array_equal(field.field_.theta, MarkovField(n_jobs=1).fit(X).field_.theta)
+
+
+def test_a_row_without_any_value_is_filled_and_adds_nothing_to_the_score() -> None:
+    table = np.vstack([X, np.full((1, 3), np.nan)])
+    field = MarkovField(n_jobs=1).fit(table)
+    assert not np.isnan(field.transform(table)).any()
+    assert field.score(table) * (N + 1) == pytest.approx(field.score(X) * N, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["array", "objects", "pandas", "category", "polars", "enum"])
+def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> None:
+    table = np.nan_to_num(X[:6]).astype(int)
+    table[2, 2] = 9
+    make = {
+        "array": lambda t: t.astype(float),
+        "objects": lambda t: np.array(["s%d" % v for v in t.ravel()], dtype=object).reshape(t.shape),  # noqa: UP031
+        "pandas": lambda t: pd.DataFrame(t, columns=["a", "b", "c"]).astype(str),
+        "category": lambda t: pd.DataFrame(t, columns=["a", "b", "c"]).astype(str).astype("category"),
+        "polars": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]),
+        "enum": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]).cast(pl.String).cast(pl.Enum(list("01239"))),
+    }[kind]
+    field = MarkovField(n_jobs=1).fit(make(np.nan_to_num(X).astype(int)))
+    odd = make(table)
+    with pytest.warns(UnseenStateWarning, match=r"'(x2|c)' has 1 cell.*9"):
+        filled = field.transform(odd)
+    assert np.array_equal(np.asarray(filled, dtype=object), np.asarray(odd, dtype=object))
+    with pytest.warns(UnseenStateWarning):
+        answers = field.predict_proba(odd)
+    if kind == "array":
+        gap = odd.copy()
+        gap[2, 2] = np.nan
+        for column, p in field.predict_proba(gap).items():
+            assert np.array_equal(p, answers[column])
+
+
+def test_gaps_next_to_an_unseen_state_are_filled() -> None:
+    table = X[:6].copy()
+    table[2] = [np.nan, 1.0, 9.0]
+    field = MarkovField(n_jobs=1).fit(X)
+    with pytest.warns(UnseenStateWarning):
+        filled = field.transform(table)
+    assert filled[2, 2] == 9.0
+    assert filled[2, 0] in (0.0, 1.0)
+
+
+def test_an_unseen_state_of_an_observed_column_carries_no_signal() -> None:
+    table = cells(gaps=0.0)
+    field = MarkovField(n_jobs=1).fit(table, observed=[2])
+    odd, gap = table[:4].copy(), table[:4].copy()
+    odd[:, 2], gap[:, 2] = 9.0, np.nan
+    with pytest.warns(UnseenStateWarning, match="'x2'"):
+        answers = field.predict_proba(odd)
+    assert np.array_equal(answers["x0"], field.predict_proba(gap)["x0"])
+
+
+def test_states_known_to_exist_need_no_example() -> None:
+    field = MarkovField(n_jobs=1).fit(X, states={"x2": [0, 1, 2, 5]})
+    assert field.states_["x2"] == [0, 1, 2, 5]
+    p = field.predict_proba(X)["x2"]
+    assert p.shape == (N, 4)
+    assert (p[:, 3] < 0.1).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        field.score(np.array([[0.0, 0.0, 5.0]]))
+
+
+def test_whole_numbers_with_few_values_are_categories_and_others_numbers() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "y": rng.integers(0, 2, 60),
+            "few": np.arange(60) % 10,
+            "many": np.arange(60) % 11,
+            "fractions": np.where(np.arange(60) % 2, 0.5, 1.0),
+            "words": np.where(np.arange(60) % 2, "u", "v"),
+            "truths": np.arange(60) % 2 == 0,
+            "gappy": np.where(np.arange(60) % 5, np.arange(60) % 3, np.nan),
+        }
+    )
+    field = MarkovField(n_jobs=1, l1=5.0).fit(frame, observed=list(frame.columns[1:]))
+    numeric = {v.name: v.numeric for v in field.field_.schema.observed}
+    assert [name for name, flag in numeric.items() if flag] == ["many", "fractions"]
+    forced = MarkovField(n_jobs=1, l1=5.0, numeric=["few"]).fit(frame[["y", "few", "many"]], observed=["few", "many"])
+    assert [v.numeric for v in forced.field_.schema.observed] == [True, False]
+    with pytest.raises(DataError, match="'y' is listed as numeric but is a target"):
+        MarkovField(numeric=["y"]).fit(frame[["y", "few"]], observed=["few"])
+    with pytest.raises(DataError, match="'words' is read as numeric but holds text"):
+        MarkovField(numeric=["words"]).fit(frame[["y", "words"]], observed=["words"])
+
+
+def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(3.0, 2.0, N)
+    y = (x + rng.normal(size=N) > 3.0).astype(float)
+    field = MarkovField(n_jobs=1).fit(np.column_stack([y, x]), observed=[1])
+    at_mean = field.predict_proba(np.array([[np.nan, x.mean()]]))["x0"]
+    missing = field.predict_proba(np.array([[np.nan, np.nan]]))["x0"]
+    np.testing.assert_allclose(missing, at_mean, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("states", "penalize_unary"),
+    [
+        ([0, 1], True),
+        ([0, 1], False),
+        ([1, 2], True),
+        ([1, 2], False),
+        (["no", "yes"], False),
+    ],
+)
+def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(states, penalize_unary) -> None:
+    """Unpenalised, the weight against it would run off without end."""
+    for seen in states:
+        column = np.array([seen] * N, dtype=object)
+        table = np.column_stack([column, cells(gaps=0.0)[:, 1:].astype(object)])
+        field = MarkovField(penalize_unary=penalize_unary, n_jobs=1).fit(table, states={"x0": states})
+        assert field.converged_
+        assert np.abs(field.field_.theta).max() < 8
+        assert field.predict_proba(table)["x0"][0, states.index(seen)] > 0.9

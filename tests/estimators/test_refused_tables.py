@@ -1,0 +1,95 @@
+"""A table that cannot be used is refused in a sentence that names the column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from small_tables import N, X
+
+from sparsefield import MarkovField
+from sparsefield.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pd.DataFrame({"a": [0, 1, 1], "gone": [None, None, None]}), "'gone' has no values"),
+        (pl.DataFrame({"a": [0, 1, 1], "gone": [None, None, None]}), "'gone' has no values"),
+        (np.array([[0, np.nan], [1, np.nan]]), "'x1' has no values"),
+        (
+            pd.DataFrame({"a": [0, 1] * 60, "id": [f"r{k}" for k in range(120)]}),
+            "'id' has 120 values, all different",
+        ),
+        (pd.DataFrame({"a": [0.0, 1.0], "b": [np.inf, 0.0]}), "'b' holds infinity"),
+        (pd.DataFrame({"a": [0, 1], "when": pd.to_datetime(["2020-01-01", "2021-01-01"])}), "'when' holds"),
+        (pd.DataFrame({"a": [0, 1], "odd": [(1, 2), (3, 4)]}), "'odd' holds a tuple"),
+        (pd.DataFrame({"a": [0, 1], "odd": [{"k": 1}, {"k": 2}]}), "'odd' holds"),
+        (np.array([[b"a", b"b"], [b"b", b"b"]]), "'x0' holds a bytes"),
+        (pd.DataFrame({"a": [], "b": []}), "0 sample"),
+        (pd.DataFrame(index=[0, 1]), "no columns"),
+        (np.empty((0, 3)), "0 sample"),
+        (np.empty((3, 0)), "0 feature"),
+        (np.array([0, 1, 1]), "2D"),
+        ([[0, 1], [1]], "table"),
+        (np.array([[1j, 0], [0, 1]]), "Complex"),
+        (pd.DataFrame({1: [0, 1], "1": [1, 0]}), "several columns named '1'"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_and_the_column_named(table, words) -> None:
+    with pytest.raises(DataError, match=words):
+        MarkovField(n_jobs=1).fit(table)
+
+
+@pytest.mark.xfail(reason="the frame library's own error comes first")
+def test_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(DataError, match="several columns named 'u'"):
+        MarkovField(n_jobs=1).fit(pd.DataFrame([[0, 1], [1, 0]], columns=["u", "u"]))
+
+
+@pytest.mark.xfail(reason="nanoseconds are read as whole numbers, other units are refused")
+def test_dates_are_refused_in_any_unit() -> None:
+    when = pd.Series(["2020-01-01", "2021-01-01"]).astype("datetime64[ns]")
+    with pytest.raises(DataError, match="'when'"):
+        MarkovField(n_jobs=1).fit(pd.DataFrame({"a": [0, 1], "when": when}))
+
+
+@pytest.mark.xfail(reason="a warning about an invalid remainder comes before the refusal", raises=RuntimeWarning)
+def test_infinity_in_an_observed_column_is_refused() -> None:
+    with pytest.raises(DataError, match="'x1' holds infinity"):
+        MarkovField(n_jobs=1).fit([[0, np.inf], [1, 0.5]], observed=["x1"])
+
+
+@pytest.mark.xfail(reason="whole numbers far apart overflow where small ones are counted")
+@pytest.mark.parametrize("far", [[-(2**63) + 5, 2**63 - 7, 12], [2**63 + 1, 2**63 + 2, 2**63 + 5]])
+def test_whole_numbers_may_be_as_large_as_hashes(far) -> None:
+    dtype = np.uint64 if min(far) > 0 else np.int64
+    values = np.array(far, dtype=dtype)[np.arange(30) % 3]
+    field = MarkovField(n_jobs=1).fit(pd.DataFrame({"hash": values, "a": np.arange(30) % 2}))
+    assert field.states_["hash"] == sorted(far)
+
+
+@pytest.mark.parametrize("observed", [["nope"], [7], ["x0", "x1", "x2"]])
+def test_observed_columns_that_are_not_there_or_leave_no_target_are_refused(observed) -> None:
+    with pytest.raises(DataError, match=r"'nope'|Column 7|Every column"):
+        MarkovField(n_jobs=1).fit(X, observed=observed)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (np.ones(3), r"expected \(80,\)"),
+        (np.full(N, np.nan), "row 0"),
+        (np.r_[np.ones(N - 1), -1.0], "row 79"),
+        (np.zeros(N), "0"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weight, words) -> None:
+    with pytest.raises(DataError, match=words):
+        MarkovField(n_jobs=1).fit(X, sample_weight=weight)
+
+
+def test_observed_columns_by_position_alone_are_refused_with_the_mend() -> None:
+    with pytest.raises(DataError, match="observed="):
+        MarkovField(n_jobs=1).fit(X, ["x0"])

@@ -1,0 +1,90 @@
+"""The same data give the same bits: on any number of threads, and again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from sparsefield import CRFClassifier, MarkovField, policy
+
+
+def table(n_rows: int = 900, gaps: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 2, n_rows)]
+    for count in (2, 3, 2, 4, 2, 2, 3):
+        columns.append(np.where(rng.random(n_rows) < 0.5, columns[-1] % count, rng.integers(0, count, n_rows)))
+    X = np.column_stack(columns).astype(float)
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+def contents(path) -> tuple:
+    """All that a file holds, less the one parameter that differs on purpose."""
+    with safe_open(path, framework="np") as file:
+        metadata = dict(sorted(file.metadata().items()))
+        arrays = {name: file.get_tensor(name).tobytes() for name in ("unary", "pairs", "weights")}
+    document = json.loads(metadata.pop("document"))
+    document["extra"]["params"].pop("n_jobs")
+    return metadata, document, arrays
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.1])
+@pytest.mark.parametrize("objective", ["pl", "cd"])
+@pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
+def test_any_number_of_threads_gives_the_same_contents(tmp_path, objective, induction, gaps) -> None:
+    X = table(gaps=gaps)
+    assert len(X) > 2 * policy.block_rows(len(X))
+    outcomes = []
+    for n_jobs in (1, 2, 3):
+        field = MarkovField(
+            objective=objective,
+            induction=induction,
+            n_jobs=n_jobs,
+            certify=False,
+            max_iter=40,
+            random_state=5,
+        ).fit(X)
+        field.save(tmp_path / "field")
+        answers = (field.score(X), field.predict_proba(X)["x4"].tobytes(), field.sample(600, sweeps=5).rows())
+        outcomes.append((contents(tmp_path / "field"), *answers))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
+    X = table(gaps=0.1)
+    field = MarkovField(n_jobs=n_jobs)
+    field.fit(X).save(tmp_path / "first")
+    first = field.field_
+    field.fit(X).save(tmp_path / "second")
+    assert first is not field.field_
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+
+
+def test_saving_again_gives_the_same_bytes(tmp_path) -> None:
+    field = MarkovField(n_jobs=1).fit(table(300))
+    files = set()
+    for _ in range(30):
+        field.save(tmp_path / "field")
+        files.add((tmp_path / "field").read_bytes())
+    assert len(files) == 1
+
+
+def test_a_classifier_gives_the_same_bits_on_any_number_of_threads() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 4))
+    Y = (X[:, :3] + rng.normal(size=(900, 3)) > 0).astype(int)
+    fits = [CRFClassifier(n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2, 3)]
+    for fit in fits[1:]:
+        assert np.array_equal(fits[0].field_.theta, fit.field_.theta)
+        assert np.array_equal(np.array(fits[0].predict_proba(X)), np.array(fit.predict_proba(X)))
+
+
+def test_samples_follow_their_seed() -> None:
+    field = MarkovField(n_jobs=1, random_state=3).fit(table(300))
+    one, same, other = field.sample(50), field.sample(50), field.sample(50, random_state=4)
+    assert one.equals(same)
+    assert not one.equals(other)

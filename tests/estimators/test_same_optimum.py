@@ -1,0 +1,182 @@
+"""Every induction rule, once certified, ends at the same optimum; brute force checks the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import SlowField, candidate_pairs, rows_of, violation
+
+from sparsefield import MarkovField
+from sparsefield.data import compile_table, read
+from sparsefield.inference import MeanField
+
+RULES = ("cfi", "grafting", "ideal-parent", "full")
+
+
+def correlated(seed: int, n_rows: int = 120, gaps: float = 0.0) -> np.ndarray:
+    """Columns of 2, 3, 2, 4 and 2 states, each leaning on the one before, and a number."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.choice(2, n_rows, p=[0.6, 0.4])]
+    for count in (3, 2, 4, 2):
+        fresh = rng.choice(count, n_rows, p=np.arange(count, 0, -1) / np.arange(count, 0, -1).sum())
+        columns.append(np.where(rng.random(n_rows) < 0.5, columns[-1] % count, fresh))
+    X = np.column_stack(columns).astype(float)
+    X[rng.random(X.shape) < gaps] = np.nan
+    return np.column_stack([X, rng.normal(size=n_rows) + 0.7 * np.nan_to_num(X[:, 0])])
+
+
+def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """The largest violation over all candidates, by the oracle; gaps as inference fills them now."""
+    learned, schema = field.field_, field.field_.schema
+    table = compile_table(read(X), schema, sample_weight=weight)
+    for block in table.blocks:
+        MeanField(tolerance=1e-10, max_sweeps=5000).fill(block, learned.graph, learned.theta)
+    slow = SlowField(schema, learned.unary, learned.pairs, learned.weights)
+    pairs = candidate_pairs(schema)
+    gradient = slow.pl_gradient(rows_of(table), pairs)
+    held = {(a, b): w for a, b, w in slow.pairs}
+    theta = np.array([*slow.unary, *(held.get(pair, 0.0) for pair in pairs)])
+    n = schema.n_states
+    worst = 0.0
+    for k, (w, g) in enumerate(zip(theta, gradient, strict=True)):
+        free = k < n and not field.penalize_unary
+        l1, l2 = (0.0, 0.0) if free else (field.l1, field.l2)
+        worst = max(worst, violation(w, g + l2 * w, l1))
+    return worst
+
+
+def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | None = None) -> float:
+    learned = field.field_
+    table = compile_table(read(X), learned.schema, sample_weight=weight)
+    slow = SlowField(learned.schema, learned.unary, learned.pairs, learned.weights)
+    theta = np.concatenate([learned.unary, learned.weights] if field.penalize_unary else [learned.weights])
+    return slow.pl_loss(rows_of(table)) + field.l1 * np.abs(theta).sum() + field.l2 / 2 * np.square(theta).sum()
+
+
+@pytest.mark.parametrize(
+    ("l1", "l2", "penalize_unary"),
+    [
+        (2.0, 1.0, True),
+        (2.0, 1.0, False),
+        (0.0, 1.0, True),
+        (0.0, 0.5, False),
+        (1.0, 0.0, True),
+        (3.0, 0.0, False),
+    ],
+)
+def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_unary) -> None:
+    X = correlated(1)
+    options = {"l1": l1, "l2": l2, "penalize_unary": penalize_unary, "n_jobs": 1}
+    options |= {"kkt_tol": 1e-4, "tol": 1e-9, "max_iter": 4000}
+    fields = {rule: MarkovField(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
+    best = min(field.objective_ for field in fields.values())
+    reference = dense_weights(fields["full"])
+    for rule, field in fields.items():
+        assert field.converged_, rule
+        assert field.objective_ == pytest.approx(objective_by_oracle(field, X), rel=1e-10)
+        assert field.objective_ == pytest.approx(best, rel=1e-6)
+        np.testing.assert_allclose(dense_weights(field), reference, atol=5e-3)
+        allowed = 1e-4 * (l1 or 1.0)
+        assert field.kkt_violation_ <= allowed
+        assert candidates_violation(field, X) == pytest.approx(field.kkt_violation_, abs=1e-9)
+
+
+def dense_weights(field: MarkovField) -> np.ndarray:
+    learned = field.field_
+    W = np.zeros((learned.schema.n_columns, learned.schema.n_columns))
+    W[tuple(learned.pairs.T)] = learned.weights
+    W[np.arange(len(learned.unary)), np.arange(len(learned.unary))] = learned.unary
+    return W
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_row_weights_are_part_of_the_certificate(rule) -> None:
+    X = correlated(2)
+    weight = np.random.default_rng(0).uniform(0.0, 3.0, len(X))
+    field = MarkovField(induction=rule, n_jobs=1).fit(X, observed=[5], sample_weight=weight)
+    assert field.converged_
+    assert field.kkt_violation_ <= 0.01 * 2.0
+    assert candidates_violation(field, X, weight) == pytest.approx(field.kkt_violation_, abs=1e-9)
+    assert field.objective_ == pytest.approx(objective_by_oracle(field, X, weight), rel=1e-10)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_with_default_tolerances_the_certificate_holds(rule) -> None:
+    X = correlated(3)
+    field = MarkovField(induction=rule, l1=1.0, n_jobs=1).fit(X, observed=[5])
+    assert field.converged_
+    assert candidates_violation(field, X) <= 0.01
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("penalize_unary", [True, False])
+def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_unary) -> None:
+    """Hidden cells move until they change by less than 1e-3, so the certificate, taken with cells that have
+    come all the way, is off by about that much per hidden cell."""
+    X = correlated(4, gaps=0.15)
+    hidden = np.isnan(X).sum()
+    options = {"penalize_unary": penalize_unary, "n_jobs": 1}
+    field = MarkovField(induction=rule, **options).fit(X, observed=[5])
+    full = MarkovField(induction="full", **options).fit(X, observed=[5])
+    assert field.converged_
+    assert field.objective_ == pytest.approx(full.objective_, rel=2e-3)
+    assert candidates_violation(field, X) <= 0.02 + 1e-3 * hidden
+
+
+def test_without_certificate_a_fit_stops_where_its_rule_does_and_says_how_far_off_it_is() -> None:
+    X = correlated(5)
+    field = MarkovField(certify=False, threshold=0.6, l1=1.0, n_jobs=1, tol=1e-8).fit(X, observed=[5])
+    certified = MarkovField(certify=True, threshold=0.6, l1=1.0, n_jobs=1).fit(X, observed=[5])
+    assert field.kkt_violation_ > 0.1
+    assert not field.converged_
+    assert candidates_violation(field, X) == pytest.approx(field.kkt_violation_, abs=1e-9)
+    assert certified.kkt_violation_ <= 0.01
+    assert certified.objective_ < field.objective_
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"steps_per_batch": "converge"},
+        {"steps_per_batch": 3, "batch_size": 1},
+        {"stages": 2},
+        {"stages": 2, "batch_size": 7, "induction": "grafting", "steps_per_batch": "converge"},
+        {"threshold": 0.0},
+        {"threshold": (0.5, 0.05)},
+        {"threshold": 5.0},
+    ],
+)
+def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> None:
+    X = correlated(6)
+    tight = {"kkt_tol": 1e-4, "tol": 1e-9, "max_iter": 4000, "n_jobs": 1}
+    there = MarkovField(**tight, **options).fit(X, observed=[5])
+    plain = MarkovField(induction="full", **tight).fit(X, observed=[5])
+    assert there.converged_
+    assert there.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    np.testing.assert_allclose(dense_weights(there), dense_weights(plain), atol=5e-3)
+
+
+def test_a_certified_optimum_is_a_minimum_among_its_neighbours() -> None:
+    """Independent of gradients: no small change of any one weight lowers the objective."""
+    X = correlated(7, n_rows=60)
+    field = MarkovField(l1=1.0, kkt_tol=1e-6, tol=1e-12, max_iter=4000, n_jobs=1).fit(X, observed=[5])
+    learned = field.field_
+    pairs = np.array(candidate_pairs(learned.schema))
+    held = {tuple(pair): w for pair, w in zip(learned.pairs.tolist(), learned.weights, strict=True)}
+    theta = np.array([*learned.unary, *(held.get(tuple(pair), 0.0) for pair in pairs.tolist())])
+    n = learned.schema.n_states
+
+    def value(point):
+        moved = replace(learned, unary=point[:n], pairs=pairs, weights=point[n:])
+        rows = rows_of(compile_table(read(X), learned.schema))
+        loss = SlowField(learned.schema, moved.unary, moved.pairs, moved.weights).pl_loss(rows)
+        return loss + np.abs(point).sum() + 0.5 * np.square(point).sum()
+
+    here = value(theta)
+    for k in np.random.default_rng(0).choice(len(theta), 12, replace=False):
+        for step in (-1e-3, 1e-3):
+            moved = theta.copy()
+            moved[k] += step
+            assert value(moved) > here - 1e-9

@@ -1,0 +1,155 @@
+"""cfi without thresholds is the exhaustive gradient; its products agree; ideal-parent ranks by the cosine."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import SlowField, candidate_pairs
+
+from sparsefield.data import compile_table, learn_schema, read
+from sparsefield.engines import Threads
+from sparsefield.field import compile_graph
+from sparsefield.induction import ContrastiveInduction, Grafting, IdealParent
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+NOTHING = np.empty(0, dtype=np.int64)
+GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
+
+
+def score(rule, problem, contrast, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
+    with Threads(1) as engine:
+        found = rule.score(contrast, problem.schema, cut, NOTHING, engine)
+    values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
+    return dict(zip(map(tuple, found.pairs.tolist()), values, strict=True))
+
+
+def contrast_of(problem, objective: str = "pl"):
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.table, OBJECTIVES[objective](), engine)
+        evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        return evaluator.contrast()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(seed=st.integers(0, 2**32 - 1), gaps=st.sampled_from([0.0, 0.3]))
+def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, objective, seed, gaps) -> None:
+    problem = make_problem(seed, gaps=gaps)
+    found = score(Grafting(), problem, contrast_of(problem, objective))
+    pairs = candidate_pairs(problem.schema)
+    exact = GRADIENT[objective](problem.slow, problem.rows, pairs)[problem.schema.n_states :]
+    assert [found.get(pair, (0.0, 0.0))[0] for pair in pairs] == pytest.approx(exact.tolist(), abs=1e-11)
+    assert all(rank == abs(gradient) for gradient, rank in found.values())
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("product", ["dense", "sparse", "auto"])
+@given(seed=st.integers(0, 2**32 - 1), gaps=st.sampled_from([0.0, 0.3]))
+def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, seed, gaps) -> None:
+    problem = make_problem(seed, gaps=gaps)
+    contrast = contrast_of(problem, objective)
+    exact = score(Grafting(), problem, contrast)
+    found = score(ContrastiveInduction(0.0, 0.0, product), problem, contrast)
+    for pair in candidate_pairs(problem.schema):
+        assert found.get(pair, (0.0, 0.0)) == pytest.approx(exact.get(pair, (0.0, 0.0)), abs=1e-11)
+    order = sorted(exact, key=lambda pair: -exact[pair][1])
+    clear = [p for p, q in pairwise(order) if exact[p][1] - exact[q][1] > 1e-9]
+    ranking = sorted(found, key=lambda pair: -found[pair][1])
+    assert [p for p in ranking if p in set(clear)] == clear
+
+
+@pytest.mark.parametrize("product", ["dense", "sparse"])
+def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, product) -> None:
+    """A balanced table: signals and errors of A and B meet in every row and add up to nothing, so that the
+    gradient is the rank-one term alone. It is there as long as unary features have not converged."""
+    source = read([[0, 0], [0, 1], [1, 0], [1, 1]])
+    schema = learn_schema(source)
+    evaluator = Evaluator(compile_table(source, schema), OBJECTIVES["pl"](), engine)
+    evaluator.evaluate(compile_graph(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
+    contrast = evaluator.contrast()
+    exact = Grafting().score(contrast, schema, 0.0, NOTHING, engine)
+    found = ContrastiveInduction(0.0, 0.0, product).score(contrast, schema, 0.0, NOTHING, engine)
+    assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
+    assert found.pairs.tolist() == exact.pairs.tolist()
+    assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    errors=st.sampled_from([0.0, 0.05, 0.2, 0.5, 0.9]),
+    signals=st.sampled_from([0.0, 0.05, 0.2, 0.5, 2.0]),
+    weighted=st.booleans(),
+)
+def test_dense_and_sparse_products_agree_for_any_thresholds(
+    make_problem, objective, seed, errors, signals, weighted
+) -> None:
+    problem = make_problem(seed, weighted=weighted, n_rows=15)
+    contrast = contrast_of(problem, objective)
+    dense = score(ContrastiveInduction(errors, signals, "dense"), problem, contrast)
+    sparse = score(ContrastiveInduction(errors, signals, "sparse"), problem, contrast)
+    # Estimates that drop small entries are made in single precision.
+    digits = 1e-11 if errors == signals == 0.0 else 1e-4
+    for pair in set(dense) | set(sparse):
+        assert dense.get(pair, (0.0, 0.0)) == pytest.approx(sparse.get(pair, (0.0, 0.0)), abs=digits)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(seed=st.integers(0, 2**32 - 1), errors=st.sampled_from([0.1, 0.3]), signals=st.sampled_from([0.1, 0.4]))
+def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(make_problem, objective, seed, errors, signals) -> None:
+    """By plain loops, with the rank-one term; errors are weighed by their rows, and so is their threshold."""
+    problem = make_problem(seed)
+    contrast = contrast_of(problem, objective)
+    found = score(ContrastiveInduction(errors, signals), problem, contrast)
+    n = problem.schema.n_states
+    err, mid, weight = contrast.errors[0], contrast.middles[0], contrast.weights[0]
+    for a, b in candidate_pairs(problem.schema):
+        total = contrast.means[b] * contrast.unary[a]
+        total += contrast.means[a] * contrast.unary[b] if b < n else 0.0
+        for i in range(len(weight)):
+            for one, other in ((a, b), (b, a)):
+                if one >= n:
+                    continue
+                error, signal = err[one, i], mid[other, i] - contrast.means[other]
+                if abs(error / weight[i]) > errors and abs(signal) > signals:
+                    total += error * signal
+        assert found.get((a, b), (0.0, 0.0))[0] == pytest.approx(total, abs=1e-4)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
+    problem = make_problem(seed)
+    contrast = contrast_of(problem)
+    n = problem.schema.n_states
+    err, sig = contrast.errors[0], contrast.middles[0] - contrast.means[:, None]
+    found = score(IdealParent(0.0, 0.0), problem, contrast)
+    assert found
+    for (a, b), (gradient, rank) in found.items():
+        product, cosine = 0.0, 0.0
+        for one, other in ((a, b), (b, a)):
+            if one < n:
+                product += err[one] @ sig[other]
+                cosine = max(cosine, abs(err[one] @ sig[other]) / np.linalg.norm(err[one]) / np.linalg.norm(sig[other]))
+        assert gradient == pytest.approx(product, abs=1e-11)
+        assert rank == pytest.approx(cosine, abs=1e-11)
+
+
+def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
+    """More states than a tile has, more rows than a block has, more finds than the first room holds."""
+    problem = make_problem(
+        5, n_rows=600, states=(3,) * 70, observed_states=(4,) * 45, numbers=3, share=0.01, size=0.3, gaps=0.05
+    )
+    assert problem.schema.n_states > 128
+    assert problem.schema.n_columns - problem.schema.n_states > 128
+    contrast = contrast_of(problem)
+    assert len(contrast.errors) == 3
+    exact = score(Grafting(), problem, contrast)
+    for product in ("dense", "sparse"):
+        found = score(ContrastiveInduction(0.0, 0.0, product), problem, contrast)
+        assert set(found) == set(exact)
+        values = np.array([found[pair][0] - exact[pair][0] for pair in exact])
+        assert np.abs(values).max() < 1e-9
+    assert set(exact) == set(candidate_pairs(problem.schema))

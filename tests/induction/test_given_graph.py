@@ -1,0 +1,60 @@
+"""A given graph: names or positions in, all state pairs out; edges that cannot be are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsefield import MarkovField
+from sparsefield.data import learn_schema, read
+from sparsefield.errors import DataError
+from sparsefield.induction import GivenGraph
+
+
+@pytest.fixture
+def schema():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, k, 40) for k in (2, 3, 2, 3, 2)])
+    return learn_schema(read(X), observed=["x1", "x4"])
+
+
+def test_names_and_positions_mean_the_same(schema) -> None:
+    by_name = GivenGraph.of([("x0", "x3"), ("x1", "x2")]).start(schema)
+    by_position = GivenGraph.of([(3, 0), (2, np.int64(1))]).start(schema)
+    assert by_name.tolist() == by_position.tolist()
+
+
+def test_an_edge_holds_every_pair_of_states_of_its_two_variables(schema) -> None:
+    pairs = GivenGraph.of([("x1", "x3"), ("x3", "x1")]).start(schema)
+    names = [tuple(schema.column_names[c][0] for c in pair) for pair in pairs]
+    assert names == [("x3", "x1")] * 4
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [
+        ([("x0", "x9")], "'x9'"),
+        ([("x0", 7)], "7"),
+        ([("x0", "x0")], "itself"),
+        ([("x1", "x4")], "two observed columns"),
+    ],
+)
+def test_an_edge_that_cannot_be_is_refused_by_name(schema, edges, words) -> None:
+    with pytest.raises(DataError, match=words):
+        GivenGraph.of(edges).start(schema)
+
+
+def test_a_field_over_a_given_graph_has_weights_on_its_edges_alone() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 2, 300)
+    b = np.where(rng.random(300) < 0.9, a, 1 - a)
+    c = np.where(rng.random(300) < 0.9, b, 1 - b)
+    field = MarkovField(induction="graph", graph=[("x0", "x1")], n_jobs=1).fit(np.column_stack([a, b, c]))
+    assert field.edges_["variable_a"].to_list() == ["x0"]
+    assert field.edges_["variable_b"].to_list() == ["x1"]
+    assert field.converged_
+
+
+def test_induction_by_graph_without_a_graph_is_refused() -> None:
+    with pytest.raises(ValueError, match="graph="):
+        MarkovField(induction="graph").fit([[0, 1], [1, 0]])

@@ -1,0 +1,115 @@
+"""What every rule must hold: it proposes candidates alone, above the cut, and none that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import candidate_pairs
+
+from sparsefield.engines import Threads
+from sparsefield.field import compile_graph
+from sparsefield.induction import RULES, GivenGraph, all_pairs, pair_keys, select
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+SHAPES = [
+    {},
+    {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},
+    {"states": (4, 3), "observed_states": (2, 3), "numbers": 2},
+    {"states": (3,), "observed_states": (), "numbers": 0},
+    {"states": (2, 1, 3), "observed_states": (1, 2), "numbers": 1},
+]
+
+
+def contrast_of(problem, objective: str = "pl"):
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.table, OBJECTIVES[objective](), engine)
+        evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        return evaluator.contrast()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", RULES)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.sampled_from(SHAPES),
+    cut=st.sampled_from([0.0, 0.3, 2.0]),
+    known=st.floats(0.0, 1.0),
+)
+def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
+    make_problem, objective, name, seed, shape, cut, known
+) -> None:
+    problem = make_problem(seed, n_rows=9, **shape)
+    schema = problem.schema
+    candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
+    taken = candidates[np.random.default_rng(seed).random(len(candidates)) < known]
+    keys = np.sort(pair_keys(schema, taken))
+    with Threads(1) as engine:
+        found = RULES[name]().score(contrast_of(problem, objective), schema, cut, keys, engine)
+    proposed = [tuple(pair) for pair in found.pairs.tolist()]
+    assert len(set(proposed)) == len(proposed)
+    assert set(proposed) <= {tuple(pair) for pair in candidates.tolist()}
+    assert not set(proposed) & {tuple(pair) for pair in taken.tolist()}
+    assert (np.abs(found.gradient) > cut).all()
+    assert np.isfinite(found.rank).all()
+    assert len(found.a) == len(found.b) == len(found.gradient) == len(found.rank)
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.closed])
+def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_threads(make_problem, name) -> None:
+    problem = make_problem(2, n_rows=700, states=(2, 3, 2, 4, 2, 2), size=0.4)
+    contrast = contrast_of(problem)
+    assert len(contrast.errors) > 1
+    outcomes = []
+    for n_jobs in (1, 2, 3):
+        with Threads(n_jobs) as engine:
+            outcomes.append(RULES[name]().score(contrast, problem.schema, 1.0, np.empty(0, dtype=np.int64), engine))
+    assert len(outcomes[0])
+    for other in outcomes[1:]:
+        for part in ("a", "b", "gradient", "rank"):
+            assert np.array_equal(getattr(outcomes[0], part), getattr(other, part))
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.closed])
+def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
+    problem = make_problem(2)
+    with Threads(1) as engine:
+        found = RULES[name]().score(contrast_of(problem), problem.schema, 0.0, np.empty(0, dtype=np.int64), engine)
+    assert len(found) == 0
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_starting_pairs_are_candidates_each_once(make_problem, name, shape) -> None:
+    problem = make_problem(4, **shape)
+    rule = GivenGraph.of([(0, len(problem.schema.order) - 1)]) if name == "graph" else RULES[name]()
+    if name == "graph" and len(problem.schema.order) == 1:
+        pytest.skip("a graph over one column has no edges")
+    start = rule.start(problem.schema)
+    assert start.shape[1] == 2
+    pairs = [tuple(pair) for pair in start.tolist()]
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) <= set(candidate_pairs(problem.schema))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_full_starts_with_every_candidate_there_is(make_problem, shape) -> None:
+    schema = make_problem(4, **shape).schema
+    expected = candidate_pairs(schema)
+    assert [tuple(pair) for pair in all_pairs(schema).tolist()] == expected
+    assert schema.n_candidate_pairs == len(expected)
+    assert RULES["full"]().start(schema).tolist() == all_pairs(schema).tolist()
+
+
+def test_selection_takes_the_highest_ranks_and_breaks_ties_by_position(make_problem) -> None:
+    from sparsefield.induction import Scored
+
+    found = Scored(
+        np.array([3, 0, 0, 2]),
+        np.array([4, 2, 1, 9]),
+        np.array([1.0, -5.0, 5.0, -9.0]),
+        np.array([1.0, 5.0, 5.0, 0.5]),
+    )
+    assert select(found, 3).pairs.tolist() == [[0, 1], [0, 2], [3, 4]]
+    assert select(found, 99).gradient.tolist() == [5.0, -5.0, 1.0, -9.0]

@@ -1,0 +1,149 @@
+"""Samples follow the field that enumeration describes; a field learned from samples is theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import SlowField
+
+from sparsefield import MarkovField
+from sparsefield.data import Source, Table, compile_table, learn_schema, read
+from sparsefield.engines import Threads
+from sparsefield.errors import DataError
+from sparsefield.field import Field
+from sparsefield.inference import draw
+
+
+def small_field(seed: int = 0, size: float = 0.8) -> Field:
+    """Four variables with 2, 3, 2 and 3 states and a number, every pair linked."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 3)] + [rng.normal(size=60)])
+    schema = learn_schema(read(X), observed=["x4"])
+    pairs = np.array(
+        [
+            (a, b)
+            for a in range(schema.n_states)
+            for b in range(a + 1, schema.n_columns)
+            if schema.variable_of_column[a] != schema.variable_of_column[b]
+        ]
+    )
+    theta = rng.normal(scale=size, size=schema.n_states + len(pairs))
+    return Field(schema, theta[: schema.n_states], pairs, theta[schema.n_states :])
+
+
+def rows_like(field: Field, row: list, count: int) -> Table:
+    source = Source(field.schema.order, count, "array", np.tile(np.array(row, dtype=float), (count, 1)))
+    return compile_table(source, field.schema)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [[np.nan, np.nan, np.nan, np.nan, 0.7], [np.nan, 2, np.nan, np.nan, -1.0], [1, np.nan, 0, np.nan, 0.0]],
+)
+def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
+    field = small_field()
+    slow = SlowField(field.schema, field.unary, field.pairs, field.weights)
+    count = 20000
+    table = rows_like(field, row, count)
+    with Threads(2) as engine:
+        codes = draw(field, table, sweeps=40, seed=1, engine=engine)
+    start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
+    joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
+    seen = {}
+    for way in map(tuple, codes.T.tolist()):
+        seen[way] = seen.get(way, 0) + 1
+    assert set(seen) <= set(joint)
+    # Chi-squared over all assignments, each chain independent: mean d, deviation sqrt(2 d).
+    expected = {way: p * count for way, p in joint.items()}
+    common = [way for way, e in expected.items() if e >= 5]
+    chi = sum((seen.get(way, 0) - expected[way]) ** 2 / expected[way] for way in common)
+    degrees = len(common) - 1
+    assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
+    assert degrees >= 2
+
+
+def test_a_wrong_field_fails_the_same_test() -> None:
+    """The test above has teeth: samples of one field do not fit another with slightly other weights."""
+    field = small_field()
+    other = replace(field, weights=field.weights * 0.85)
+    slow = SlowField(other.schema, other.unary, other.pairs, other.weights)
+    table = rows_like(field, [np.nan, np.nan, np.nan, np.nan, 0.7], 20000)
+    with Threads(2) as engine:
+        codes = draw(field, table, sweeps=40, seed=1, engine=engine)
+    joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
+    counts = dict.fromkeys(joint, 0)
+    for way in map(tuple, codes.T.tolist()):
+        counts[way] += 1
+    chi = sum((counts[way] - 20000 * p) ** 2 / (20000 * p) for way, p in joint.items())
+    assert chi > len(joint) + 4.5 * np.sqrt(2 * len(joint))
+
+
+def test_seen_cells_are_not_drawn_and_seeds_decide() -> None:
+    field = small_field()
+    table = rows_like(field, [1, np.nan, 0, np.nan, 0.0], 700)
+    with Threads(1) as engine:
+        one, same, other = (draw(field, table, sweeps=5, seed=seed, engine=engine) for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+    known = field.schema.targets[0].code_of_label[1]
+    assert (one[0] == known).all()
+    # Chains of different blocks are different.
+    assert not np.array_equal(one[:, :256], one[:, 256:512])
+
+
+def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
+    field = small_field(seed=4, size=0.6)
+    schema = field.schema
+    targets = field.pairs[:, 1] < schema.n_states
+    # Base states more frequent than others, so that the learned field has the same ones.
+    bare = Field(schema, -1.0 - np.abs(field.unary), field.pairs[targets], field.weights[targets])
+    slow = SlowField(schema, bare.unary, bare.pairs, bare.weights)
+    joint = slow.joint((-1,) * 4, (0.0,))
+    count = 60000
+    ways = np.array(list(joint))
+    drawn = ways[np.random.default_rng(0).choice(len(ways), count, p=list(joint.values()))]
+    labels = [np.array(v.states)[v.position_of_code] for v in schema.targets]
+    X = np.column_stack([labels[v][drawn[:, v]] for v in range(4)])
+    learned = MarkovField(l1=1.0, l2=0.0, n_jobs=1, kkt_tol=0.05).fit(X).field_
+    truth = {}
+    for (a, b), w in zip(bare.pairs, bare.weights, strict=True):
+        truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w
+    for s, w in enumerate(bare.unary):
+        truth[frozenset([schema.column_names[s]])] = w
+    assert [v.base for v in learned.schema.targets] == [0, 0, 0, 0], "the comparison needs the same base states"
+    found = {}
+    names = learned.schema.column_names
+    for (a, b), w in zip(learned.pairs, learned.weights, strict=True):
+        found[frozenset([names[a], names[b]])] = w
+    for s, w in enumerate(learned.unary):
+        found[frozenset([names[s]])] = w
+    assert found.keys() <= truth.keys()
+    errors = np.array([found.get(key, 0.0) - w for key, w in truth.items()])
+    assert np.abs(errors).max() < 0.15
+    assert np.sqrt(np.mean(errors**2)) < 0.05
+
+
+def test_sampling_takes_what_is_given_and_returns_the_targets() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.normal(size=200)])
+    field = MarkovField(n_jobs=1, random_state=0).fit(X, observed=[2])
+    with pytest.raises(DataError, match="x2"):
+        field.sample(3)
+    given = np.array([[1.0, np.nan, 0.5], [np.nan, 2.0, -0.5]])
+    drawn = field.sample(5, given=given)
+    assert drawn.columns == ["x0", "x1"]
+    assert drawn["x0"].to_list()[:5] == [1] * 5
+    assert drawn["x1"].to_list()[5:] == [2] * 5
+    with pytest.raises(ValueError, match="n must be"):
+        field.sample(0, given=given)
+
+
+def test_samples_of_a_learned_field_look_like_its_data() -> None:
+    rng = np.random.default_rng(2)
+    a = rng.random(2000) < 0.3
+    X = np.column_stack([a, a ^ (rng.random(2000) < 0.1)]).astype(int)
+    drawn = MarkovField(l1=0.1, n_jobs=1, random_state=1).fit(X).sample(4000, sweeps=60).to_numpy()
+    assert drawn.mean(axis=0) == pytest.approx(X.mean(axis=0), abs=0.03)
+    assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(np.corrcoef(X.T)[0, 1], abs=0.05)

@@ -1,0 +1,37 @@
+"""Entries beyond a limit: counted, kept and gathered alike."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.engines import Threads
+from sparsefield.induction.sparse import Large, collect
+
+
+@given(seed=st.integers(0, 2**32 - 1), limit=st.sampled_from([0.0, 0.5, 1.5, 9.0]), blocks=st.integers(1, 3))
+def test_counted_kept_and_gathered_entries_are_the_same(seed, limit, blocks) -> None:
+    rng = np.random.default_rng(seed)
+    parts = tuple(rng.normal(size=(6, rng.integers(1, 8))).round(1) for _ in range(blocks))
+    centres = rng.normal(size=6).round(1)
+    limits = tuple(limit * rng.uniform(0.5, 2.0, part.shape[1]) for part in parts)
+    large = Large(parts, centres, limits)
+    with Threads(1) as engine:
+        counts, dense = large.count(engine), large.dense(engine)
+    entries = collect(large, counts)
+    whole = np.concatenate(parts, axis=1) - centres[:, None]
+    expected = np.where(np.abs(whole) > np.concatenate(limits), whole, 0.0)
+    assert np.array_equal(np.concatenate(dense, axis=1), expected)
+    assert np.array_equal(np.concatenate(counts), np.count_nonzero(expected, axis=0))
+    by_row, by_column = np.zeros_like(expected), np.zeros_like(expected)
+    for i in range(expected.shape[1]):
+        places = slice(entries.offsets[i], entries.offsets[i + 1])
+        assert (np.diff(entries.columns[places]) > 0).all()
+        by_row[entries.columns[places], i] = entries.entries[places]
+    for c in range(6):
+        places = slice(entries.column_offsets[c], entries.column_offsets[c + 1])
+        assert (np.diff(entries.rows[places]) > 0).all()
+        by_column[c, entries.rows[places]] = entries.column_entries[places]
+    assert np.array_equal(by_row, expected)
+    assert np.array_equal(by_column, expected)

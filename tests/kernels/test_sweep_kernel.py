@@ -1,0 +1,78 @@
+"""One block or many, and any split of them: loss, errors and gradient are sums over rows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.data import Table
+from sparsefield.engines import Threads
+from sparsefield.field import compile_graph
+from sparsefield.kernels.sweep import uncertainty
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+
+def part(block, rows: slice):
+    codes = np.ascontiguousarray(block.codes[:, rows])
+    gap_variable, gap_rows = np.nonzero(codes < 0)
+    return block._replace(
+        start=rows.start,
+        codes=codes,
+        beliefs=np.ascontiguousarray(block.beliefs[:, rows]),
+        weight=np.ascontiguousarray(block.weight[rows]),
+        gap_offsets=np.searchsorted(gap_variable, np.arange(len(codes) + 1)),
+        gap_rows=gap_rows,
+    )
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@given(seed=st.integers(0, 2**32 - 1), cuts=st.lists(st.integers(1, 19), max_size=5, unique=True))
+def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, seed, cuts) -> None:
+    problem = make_problem(seed, n_rows=20)
+    edges = [0, *sorted(cuts), 20]
+    blocks = [part(problem.table.blocks[0], slice(i, j)) for i, j in pairwise(edges)]
+    table = Table(problem.schema, tuple(blocks), 20)
+    graph = compile_graph(problem.schema, problem.pairs)
+    with Threads(1) as engine:
+        whole = Evaluator(problem.table, OBJECTIVES[name](), engine)
+        split = Evaluator(table, OBJECTIVES[name](), engine)
+        one, other = whole.evaluate(graph, problem.theta), split.evaluate(graph, problem.theta)
+        assert one[0] == pytest.approx(other[0], rel=1e-12)
+        np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)
+        np.testing.assert_allclose(whole.contrast().means, split.contrast().means, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(whole.moments(), split.moments(), rtol=0, atol=1e-13)
+    errors = np.concatenate(split.contrast().errors, axis=1)
+    np.testing.assert_allclose(errors, whole.contrast().errors[0], rtol=0, atol=1e-13)
+
+
+def test_uncertainty_is_p_times_1_minus_p_over_seen_cells(make_problem, engine) -> None:
+    problem = make_problem(3, gaps=0.2)
+    evaluator = Evaluator(problem.table, OBJECTIVES["pl"](), engine)
+    evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+    expected = np.zeros(problem.schema.n_states)
+    for row in problem.rows:
+        for v, code in enumerate(row.codes):
+            if code >= 0:
+                for s, p in zip(problem.slow.columns(v), problem.slow.update(v, row.q)[1:], strict=True):
+                    expected[s] += row.weight * p * (1 - p)
+    np.testing.assert_allclose(evaluator.uncertainty(), expected, rtol=0, atol=1e-11)
+    out = np.empty(2)
+    uncertainty(np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([0.0, 2.0]), out)
+    assert out.tolist() == [0.375, 0.0]
+
+
+def test_pairs_of_weight_0_change_nothing(make_problem, engine) -> None:
+    problem = make_problem(5, share=0.5)
+    n = problem.schema.n_states
+    theta = problem.theta.copy()
+    theta[n::2] = 0.0
+    kept = np.flatnonzero(theta[n:])
+    evaluator = Evaluator(problem.table, OBJECTIVES["pl"](), engine)
+    one, _ = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), theta)
+    smaller = np.concatenate([theta[:n], theta[n:][kept]])
+    other, _ = evaluator.evaluate(compile_graph(problem.schema, problem.pairs[kept]), smaller)
+    assert one == other

@@ -1,0 +1,78 @@
+"""cd is F0 - F1 of a sequential sweep, which is never negative."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.data import Table, compile_table, learn_schema, read
+from sparsefield.engines import Threads
+from sparsefield.field import compile_graph
+from sparsefield.inference import MeanField
+from sparsefield.objectives import Evaluator
+from sparsefield.objectives.cd import ContrastiveDivergence
+
+
+def evaluate(problem):
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.table, ContrastiveDivergence(), engine)
+        loss, gradient = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        return loss, gradient, evaluator.contrast()
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    gaps=st.sampled_from([0.0, 0.2, 0.7]),
+    size=st.sampled_from([0.01, 1.0, 10.0, 200.0]),
+    n_rows=st.sampled_from([1, 4, 12]),
+)
+def test_loss_is_never_negative(make_problem, seed, gaps, size, n_rows) -> None:
+    problem = make_problem(seed, n_rows=n_rows, gaps=gaps, size=size)
+    loss, _, _ = evaluate(problem)
+    total = sum(row.weight for row in problem.rows) * max(size, 1.0)
+    assert loss >= -1e-12 * total
+
+
+def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> None:
+    problem = make_problem(12, gaps=0.3)
+    _, _, contrast = evaluate(problem)
+    n = problem.schema.n_states
+    for i, row in enumerate(problem.rows):
+        q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
+        np.testing.assert_allclose(contrast.errors[0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(contrast.middles[0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
+
+
+def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() -> None:
+    """Updated at once, both would jump to 1, and the loss would fall without end with their weight."""
+    X = np.array([[0, 0]] * 8 + [[1, 0], [0, 1]])
+    source = read(X)
+    schema = learn_schema(source)
+    pairs = np.array([[0, 1]])
+    with Threads(1) as engine:
+        evaluator = Evaluator(compile_table(source, schema), ContrastiveDivergence(), engine)
+        losses = [
+            evaluator.evaluate(compile_graph(schema, pairs), np.array([2.0, 2.0, -w]))[0] for w in (1e2, 1e4, 1e6)
+        ]
+    assert min(losses) >= 0.0
+    assert np.isfinite(losses).all()
+
+
+def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_problem) -> None:
+    problem = make_problem(2, gaps=0.2, observed_states=(), states=(2, 3, 2))
+    hidden = problem.table.blocks[0]
+    hidden = hidden._replace(codes=np.full_like(hidden.codes, -1))
+    gap_variable, gap_rows = np.nonzero(hidden.codes < 0)
+    hidden = hidden._replace(gap_offsets=np.searchsorted(gap_variable, np.arange(4)), gap_rows=gap_rows)
+    table = Table(problem.schema, (hidden,), problem.table.n_rows)
+    graph = compile_graph(problem.schema, problem.pairs)
+    with Threads(1) as engine:
+        evaluator = Evaluator(table, ContrastiveDivergence(), engine)
+        before, _ = evaluator.evaluate(graph, problem.theta)
+        evaluator.fill_gaps(MeanField(tolerance=1e-12), graph, problem.theta)
+        after, gradient = evaluator.evaluate(graph, problem.theta)
+    assert before > 1e-3
+    assert after == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-9)

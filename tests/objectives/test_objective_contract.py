@@ -1,0 +1,156 @@
+"""What every objective must hold: the oracle's loss and gradient, in the form that induction relies on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import SlowField, candidate_pairs
+
+from sparsefield.data import Table
+from sparsefield.engines import Threads
+from sparsefield.field import compile_graph
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+SHAPES = {
+    "binary": {"states": (2, 2, 2), "observed_states": (), "numbers": 0},
+    "many states": {"states": (2, 3, 5, 2), "observed_states": (), "numbers": 0, "n_rows": 20},
+    "observed": {"states": (3, 2), "observed_states": (2, 4), "numbers": 2},
+    "one target": {"states": (4,), "observed_states": (3,), "numbers": 1},
+    "a constant column": {"states": (2, 1, 3), "observed_states": (1,), "numbers": 1},
+}
+
+LOSS = {"pl": SlowField.pl_loss, "cd": SlowField.cd_loss}
+GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
+
+
+def test_every_registered_objective_has_an_oracle() -> None:
+    assert set(OBJECTIVES) == set(LOSS) == set(GRADIENT)
+
+
+def evaluate(problem, name: str):
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.table, OBJECTIVES[name](), engine)
+        loss, gradient = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        return evaluator, loss, gradient
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, gaps) -> None:
+    problem = make_problem(3, gaps=gaps, **SHAPES[shape])
+    _, loss, gradient = evaluate(problem, name)
+    assert loss == pytest.approx(LOSS[name](problem.slow, problem.rows), rel=1e-11, abs=1e-11)
+    np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, problem.rows, problem.pairs), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("size", [1e-8, 30.0, 400.0])
+def test_extreme_weights_keep_their_digits(make_problem, name, size) -> None:
+    problem = make_problem(11, size=size)
+    _, loss, gradient = evaluate(problem, name)
+    expected = _certain_loss(problem) if name == "pl" else LOSS[name](problem.slow, problem.rows)
+    assert loss == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, problem.rows, problem.pairs), rtol=0, atol=1e-9)
+
+
+def _certain_loss(problem) -> float:
+    """pl in logits, since a probability of 1e-400 has no logarithm in doubles."""
+    total = 0.0
+    for row in problem.rows:
+        for v, code in enumerate(row.codes):
+            if code >= 0:
+                z = np.array([0.0] + [problem.slow.logit(s, row.q) for s in problem.slow.columns(v)])
+                total += row.weight * (np.logaddexp.reduce(z) - z[code])
+    return float(total)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    gaps=st.sampled_from([0.0, 0.1, 0.5]),
+    size=st.sampled_from([0.1, 1.0, 6.0]),
+)
+def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name, seed, gaps, size) -> None:
+    """GDT (Eq. 13): g_AB = sum_i err_A sig_B + err_B sig_A + E[B] g_A + E[A] g_B, for every candidate."""
+    problem = make_problem(seed, gaps=gaps, size=size)
+    evaluator, _, _ = evaluate(problem, name)
+    contrast = evaluator.contrast()
+    n, columns = problem.schema.n_states, problem.schema.n_columns
+    errors = np.zeros((columns, problem.table.n_rows))
+    errors[:n] = np.concatenate(contrast.errors, axis=1)
+    signals = np.concatenate(contrast.middles, axis=1) - contrast.means[:, None]
+    unary = np.concatenate([contrast.unary, np.zeros(columns - n)])
+    product = errors @ signals.T
+    whole = product + product.T + np.outer(contrast.means, unary) + np.outer(unary, contrast.means)
+    pairs = candidate_pairs(problem.schema)
+    exact = GRADIENT[name](problem.slow, problem.rows, pairs)
+    np.testing.assert_allclose(whole[tuple(np.transpose(pairs))], exact[n:], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(contrast.unary, exact[:n], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_means_are_the_weighted_means_of_the_middles(make_problem, name) -> None:
+    problem = make_problem(5)
+    contrast = evaluate(problem, name)[0].contrast()
+    weights = np.concatenate(contrast.weights)
+    expected = np.average(np.concatenate(contrast.middles, axis=1), axis=1, weights=weights)
+    np.testing.assert_allclose(contrast.means, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, name) -> None:
+    problem = make_problem(8, share=0.3)
+    evaluator, _, _ = evaluate(problem, name)
+    pairs = np.array(candidate_pairs(problem.schema))
+    found = evaluator.gradient(compile_graph(problem.schema, pairs), problem.schema.n_states + len(pairs))
+    np.testing.assert_allclose(found, GRADIENT[name](problem.slow, problem.rows, pairs), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_evaluating_twice_gives_the_same_bits_and_leaves_the_table_alone(make_problem, name) -> None:
+    problem = make_problem(9)
+    before = [block.beliefs.copy() for block in problem.table.blocks]
+    graph = compile_graph(problem.schema, problem.pairs)
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.table, OBJECTIVES[name](), engine)
+        loss, gradient = evaluator.evaluate(graph, problem.theta)
+        again, gradient_again = evaluator.evaluate(graph, problem.theta)
+    assert loss == again
+    assert np.array_equal(gradient, gradient_again)
+    assert all(np.array_equal(b.beliefs, old) for b, old in zip(problem.table.blocks, before, strict=True))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
+    problem = make_problem(4, n_rows=10)
+    block = problem.table.blocks[0]
+    silent = np.where(np.arange(10) % 3 == 0, 0.0, block.weight)
+    table = Table(problem.schema, (block._replace(weight=silent),), 10)
+    kept = [row for k, row in enumerate(problem.rows) if k % 3]
+    with Threads(1) as engine:
+        evaluator = Evaluator(table, OBJECTIVES[name](), engine)
+        loss, gradient = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+    assert loss == pytest.approx(LOSS[name](problem.slow, kept), rel=1e-11)
+    np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, kept, problem.pairs), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_row_three_times_is_a_row_of_weight_3(make_problem, name) -> None:
+    problem = make_problem(4, n_rows=10, gaps=0.0)
+    block = problem.table.blocks[0]
+    often = np.arange(10) % 3 + 1
+    weighted = block._replace(weight=often.astype(float))
+    repeated = block._replace(
+        codes=np.repeat(block.codes, often, axis=1),
+        beliefs=np.repeat(block.beliefs, often, axis=1),
+        weight=np.ones(often.sum()),
+    )
+    graph = compile_graph(problem.schema, problem.pairs)
+    with Threads(1) as engine:
+        tables = [Table(problem.schema, (b,), b.n_rows) for b in (weighted, repeated)]
+        one, other = (Evaluator(t, OBJECTIVES[name](), engine).evaluate(graph, problem.theta) for t in tables)
+    assert one[0] == pytest.approx(other[0], rel=1e-12)
+    np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)

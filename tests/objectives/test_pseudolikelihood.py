@@ -1,0 +1,69 @@
+"""The gradient of pl is the derivative of its loss, and its loss is the pseudo-likelihood by enumeration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sparsefield.field import compile_graph
+from sparsefield.objectives import Evaluator
+from sparsefield.objectives.pl import PseudoLikelihood
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, gaps) -> None:
+    problem = make_problem(seed, gaps=gaps, n_rows=15)
+    evaluator = Evaluator(problem.table, PseudoLikelihood(), engine)
+    graph = compile_graph(problem.schema, problem.pairs)
+    _, gradient = evaluator.evaluate(graph, problem.theta)
+    step = 1e-5
+    for k in range(len(problem.theta)):
+        there, back = problem.theta.copy(), problem.theta.copy()
+        there[k] += step
+        back[k] -= step
+        slope = (evaluator.evaluate(graph, there)[0] - evaluator.evaluate(graph, back)[0]) / (2 * step)
+        assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem, engine) -> None:
+    problem = make_problem(6, gaps=0.0)
+    n = problem.schema.n_states
+    expected = 0.0
+    for row in problem.rows:
+        for v, code in enumerate(row.codes):
+            expected -= row.weight * math.log(problem.slow.conditional(v, row.codes, row.q[n:])[code])
+    loss, _ = Evaluator(problem.table, PseudoLikelihood(), engine).evaluate(
+        compile_graph(problem.schema, problem.pairs), problem.theta
+    )
+    assert loss == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
+    problem = make_problem(7, gaps=0.4)
+    evaluator = Evaluator(problem.table, PseudoLikelihood(), engine)
+    evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+    errors = evaluator.contrast().errors[0]
+    codes = problem.table.codes()
+    offsets = problem.schema.state_offsets
+    for v in range(len(codes)):
+        assert not errors[offsets[v] : offsets[v + 1], codes[v] < 0].any()
+        assert errors[offsets[v] : offsets[v + 1], codes[v] >= 0].all()
+    assert (codes < 0).any()
+
+
+def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, engine) -> None:
+    """Normalisers are multiplied along a row: 800 variables with three even states make about 3^800."""
+    problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, gaps=0.1)
+    theta = np.zeros(problem.schema.n_states)
+    loss, _ = Evaluator(problem.table, PseudoLikelihood(), engine).evaluate(
+        compile_graph(problem.schema, np.empty((0, 2), dtype=np.int64)), theta
+    )
+    logs = [math.log(len(variable.states)) for variable in problem.schema.targets]
+    expected = sum(
+        row.weight * sum(log for code, log in zip(row.codes, logs, strict=True) if code >= 0) for row in problem.rows
+    )
+    assert sum(logs) > math.log(np.finfo(float).max)
+    assert loss == pytest.approx(expected, rel=1e-12)
