@@ -42,12 +42,6 @@ class OrthantLBFGS:
         self._moves = [np.concatenate([s, room]) for s in self._moves]
         self._turns = [np.concatenate([y, room]) for y in self._turns]
 
-    def keep(self, index: np.ndarray) -> None:
-        """Only the parameters at ``index`` stay."""
-        self._moves = [s[index] for s in self._moves]
-        self._turns = [y[index] for y in self._turns]
-        self._drop_flat()
-
     def translate(self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]) -> None:
         """The coordinates have changed: how a move and a change of gradient read in the new ones."""
         self._moves = [move(s) for s in self._moves]
@@ -97,8 +91,9 @@ class OrthantLBFGS:
             theta[(l1 > 0.0) & (theta * orthant <= 0.0)] = 0.0
             theta = project(theta)
             promised = float(slope @ (theta - point.theta))
-            if promised >= 0.0:
-                return None
+            if promised >= 0.0:  # what was cut off at a kink outweighs the rest: a shorter step cuts off less
+                length *= 0.5
+                continue
             value, gradient = evaluate(theta)
             if np.isfinite(value) and value <= point.value + SUFFICIENT * promised and np.isfinite(gradient).all():
                 return Point(theta, value, gradient)
