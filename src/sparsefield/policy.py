@@ -1,4 +1,4 @@
-"""Numeric policy: every tolerance, cap and block size of the library, each with its reason."""
+"""Numeric policy: tolerances and sizes that are not one file's own matter, each with its reason."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -32,27 +33,53 @@ class Threads:
         wanted = cores if n_jobs is None else n_jobs
         self.n_threads = max(1, wanted if wanted > 0 else cores + 1 + wanted)
         self._pool: ThreadPoolExecutor | None = None
-        self._limits: Any = None
 
     def __enter__(self) -> Threads:
-        from threadpoolctl import threadpool_limits
-
-        self._limits = threadpool_limits(limits=1, user_api="blas")
+        _SINGLE.acquire()
         if self.n_threads > 1:
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="sparsefield")
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-        self._limits.restore_original_limits()
+        try:
+            if self._pool is not None:
+                self._pool.shutdown(wait=True, cancel_futures=True)
+                self._pool = None
+        finally:
+            _SINGLE.release()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
         return list(self._pool.map(function, items))
+
+
+class _SingleThreadedProducts:
+    """Matrix products of the whole process on one thread while anyone needs it: the first to come sets the limit, the
+    last to go lifts it, so that fits may overlap."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limits: Any = None
+
+    def acquire(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            if self._users == 0:
+                self._limits = threadpool_limits(limits=1, user_api="blas")
+            self._users += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limits.restore_original_limits()
+
+
+_SINGLE = _SingleThreadedProducts()
 
 
 def _usable_cores() -> int:

@@ -239,13 +239,14 @@ def _smoothed_frequencies(seen: Array, n_states: int) -> Array:
 
 def _as_fold(field: MarkovField, cells: int, ours: Scores, frequencies: Scores, seconds: float) -> Fold:
     history = nw.from_native(field.history_, eager_only=True)
-    last = {name: int(history[name][-1]) if len(history) else 0 for name in ("induced", "active")}
+    induced, active = (int(history[name][-1]) if len(history) else 0 for name in ("features", "active"))
     return Fold(
         cells=cells,
         **asdict(ours),
         **{f"frequency_{name}": value for name, value in asdict(frequencies).items()},
         seconds=seconds,
-        **last,
+        induced=induced,
+        active=active,
         iterations=field.n_iter_,
         kkt_violation=float(field.kkt_violation_),
         converged=bool(field.converged_),

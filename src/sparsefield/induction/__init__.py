@@ -1,7 +1,7 @@
 """Who joins next. A new rule is a file here and a line in the registry."""
 
 from sparsefield.induction.base import InductionRule
-from sparsefield.induction.candidates import Scored, all_pairs, pair_keys, select
+from sparsefield.induction.candidates import Scored, all_pairs, merge, pair_keys, select
 from sparsefield.induction.cfi import ContrastiveInduction
 from sparsefield.induction.full import Full
 from sparsefield.induction.grafting import Grafting
@@ -22,6 +22,7 @@ __all__ = [
     "InductionRule",
     "Scored",
     "all_pairs",
+    "merge",
     "pair_keys",
     "select",
 ]

@@ -62,6 +62,9 @@ def admissible(scored: Scored, schema: Schema, known: np.ndarray) -> Scored:
 
 def select(scored: Scored, limit: int) -> Scored:
     """The ``limit`` pairs of highest rank; equal ranks go by position, so that the choice is never a matter of luck."""
+    if len(scored) > limit:
+        least = np.partition(scored.rank, len(scored) - limit)[len(scored) - limit]
+        scored = scored.take(np.flatnonzero(scored.rank >= least))
     order = np.lexsort((scored.b, scored.a, -scored.rank))
     return scored.take(order[:limit])
 

@@ -1,4 +1,4 @@
-"""Orthant-wise L-BFGS (Andrew and Gao) over a set of parameters that may grow and shrink between steps."""
+"""Orthant-wise L-BFGS (Andrew and Gao) over a set of parameters that may grow between steps."""
 
 from __future__ import annotations
 

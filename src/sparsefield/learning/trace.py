@@ -18,11 +18,9 @@ class Step:
     loss: float
     l1_norm: float
     features: int
-    """Pairs in the working set."""
+    """Pairs that have joined so far, with or without a weight."""
     active: int
     """Pairs with a weight."""
-    induced: int
-    """Pairs that have ever been in the working set."""
     phase: str
     """``"unary"``, ``"induce"``, ``"optimise"`` or ``"certify"``."""
     seconds: float

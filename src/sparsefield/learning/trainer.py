@@ -12,7 +12,7 @@ from sparsefield import policy
 from sparsefield.data import Table
 from sparsefield.engines import Threads
 from sparsefield.field import Field, compile_graph
-from sparsefield.induction import Grafting, InductionRule, Scored, pair_keys, select
+from sparsefield.induction import Grafting, InductionRule, Scored, merge, pair_keys, select
 from sparsefield.inference import InferenceMethod
 from sparsefield.learning.coordinates import Coordinates
 from sparsefield.learning.owlqn import OrthantLBFGS, Point
@@ -27,6 +27,12 @@ CALM_STEPS = 3
 
 STRAGGLERS = 0.02
 """When fewer new candidates than this share of the features stand out, the exact pass of the certificate takes over."""
+
+SETTLED = 1e-3
+"""Gaps have settled when another filling moves no belief by more."""
+
+MAX_FILLINGS = 30
+"""Fillings of one optimisation; the next round of the certificate goes on from there."""
 
 IDLE_ROUNDS = 4
 """Rounds of the certificate that may bring no progress: the gradient of `cd` is not that of its loss, so it may never
@@ -44,8 +50,8 @@ class Options:
     steps_per_batch: int | Literal["auto", "converge"] = "auto"
     stages: Literal[1, 2] = 1
     certify: bool = True
-    max_iter: int = 500
-    tol: float = 1e-5
+    max_iter: int = 1000
+    tol: float = 1e-6
     kkt_tol: float = policy.KKT_TOLERANCE
 
 
@@ -85,9 +91,9 @@ class Trainer:
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
         self.started = time.perf_counter()
-        self.calm, self.fills, self.tol = 0, 0, options.tol
+        self.calm, self.tol = 0, options.tol
         self.pairs = np.empty((0, 2), dtype=np.int64)
-        self.ever_induced = np.empty(0, dtype=np.int64)
+        self.known = np.empty(0, dtype=np.int64)
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
 
     # -- the plot ------------------------------------------------------------------------------------------------
@@ -120,43 +126,46 @@ class Trainer:
     def _induce(self) -> None:
         """Let a batch in, take a step or a few, and again, until no candidate stands out."""
         while self._iterations_left():
-            found = self._score(self.rule, self.ever_induced)
+            found = self._score(self.rule)
             if not len(found) or (self.options.certify and len(found) < STRAGGLERS * len(self.pairs)):
                 return
-            self._admit(select(found, self._batch_size(found)).pairs)
+            self._admit(select(found, self._batch_size()).pairs)
             if self.options.steps_per_batch == "converge":
-                self._optimise("induce")
+                self._optimise("induce", fillings=1)
             else:
                 for _ in range(self._steps_per_batch()):
                     if not self._step("induce"):
                         break
 
-    def _optimise(self, phase: str) -> None:
+    def _optimise(self, phase: str, fillings: int = MAX_FILLINGS) -> None:
         """Steps until the paper's rule calls a halt, or the features at hand are optimal, and gaps have settled."""
         self.calm = 0
         while self._iterations_left():
             moved = self._step(phase)
             if moved and self.calm < CALM_STEPS and not (self.options.certify and self._nearly_optimal()):
                 continue
-            if not self._refill_gaps():
+            if fillings == 0 or not self._refill_gaps():
                 return
+            fillings -= 1
 
     def _certify(self) -> tuple[float, bool]:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
         allowed = self._allowed_violation
         best, idle = np.inf, 0
         while True:
+            unsettled = self._refill_gaps()
             found = self._violators()
             inside = self._violation_inside()
             worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
             idle = 0 if worst < 0.9 * best else idle + 1
             best = min(best, worst)
-            if worst <= allowed or not self.options.certify or not self._iterations_left() or idle > IDLE_ROUNDS:
-                return worst, worst <= allowed
+            optimal = worst <= allowed and not unsettled
+            if optimal or not self.options.certify or not self._iterations_left() or idle > IDLE_ROUNDS:
+                return worst, optimal
             violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
             if len(violators):
-                self._admit(select(violators, max(self._batch_size(violators), 50)).pairs)
-            elif self.stalled:
+                self._admit(select(violators, max(self._batch_size(), 50)).pairs)
+            elif self.stalled and not unsettled:
                 return worst, False
             if inside > 0.5 * allowed:
                 self.tol *= 0.1
@@ -253,24 +262,23 @@ class Trainer:
         theirs[:n] = self.point.gradient[:n]
         theirs = self.coordinates.from_plain_gradient(theirs, pairs)[n:]
         self.pairs = np.concatenate([self.pairs, pairs])
-        self.ever_induced = np.union1d(self.ever_induced, pair_keys(self.schema, pairs))
+        self.known = np.sort(np.concatenate([self.known, pair_keys(self.schema, pairs)]), kind="stable")
         self.graph = compile_graph(self.schema, self.pairs)
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
         self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
         self.optimiser.grow(len(pairs))
         self.calm = 0
 
-    def _score(self, rule: InductionRule, known: np.ndarray) -> Scored:
+    def _score(self, rule: InductionRule) -> Scored:
         started = time.perf_counter()
         contrast = self.evaluator.contrast()
-        found = rule.score(contrast, self.schema, self.options.l1, known, self.engine)
+        found = rule.score(contrast, self.schema, self.options.l1, self.known, self.engine)
         self.scoring_seconds += time.perf_counter() - started
         return found
 
     def _violators(self) -> Scored:
-        if self.rule.closed:
-            return self.rule.score(self.evaluator.contrast(), self.schema, 0.0, self.ever_induced, self.engine)
-        return self._score(Grafting(), np.sort(pair_keys(self.schema, self.pairs)))
+        """Candidates outside the field that miss the optimality conditions; a closed rule has none outside."""
+        return merge([]) if self.rule.closed else self._score(Grafting())
 
     @property
     def _allowed_violation(self) -> float:
@@ -288,19 +296,18 @@ class Trainer:
 
     def _refill_gaps(self) -> bool:
         """Re-estimate hidden cells; True when they moved enough for the optimiser to go on."""
-        if not self.evaluator.has_gaps or self.fills >= 30:
+        if not self.evaluator.has_gaps:
             return False
-        self.fills += 1
         change = self.evaluator.fill_gaps(self.inference, self.graph, self.theta)
         self._evaluate_at(self.point.theta)
         self.calm = 0
-        return change > 1e-3
+        return change > SETTLED
 
     def _scale(self) -> np.ndarray:
         l2 = self.penalty.l2_of(len(self.point.theta))
         return self.coordinates.inverse_curvature(self.pairs, self.evaluator.uncertainty(), l2)
 
-    def _batch_size(self, found: Scored) -> int:
+    def _batch_size(self) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
         return max(50, 2 * self.schema.n_states, len(self.pairs) // 2)
@@ -322,7 +329,6 @@ class Trainer:
             l1_norm=float(np.abs(theta).sum()),
             features=len(self.pairs),
             active=int(np.count_nonzero(theta[self.schema.n_states :])),
-            induced=len(self.ever_induced),
             phase=phase,
             seconds=time.perf_counter() - self.started,
             scoring_seconds=self.scoring_seconds,
