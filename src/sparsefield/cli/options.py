@@ -124,4 +124,6 @@ def make_field(*, batch_size: str, jobs: int | None, seed: int, **options: objec
     if batch_size != "auto" and not batch_size.isdigit():
         raise typer.BadParameter(f"--batch-size must be 'auto' or a number, got {batch_size!r}")
     size = batch_size if batch_size == "auto" else int(batch_size)
-    return MarkovField(batch_size=size, n_jobs=jobs, random_state=seed, **options)  # pyright: ignore
+    field = MarkovField(batch_size=size, n_jobs=jobs, random_state=seed, **options)  # pyright: ignore
+    field._check_parameters()
+    return field

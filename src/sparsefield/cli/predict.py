@@ -68,7 +68,7 @@ def predict(
         answer = _probabilities(field, asked) if proba else _filled(field, asked, table)
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = with_found_types(answer)
-    write_table(answer, output)
+    write_table(answer, output, separator)
     show(f"{asked.n_gaps:,} gaps in {len(asked.gaps):,} columns and {table.height:,} rows; wrote {output}.")
 
 

@@ -103,7 +103,7 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
         raise DataError(f"{path}: the folder '{path.parent}' cannot be written to.")
 
 
-def write_table(table: pl.DataFrame, path: Path) -> None:
+def write_table(table: pl.DataFrame, path: Path, separator: str | None = None) -> None:
     """Write a table as CSV or Parquet, by the suffix; an old file is replaced only by a complete new one."""
     from sparsefield.field.storage import write_atomically
 
@@ -112,7 +112,7 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
         if _is_parquet(path):
             table.write_parquet(buffer)
         else:
-            table.write_csv(buffer, separator=_separator(path, None))
+            table.write_csv(buffer, separator=_separator(path, separator))
     write_atomically(path, buffer.getvalue())
 
 
