@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from small_tables import N, X
 
 from sparsefield import CRFClassifier
@@ -39,14 +40,13 @@ def test_labels_of_any_kind(labels) -> None:
     assert np.array_equal(model.classes_[model.predict_proba(given).argmax(axis=1)], predicted)
 
 
-@pytest.mark.parametrize("gap", [None, pytest.param(np.nan, marks=pytest.mark.xfail(reason="becomes a class 'nan'"))])
+@pytest.mark.parametrize("gap", [None, np.nan])
 def test_gaps_in_a_list_of_words_are_gaps(gap) -> None:
     labels = [["no", "yes"][int(v)] for v in np.nan_to_num(X[:, 0])]
     labels[3] = gap
     assert CRFClassifier(n_jobs=1).fit(X[:, 1:], labels).classes_.tolist() == ["no", "yes"]
 
 
-@pytest.mark.xfail(reason="numbers among words are turned into words")
 def test_labels_of_mixed_types_come_back_as_they_were() -> None:
     labels = np.array([1, "no"], dtype=object)[np.nan_to_num(X[:, 0]).astype(int)]
     model = CRFClassifier(n_jobs=1).fit(X[:, 1:], labels)
@@ -54,12 +54,10 @@ def test_labels_of_mixed_types_come_back_as_they_were() -> None:
     assert model.classes_.tolist() == [1, "no"]
 
 
-@pytest.mark.xfail(reason="a column of X called y is taken for the labels'")
 def test_a_column_may_be_called_y_when_the_labels_have_no_name() -> None:
     CRFClassifier(n_jobs=1).fit(pd.DataFrame(X[:, 1:], columns=["y", "z"]), np.nan_to_num(X[:, 0]))
 
 
-@pytest.mark.xfail(reason="positions are looked for among the names")
 def test_a_classifiers_numeric_columns_may_be_named_by_position() -> None:
     model = CRFClassifier(numeric=[1], n_jobs=1).fit(X[:, 1:], np.nan_to_num(X[:, 0]))
     assert [v.numeric for v in model.field_.schema.observed] == [False, True]
@@ -67,7 +65,7 @@ def test_a_classifiers_numeric_columns_may_be_named_by_position() -> None:
 
 def test_a_label_that_is_also_a_column_is_refused() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    with pytest.raises(DataError, match="'a' is in X and in Y"):
+    with pytest.raises(DataError, match="'a' is in X and in y"):
         CRFClassifier().fit(frame, frame["a"])
 
 
@@ -93,3 +91,18 @@ def test_several_labels_inform_each_other_and_keep_their_types() -> None:
     assert model.score(given[rows], full) == pytest.approx(right.mean())
     with pytest.raises(DataError, match="'p' has gaps"):
         model.score(given, labels)
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_series_without_a_name_is_named_apart_from_the_columns(name) -> None:
+    labels = pd.Series(np.nan_to_num(X[:, 0]), name=name)
+    model = CRFClassifier(n_jobs=1).fit(pd.DataFrame(X[:, 1:], columns=["y", "z"]), labels)
+    assert set(model.states_) == {"label"}
+
+
+def test_masked_and_sparse_labels_are_read() -> None:
+    words = np.ma.masked_array(np.array(["no", "yes"])[np.nan_to_num(X[:, 0]).astype(int)], mask=np.arange(N) == 3)
+    assert CRFClassifier(n_jobs=1).fit(X[:, 1:], words).classes_.tolist() == ["no", "yes"]
+    both = np.nan_to_num(X[:, :2]).astype(int)
+    model = CRFClassifier(n_jobs=1).fit(X[:, 2:], sp.csr_matrix(both))
+    assert np.array_equal(model.predict(X[:, 2:]), CRFClassifier(n_jobs=1).fit(X[:, 2:], both).predict(X[:, 2:]))

@@ -20,7 +20,6 @@ def test_columns_with_numbers_for_names_keep_them() -> None:
     assert set(field.states_) == {"10", "20", "30"}
 
 
-@pytest.mark.xfail(reason="a number is always taken for a position")
 def test_a_number_that_is_a_column_name_means_that_column() -> None:
     frame = pd.DataFrame(X, columns=[2, 0, 1])
     assert set(MarkovField(n_jobs=1).fit(frame, observed=[2]).states_) == {"0", "1"}
@@ -45,7 +44,6 @@ def test_observed_columns_by_name_position_and_mask_are_the_same() -> None:
     assert set(alone.states_) == {"b", "c"}
 
 
-@pytest.mark.xfail(reason="names are counted, not columns")
 def test_a_column_may_be_named_as_observed_twice() -> None:
     assert set(MarkovField(n_jobs=1).fit(X[:, :2], observed=["x0", "x0"]).states_) == {"x1"}
 
@@ -83,3 +81,10 @@ def test_a_field_learned_from_one_kind_answers_another() -> None:
     filled = field.transform(frame)
     assert isinstance(filled, pl.DataFrame)
     assert np.array_equal(filled.to_numpy(), MarkovField(n_jobs=1).fit(X).transform(X))
+
+
+def test_a_list_of_truths_is_a_mask_of_as_many_columns() -> None:
+    field = MarkovField(n_jobs=1).fit(X, observed=[True, False, True])
+    assert set(field.states_) == {"x1"}
+    with pytest.raises(ValueError, match="mask of 2 columns"):
+        MarkovField(n_jobs=1).fit(X, observed=[True, False])

@@ -9,10 +9,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
+from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow_table
 
 from sparsefield.errors import DataError
 
-__all__ = ["Columns", "Joined", "RawColumn", "Source", "fill", "make_frame", "read"]
+__all__ = ["Columns", "Joined", "RawColumn", "Source", "as_array", "check_kind", "fill", "make_frame", "read"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,19 @@ class Source:
     kind: str
     """``"array"``, ``"sparse"``, or the name of the frame library, such as ``"pandas"``."""
     native: Any
+    keys: tuple[Any, ...] = ()
+    """The frame's own names of its columns where they are not all strings, as pandas allows; else empty."""
 
     def column(self, name: str) -> RawColumn:
+        raw = self._raw(name)
+        if _holds_times(raw.values):
+            raise DataError(
+                f"Column {name!r} holds dates or times; categories are strings, numbers or booleans. "
+                "Convert it first, for instance to the year or with astype(str)."
+            )
+        return raw
+
+    def _raw(self, name: str) -> RawColumn:
         position = self.names.index(name)
         if self.kind == "array":
             return _array_column(name, self.native[:, position])
@@ -79,22 +91,30 @@ def read(X: Any, *, what: str = "X") -> Source:
     """
     if sp.issparse(X):
         return _read_sparse(X, what)
+    if isinstance(X, np.ndarray):
+        return _read_array(X, what)
+    keys: tuple[Any, ...] = ()
+    # Both allow a name twice, and narwhals refuses it in words of its own.
+    if is_pyarrow_table(X):
+        _refuse_duplicates(X.column_names, what)
+    elif is_pandas_like_dataframe(X):
+        _refuse_duplicates(map(str, X.columns), what)
+        if not all(isinstance(key, str) for key in X.columns):
+            keys = tuple(X.columns)
+            X = X.set_axis([str(key) for key in keys], axis=1)
     frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(frame, nw.Series):
-        name = str(frame.name) if frame.name is not None else "y"
-        native = nw.to_native(frame)
-        named = native.to_frame(name)
-        return read(named, what=what)
-    if isinstance(X, np.ndarray) or not hasattr(X, "columns"):
+        frame = frame.alias("y" if frame.name in (None, "") else str(frame.name)).to_frame()
+    if not isinstance(frame, nw.DataFrame):
+        if hasattr(type(X), "columns"):
+            kind = type(X).__name__
+            raise DataError(f"{what} is a {kind}; pass a pandas or polars frame, an array or a sparse matrix.")
         return _read_array(X, what)
-    _refuse_duplicates([str(c) for c in X.columns], what)
-    if not isinstance(frame, nw.DataFrame) or any(not isinstance(c, str) for c in frame.columns):
-        frame = _renamed(X, what)
     if frame.shape[0] == 0:
         raise DataError(f"{what} has no rows: Found array with 0 sample(s) while a minimum of 1 is required.")
     if frame.shape[1] == 0:
         raise DataError(f"{what} has no columns.")
-    return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame)
+    return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
 Columns = Source | Joined
@@ -114,9 +134,7 @@ def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -
         columns.append(_scatter(series, rows, labels) if len(rows) else series)
     frame = source.native.with_columns(*columns)
     native = nw.to_native(frame)
-    if hasattr(X, "columns") and [str(c) for c in X.columns] != list(X.columns):
-        native = native.set_axis(X.columns, axis=1)
-    return native
+    return native.set_axis(X.columns, axis=1) if source.keys else native
 
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
@@ -125,28 +143,47 @@ def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
     return nw.to_native(nw.from_dict(dict(columns), backend=backend))
 
 
+def check_kind(kind: Any) -> str:
+    """``kind``, if it is one that a `Source` may have; ValueError otherwise."""
+    return kind if kind in ("array", "sparse") else nw.Implementation(kind).value
+
+
+def as_array(X: Any, what: str) -> np.ndarray:
+    """Any array-like as an array in which gaps are still gaps."""
+    if isinstance(X, np.ma.MaskedArray):
+        array = X.data.astype(object)
+        array[np.ma.getmaskarray(X)] = None
+        return array
+    try:
+        array = np.asarray(X)
+        # Left to itself, NumPy turns None and NaN among words into the words "None" and "nan".
+        if not isinstance(X, np.ndarray) and array.dtype.kind not in "biufc":
+            array = np.asarray(X, dtype=object)
+    except ValueError as error:
+        raise DataError(f"{what} could not be read as a table: {error}") from None
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {what} holds complex numbers.")
+    return array
+
+
 def _read_sparse(X: Any, what: str) -> Source:
-    if not np.isin(np.unique(X.data), (0, 1)).all():
+    matrix = sp.csc_matrix(X)
+    if not matrix.has_canonical_format:
+        # A copy, since the matrix may share its arrays with the caller's.
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if not np.isin(np.unique(matrix.data), (0, 1)).all():
         raise DataError(
             f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix stands for 0/1 variables; "
             "pass other values as a dense array or a frame."
         )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise DataError(f"{what} is empty: 0 sample(s) or 0 feature(s) (shape={X.shape}).")
-    return Source(_default_names(X.shape[1]), X.shape[0], "sparse", sp.csc_matrix(X))
+    return Source(_default_names(X.shape[1]), X.shape[0], "sparse", matrix)
 
 
 def _read_array(X: Any, what: str) -> Source:
-    if isinstance(X, np.ma.MaskedArray):
-        X = np.ma.filled(X.astype(object), None)
-    try:
-        array = np.asarray(X)
-        if not isinstance(X, np.ndarray) and array.dtype.kind not in "biuf":
-            array = np.asarray(X, dtype=object)
-    except ValueError as error:
-        raise DataError(f"{what} could not be read as a table: {error}") from None
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {what} holds complex numbers.")
+    array = as_array(X, what)
     if array.ndim != 2:
         raise DataError(
             f"Expected 2D array, got {array.ndim}D array instead for {what}. Reshape your data either using "
@@ -161,13 +198,6 @@ def _read_array(X: Any, what: str) -> Source:
 
 def _default_names(count: int) -> tuple[str, ...]:
     return tuple(f"x{k}" for k in range(count))
-
-
-def _renamed(X: Any, what: str) -> nw.DataFrame:
-    """A frame whose column names are not all strings, read under their string forms."""
-    if not hasattr(X, "set_axis"):
-        raise DataError(f"{what} is a {type(X).__name__}; pass a pandas or polars frame, an array or a sparse matrix.")
-    return nw.from_native(X.set_axis([str(c) for c in X.columns], axis=1), eager_only=True)
 
 
 def _refuse_duplicates(names: Iterable[str], what: str) -> None:
@@ -189,6 +219,13 @@ def _array_column(name: str, values: np.ndarray) -> RawColumn:
     else:
         seen = np.ones(len(values), dtype=bool)
     return RawColumn(name, values[seen], seen)
+
+
+def _holds_times(values: np.ndarray) -> bool:
+    """Whether NumPy's dates or durations are among ``values``: those in nanoseconds would pass for whole numbers."""
+    if values.dtype.kind == "O":
+        return any(isinstance(value, (np.datetime64, np.timedelta64)) for value in values)
+    return values.dtype.kind in "mM"
 
 
 def _is_missing(value: Any) -> bool:
@@ -226,8 +263,7 @@ def _scatter(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
     for row, label in zip(rows, labels, strict=True):
         values[row] = label
     if series.implementation.is_pandas():
-        dtype = native.dtype if str(native.dtype) != "object" else None
-        made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
+        made = type(native)(values, index=native.index, name=native.name, dtype=native.dtype)
         return nw.from_native(made, series_only=True)
     return nw.new_series(
         series.name,

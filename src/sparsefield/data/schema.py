@@ -145,11 +145,11 @@ def learn_schema(
                 f"Column {wrong[0]!r} is listed as numeric but is a target. Targets are categorical: list it in "
                 "observed= as well, or cut it into classes first."
             )
-    if len(observed) == len(source.names):
+    given = set(observed)
+    if len(given) == len(source.names):
         raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
     weight = np.ones(source.n_rows) if sample_weight is None else sample_weight
     known = states or {}
-    given = set(observed)
     targets = [
         _learn_categorical(source.column(n), "target", weight, known.get(n, ())) for n in source.names if n not in given
     ]
@@ -161,7 +161,7 @@ def factorize(column: RawColumn) -> tuple[list[Label], np.ndarray]:
     """Distinct labels in sorted order, and (rows,) their index per cell, -1 for a gap."""
     values = _whole(column.values)
     codes = np.full(len(column.seen), -1, dtype=np.int64)
-    if values.dtype.kind in "iu" and len(values) and np.ptp(values) < 4 * len(values) + 1024:
+    if values.dtype.kind in "iu" and _small_range(values):
         labels, inverse = _factorize_small_range(values)
     elif values.dtype.kind in "biufU":
         distinct, inverse = np.unique(values, return_inverse=True)
@@ -179,6 +179,15 @@ def _whole(values: np.ndarray) -> np.ndarray:
         if (integers == values).all():
             return integers
     return values
+
+
+def _small_range(values: np.ndarray) -> bool:
+    """Whether counting integers is cheaper than sorting them."""
+    if not len(values):
+        return False
+    # Python's integers, since the distance between hashes of 64 bits does not fit into NumPy's.
+    low, high = int(values.min()), int(values.max())
+    return high - low < 4 * len(values) + 1024 and high <= np.iinfo(np.int64).max
 
 
 def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]:
@@ -295,6 +304,8 @@ def _looks_numeric(column: RawColumn) -> bool:
     if values.dtype.kind not in "iuf":
         return False
     distinct = np.unique(values)
+    if not np.isfinite(distinct).all():
+        return True  # a number, which `as_numbers` will refuse
     return len(distinct) > policy.NUMERIC_STATES or not np.equal(np.mod(distinct, 1), 0).all()
 
 

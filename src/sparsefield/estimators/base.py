@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
-from sparsefield.data import Schema, Table, make_frame
+from sparsefield.data import Schema, Source, Table, check_kind, make_frame, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod
-from sparsefield.learning import Options, Step, Trainer
+from sparsefield.learning import Learned, Options, Step, Trainer
 from sparsefield.objectives import OBJECTIVES
 
 __all__ = ["FieldEstimator"]
@@ -49,7 +51,7 @@ class FieldEstimator(BaseEstimator):
         graph: Any = None,
         numeric: Any = "auto",
         n_jobs: int | None = None,
-        random_state: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.induction = induction
@@ -91,7 +93,9 @@ class FieldEstimator(BaseEstimator):
         """Frame with a row per iteration: objective, features, phase, seconds and more."""
         check_is_fitted(self)
         rows = self.field_.about["history"]
-        return make_frame({key: [row[key] for row in rows] for key in (rows[0] if rows else ())}, self.kind_)
+        # A table of constants leaves nothing to iterate over.
+        keys = list(rows[0]) if rows else [field.name for field in fields(Step)]
+        return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     @property
     def n_iter_(self) -> int:
@@ -124,8 +128,21 @@ class FieldEstimator(BaseEstimator):
         check_is_fitted(self)
         history = [{k: v for k, v in row.items() if "seconds" not in k} for row in self.field_.about["history"]]
         field = replace(self.field_, about={**self.field_.about, "history": history})
-        extra = {"estimator": type(self).__name__, "kind": self.kind_, "params": self._plain_params()}
+        extra = {
+            "estimator": type(self).__name__,
+            "kind": self.kind_,
+            "named": hasattr(self, "feature_names_in_"),
+            "params": self._plain_params(),
+        }
         save_field(field, path, {**extra, **self._extra()})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        return tags
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
@@ -133,10 +150,32 @@ class FieldEstimator(BaseEstimator):
         """What else belongs into a saved file, as plain values."""
         return {}
 
+    def _input_names(self, schema: Schema) -> Sequence[str]:
+        """Names of the columns of X."""
+        return schema.order
+
     def _restore(self, field: Field, extra: dict[str, Any]) -> None:
         """Become what `save` wrote."""
         self.field_ = field
-        self.kind_ = extra["kind"]
+        self.kind_ = check_kind(extra["kind"])
+        self.states_ = states_of(field.schema)
+        names = self._input_names(field.schema)
+        self.n_features_in_ = len(names)
+        if extra.get("named", self.kind_ not in ("array", "sparse")):
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _read(self, X: Any, *, reset: bool = False) -> Source:
+        """Look at ``X``, with scikit-learn's own bookkeeping of its columns and its own words for a mismatch."""
+        if not reset:
+            check_is_fitted(self)
+        source = read(X)
+        validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
+        return source
+
+    def _numeric(self, source: Source) -> list[str] | Literal["auto"]:
+        if isinstance(self.numeric, str) and self.numeric == "auto":
+            return "auto"
+        return column_names(source, self.numeric)
 
     def _learn(self, table: Table, kind: str) -> None:
         """Learn from a compiled table and keep the outcome."""
@@ -151,16 +190,6 @@ class FieldEstimator(BaseEstimator):
                 engine=engine,
                 progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
             ).run()
-        about = {
-            "version": sparsefield.__version__,
-            "n_rows": table.n_rows,
-            "n_candidates": table.schema.n_candidate_pairs,
-            "n_iter": len(learned.steps),
-            "objective": learned.objective,
-            "kkt_violation": learned.kkt_violation,
-            "converged": learned.converged,
-            "history": [step.as_row() for step in learned.steps],
-        }
         if options.certify and not learned.converged:
             warnings.warn(
                 f"The fit stopped after {len(learned.steps)} iterations with an optimality violation of "
@@ -173,8 +202,9 @@ class FieldEstimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.field_ = replace(learned.field, about=about)
+        self.field_ = replace(learned.field, about=_about(table, learned))
         self.kind_ = kind
+        self.states_ = states_of(table.schema)
 
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense before any work is done."""
@@ -197,8 +227,8 @@ class FieldEstimator(BaseEstimator):
             errors, signals = (
                 self.threshold if isinstance(self.threshold, (tuple, list)) else (self.threshold, self.threshold)
             )
-            if errors < 0 or signals < 0:
-                raise ValueError(f"threshold must not be negative, got {self.threshold}.")
+            if not (errors >= 0 and signals >= 0):
+                raise ValueError(f"threshold must be a number that is not negative, got {self.threshold}.")
             return kind(errors, signals)
         if issubclass(kind, GivenGraph):
             if self.graph is None:
@@ -211,8 +241,8 @@ class FieldEstimator(BaseEstimator):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
                 raise ValueError(f"{name} must be a number that is not negative, got {value}.")
-        if self.batch_size != "auto" and int(self.batch_size) < 1:
-            raise ValueError(f"batch_size must be 'auto' or at least 1, got {self.batch_size}.")
+        _check_count("batch_size", self.batch_size, "auto")
+        _check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
         if self.stages not in (1, 2):
             raise ValueError(f"stages must be 1 or 2, got {self.stages}.")
         if self.max_iter < 1:
@@ -236,10 +266,12 @@ class FieldEstimator(BaseEstimator):
             params["inference"] = {"method": self.inference.name, **asdict(self.inference)}  # pyright: ignore
         if self.graph is not None:
             params["graph"] = [list(edge) for edge in self.graph]
-        for name, value in params.items():
-            if isinstance(value, np.generic):
-                params[name] = value.item()
-        return params
+        if not isinstance(self.numeric, str):
+            params["numeric"] = list(self.numeric)
+        # The state of a generator is no seed: a field that comes back draws afresh.
+        if not isinstance(self.random_state, Integral):
+            params["random_state"] = None
+        return _plain(params)
 
 
 def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> FieldEstimator:
@@ -255,6 +287,28 @@ def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> 
     return estimator
 
 
+def column_names(source: Source, columns: Any) -> list[str]:
+    """Names, each once, of columns given by name, by position or as a mask. A frame's own names win over positions."""
+    if columns is None:
+        return []
+    columns = [columns] if isinstance(columns, str) else list(columns)
+    if columns and all(isinstance(column, (bool, np.bool_)) for column in columns):
+        if len(columns) != len(source.names):
+            raise DataError(f"A mask of {len(columns)} columns is given, but there are {len(source.names)} columns.")
+        columns = np.flatnonzero(columns).tolist()
+    return list(dict.fromkeys(_column_name(source, column) for column in columns))
+
+
+def _column_name(source: Source, column: Any) -> str:
+    if column in source.keys:
+        return source.names[source.keys.index(column)]
+    if not isinstance(column, Integral):
+        return str(column)
+    if not -len(source.names) <= int(column) < len(source.names):
+        raise DataError(f"Column {column} is asked for, but there are {len(source.names)} columns.")
+    return source.names[int(column)]
+
+
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """(rows,) floats, or None."""
     if sample_weight is None:
@@ -268,7 +322,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         row = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
         raise DataError(f"sample_weight of row {row} is {weight[row]}: weights are finite and not negative.")
     if weight.sum() == 0:
-        raise DataError("All sample weights are 0: nothing to learn from.")
+        raise DataError("All sample weights are zero: nothing to learn from.")
     return weight
 
 
@@ -277,6 +331,36 @@ def _choose(registry: dict[str, Any], name: Any, what: str) -> Any:
         known = ", ".join(repr(key) for key in registry)
         raise ValueError(f"{what} must be one of {known}; got {name!r}.")
     return registry[name]
+
+
+def _check_count(name: str, value: Any, *words: str) -> None:
+    whole = isinstance(value, Integral) and int(value) >= 1
+    if not whole and not (isinstance(value, str) and value in words):
+        known = ", ".join(repr(word) for word in words)
+        raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")
+
+
+def _about(table: Table, learned: Learned) -> dict[str, Any]:
+    """How a fit went, in plain values, whatever kind of numbers the options were."""
+    return {
+        "version": sparsefield.__version__,
+        "n_rows": table.n_rows,
+        "n_candidates": table.schema.n_candidate_pairs,
+        "n_iter": len(learned.steps),
+        "objective": float(learned.objective),
+        "kkt_violation": float(learned.kkt_violation),
+        "converged": bool(learned.converged),
+        "history": _plain([step.as_row() for step in learned.steps]),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with Python's numbers and lists for NumPy's, as JSON takes them."""
+    if isinstance(value, dict):
+        return {key: _plain(inside) for key, inside in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inside) for inside in value]
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
 def _print_step(step: Step) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.data import Joined, Source, compile_table, learn_schema, read
+from sparsefield.data import Joined, Label, Schema, Source, as_array, compile_table, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, check_weights, states_of
+from sparsefield.estimators.base import FieldEstimator, check_weights
 from sparsefield.field import Field
 from sparsefield.inference import ask, state_probabilities
 
@@ -23,7 +25,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     """A conditional random field over labels given observed columns, as a scikit-learn classifier.
 
     With one label column it is a sparse logistic regression, binary or multinomial; with several, labels inform each
-    other. Parameters are those of `MarkovField`. ``X`` may hold numbers, categories and gaps; ``Y`` may hold gaps.
+    other. Parameters are those of `MarkovField`. ``X`` may hold numbers, categories and gaps; ``y`` may hold gaps.
 
     Examples
     --------
@@ -33,27 +35,25 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     True
     """
 
-    def fit(self, X: Any, Y: Any = None, sample_weight: Any = None) -> CRFClassifier:
-        """Learn to predict ``Y``, one label column (1-D) or several (2-D or a frame), from ``X``."""
-        if Y is None:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CRFClassifier:
+        """Learn to predict ``y``, one label column (1-D) or several (2-D or a frame), from ``X``."""
+        if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        source = read(X)
         self._check_parameters()
-        validate_data(self, source.native if source.kind == "array" else X, skip_check_array=True)
-        labels = _read_labels(Y)
+        source = self._read(X, reset=True)
+        labels, single = _read_labels(y, source.names)
         if labels.n_rows != source.n_rows:
             raise DataError(
                 f"Found input variables with inconsistent numbers of samples: [{source.n_rows}, {labels.n_rows}]"
             )
         both = set(source.names) & set(labels.names)
         if both:
-            raise DataError(f"Column {sorted(both)[0]!r} is in X and in Y: take it out of X, or rename it.")
+            raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
         joined = Joined((labels, source))
         weight = check_weights(sample_weight, source.n_rows)
-        numeric = self.numeric if isinstance(self.numeric, str) else [str(name) for name in self.numeric]
-        schema = learn_schema(joined, observed=source.names, numeric=numeric, sample_weight=weight)
+        schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
         self._learn(compile_table(joined, schema, sample_weight=weight), source.kind)
-        self._set_outputs(single=np.ndim(Y) == 1)
+        self._set_outputs(single=single)
         return self
 
     def predict_proba(self, X: Any) -> Any:
@@ -74,7 +74,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows for which every label is right."""
         predicted = self.predict(X)
-        labels = _read_labels(y)
+        labels, _ = _read_labels(y)
         truth = predicted.reshape(len(predicted), -1)
         right = np.ones(len(predicted), dtype=bool)
         for k, name in enumerate(labels.names):
@@ -86,19 +86,13 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.sparse = False
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         tags.classifier_tags.multi_label = True
         return tags
 
     def _probabilities(self, X: Any) -> list[np.ndarray]:
-        check_is_fitted(self)
-        source = read(X)
-        validate_data(self, source.native if source.kind == "array" else X, reset=False, skip_check_array=True)
+        source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
         with self._engine() as engine:
@@ -110,10 +104,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         ]
 
     def _set_outputs(self, *, single: bool) -> None:
-        schema = self.field_.schema
         self.single_output_ = single
-        self.states_ = states_of(schema)
-        classes = [np.array(variable.states) for variable in schema.targets]
+        classes = [_classes(variable.states) for variable in self.field_.schema.targets]
         self.classes_ = classes[0] if single else classes
 
     def _extra(self) -> dict[str, Any]:
@@ -122,25 +114,48 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def _restore(self, field: Field, extra: dict[str, Any]) -> None:
         super()._restore(field, extra)
         self._set_outputs(single=extra["single"])
-        names = [variable.name for variable in field.schema.observed]
-        self.n_features_in_ = len(names)
-        if extra["kind"] not in ("array", "sparse"):
-            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _input_names(self, schema: Schema) -> Sequence[str]:
+        return [variable.name for variable in schema.observed]
 
 
-def _read_labels(Y: Any) -> Source:
-    """Label columns, called y (or y0, y1, ...) when they have no names."""
-    if hasattr(Y, "columns") or hasattr(Y, "to_frame"):
-        return read(Y, what="Y")
-    array = np.asarray(Y)
-    if array.ndim == 1:
-        array = array.reshape(-1, 1)
-        if array.dtype.kind == "f":
-            if np.isinf(array).any():
-                raise DataError("Input y contains infinity or a value too large for dtype('float64').")
-            if not np.isnan(array).any():
-                check_classification_targets(array.ravel())
-        names: tuple[str, ...] = ("y",)
-    else:
-        names = tuple(f"y{k}" for k in range(array.shape[1])) if array.ndim == 2 else ()
-    return replace(read(array, what="Y"), names=names)
+def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
+    """Label columns, with a name that X has not ``taken`` where they have none; and whether it is one, 1-D."""
+    if hasattr(y, "columns"):
+        return read(y, what="y"), False
+    single = hasattr(y, "to_frame")
+    if single and y.name not in (None, ""):
+        return read(y, what="y"), True
+    if not single and not sp.issparse(y):
+        y = as_array(y, "y")
+        single = y.ndim == 1
+        if single:
+            _check_numbers(y)
+            y = y.reshape(-1, 1)
+    labels = read(y, what="y")
+    return replace(labels, names=_free_names(len(labels.names), single, taken)), single
+
+
+def _check_numbers(labels: np.ndarray) -> None:
+    """Refuse a measurement in place of classes, in scikit-learn's words."""
+    if labels.dtype.kind != "f":
+        return
+    if np.isinf(labels).any():
+        raise DataError("Input y contains infinity or a value too large for dtype('float64').")
+    if not np.isnan(labels).any():
+        check_classification_targets(labels)
+
+
+def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:
+    """y, or y0, y1, ...; under another stem where X has a column of such a name."""
+    for stem in chain(("y", "label"), (f"label_{k}_" for k in count())):
+        names = (stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels))
+        if not set(names) & set(taken):
+            return names
+    raise AssertionError("there is always another name")
+
+
+def _classes(states: Sequence[Label]) -> np.ndarray:
+    """NumPy's own dtype, but not where it would turn numbers among words into words."""
+    mixed = len({isinstance(state, str) for state in states}) > 1
+    return np.array(states, dtype=object if mixed else None)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import policy
-from sparsefield.data import Label, Source, Table, compile_table, fill, learn_schema, make_frame, read
+from sparsefield.data import Label, Source, Table, compile_table, fill, learn_schema, make_frame
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, check_weights, states_of
+from sparsefield.estimators.base import FieldEstimator, check_weights, column_names
 from sparsefield.field import Field
 from sparsefield.inference import Answers, ask, draw, state_probabilities
 
@@ -55,7 +57,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         "auto": a column with fractions, or with more than ten different whole numbers.
     n_jobs : int or None
         Threads; None takes all cores. The result is the same, bit for bit, for any number.
-    random_state : int or None
+    random_state : int, numpy.random.RandomState or None
         Seed of `sample`. Fitting draws nothing.
     verbose : int
         1 prints a line per iteration.
@@ -107,21 +109,19 @@ class MarkovField(TransformerMixin, FieldEstimator):
         states : {column: its states}
             States that are known to exist, whether or not ``X`` has an example of them.
         """
-        source = read(X)
-        if y is not None and not (hasattr(y, "__len__") and len(y) == source.n_rows):
-            raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
         self._check_parameters()
-        _remember_names(self, X, source, reset=True)
+        source = self._read(X, reset=True)
+        if y is not None and np.asarray(y, dtype=object).shape[:1] != (source.n_rows,):
+            raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(
             source,
-            observed=_names(source, observed),
+            observed=column_names(source, observed),
             numeric=self._numeric(source),
             states=states,
             sample_weight=weight,
         )
         self._learn(compile_table(source, schema, sample_weight=weight), source.kind)
-        self.states_ = states_of(schema)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -175,7 +175,14 @@ class MarkovField(TransformerMixin, FieldEstimator):
             raise DataError("No cell is a gap in X_with_gaps and known in X_true: there is nothing to score.")
         return total / count
 
-    def sample(self, n: int = 1, *, given: Any = None, sweeps: int = 500, random_state: int | None = None) -> Any:
+    def sample(
+        self,
+        n: int = 1,
+        *,
+        given: Any = None,
+        sweeps: int = 500,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Any:
         """Draw rows by Gibbs sampling, each from a chain of its own.
 
         Parameters
@@ -183,13 +190,13 @@ class MarkovField(TransformerMixin, FieldEstimator):
         n : number of rows; with ``given``, of rows for each of its rows
         given : a table with gaps to draw; needed when the field has observed columns
         sweeps : sweeps of each chain before its state is taken
-        random_state : seed; the estimator's own when None
+        random_state : seed, or a RandomState to draw one from; the estimator's own when None
         """
         check_is_fitted(self)
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}.")
         schema = self.field_.schema
-        seed = self.random_state if random_state is None else random_state
+        seed = _seed(self.random_state if random_state is None else random_state)
         if given is None:
             if schema.observed:
                 names = ", ".join(v.name for v in schema.observed[:5])
@@ -212,28 +219,12 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.sparse = True
         tags.target_tags.required = False
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _restore(self, field: Field, extra: dict[str, Any]) -> None:
-        super()._restore(field, extra)
-        self.states_ = states_of(field.schema)
-        self.n_features_in_ = len(field.schema.order)
-        if extra["kind"] not in ("array", "sparse"):
-            self.feature_names_in_ = np.array(field.schema.order, dtype=object)
-
-    def _numeric(self, source: Source) -> Any:
-        return self.numeric if isinstance(self.numeric, str) else _names(source, self.numeric)
-
     def _compile(self, X: Any, repeat: int = 1) -> tuple[Source, Table]:
-        check_is_fitted(self)
-        source = read(X)
-        _remember_names(self, X, source, reset=False)
+        source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
 
@@ -246,26 +237,13 @@ class MarkovField(TransformerMixin, FieldEstimator):
         return beliefs[offsets[v] : offsets[v + 1]]
 
 
-def _remember_names(estimator: MarkovField, X: Any, source: Source, *, reset: bool) -> None:
-    """scikit-learn's own bookkeeping of names and number of columns, with its own words for a mismatch."""
-    validate_data(estimator, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
-
-
-def _names(source: Source, columns: Sequence[str | int] | None) -> list[str]:
-    """Column names, from names or positions."""
-    if columns is None:
-        return []
-    if isinstance(columns, str):
-        columns = [columns]
-    columns = np.flatnonzero(columns).tolist() if getattr(columns, "dtype", None) == np.bool_ else list(columns)
-    names = []
-    for column in columns:
-        if isinstance(column, (int, np.integer)) and column not in source.names:
-            if not -len(source.names) <= column < len(source.names):
-                raise DataError(f"Column {column} is asked for, but there are {len(source.names)} columns.")
-            column = source.names[column]
-        names.append(str(column))
-    return names
+def _seed(random_state: Any) -> int | None:
+    """A seed as it is; from anything else that scikit-learn takes for a source of chance, a draw."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def _empty_table(field: Field, n_rows: int) -> Table:

@@ -97,9 +97,38 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     for entry in document["variables"]:
         entry = {**entry, "states": tuple(entry["states"]), "frequencies": tuple(entry["frequencies"])}
         variables.append(Variable(**entry))
+        _check_variable(variables[-1])
     schema = Schema(tuple(variables), tuple(document["order"]))
+    if schema.targets + schema.observed != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
+        raise ValueError("columns out of order")
+    about, extra = document["about"], document["extra"]
+    if not isinstance(about, dict) or not isinstance(extra, dict):
+        raise ValueError("outcome or options are not there")
     unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    fits = unary.shape == (schema.n_states,) and pairs.shape == (len(weights), 2) and weights.ndim == 1
-    if not fits or (len(pairs) and (pairs.min() < 0 or pairs.max() >= schema.n_columns)):
+    _check_arrays(schema, unary, pairs, weights)
+    return Field(schema, unary, pairs, weights, about), extra
+
+
+def _check_variable(variable: Variable) -> None:
+    """ValueError for what no `learn_schema` makes: kernels trust a schema."""
+    if variable.numeric:
+        fits = variable.role == "observed" and np.isfinite(variable.centre) and 0 < variable.scale < np.inf
+    else:
+        shares = np.asarray(variable.frequencies, dtype=float)
+        fits = (
+            len(set(variable.states)) == len(variable.states) == len(shares)
+            and variable.base in range(len(shares))
+            and np.isfinite(shares).all()
+            and (shares >= 0).all()
+        )
+    if not fits:
+        raise ValueError(f"column {variable.name!r} makes no sense")
+
+
+def _check_arrays(schema: Schema, unary: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
+    if unary.shape != (schema.n_states,) or weights.ndim != 1 or pairs.shape != (len(weights), 2):
         raise ValueError("arrays and schema do not fit together")
-    return Field(schema, unary, pairs, weights, document["about"]), document["extra"]
+    if pairs.dtype.kind != "i" or (pairs < 0).any() or (pairs >= (schema.n_states, schema.n_columns)).any():
+        raise ValueError("features of columns that are not there")
+    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (unary, weights)):
+        raise ValueError("weights that are no numbers")
