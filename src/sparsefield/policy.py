@@ -21,13 +21,16 @@ SPARSE_ADVANTAGE = 12.0
 against 0.12 ns); the sparse product is taken when it does this many times less work."""
 
 IDENTIFIER_STATES = 100
-"""A categorical column whose values are all distinct, and more than this many, is taken for an identifier."""
+IDENTIFIER_SHARE = 0.9
+"""A categorical column with more than this many states, and more than this share of its cells distinct, is taken for
+an identifier."""
 
 NUMERIC_STATES = 10
 """Whole-number observed columns with at most this many distinct values are read as categories."""
 
-MAX_BELIEF_BYTES = 16 * 2**30
-"""Beliefs and errors are kept in memory; a table that needs more than this is refused with the figure."""
+DENSE_COPIES = 4
+"""Arrays of rows x states that a fit may hold at a time: beliefs, a copy of them for gaps, errors, and what a product
+of signals and errors takes."""
 
 KKT_TOLERANCE = 0.01
 """A fit is certified when no candidate's optimality violation exceeds this fraction of l1."""

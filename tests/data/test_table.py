@@ -82,7 +82,7 @@ def test_unknown_values_are_gaps_that_are_remembered() -> None:
 
 
 def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
-    monkeypatch.setattr(policy, "MAX_BELIEF_BYTES", 1000)
+    monkeypatch.setattr(policy, "DENSE_COPIES", 10**12)
     source = read(np.arange(300).reshape(100, 3) % 7)
-    with pytest.raises(DataError, match=r"100 rows x 18 states need .* GiB"):
+    with pytest.raises(DataError, match=r"100 rows x 18 states may take .* GiB.*'x0' has the most states, 7"):
         compile_table(source, learn_schema(source))

@@ -21,7 +21,7 @@ from sparsefield.errors import DataError
         (np.array([[0, np.nan], [1, np.nan]]), "'x1' has no values"),
         (
             pd.DataFrame({"a": [0, 1] * 60, "id": [f"r{k}" for k in range(120)]}),
-            "'id' has 120 values, all different",
+            "'id' has 120 different values in 120 cells",
         ),
         (pd.DataFrame({"a": [0.0, 1.0], "b": [np.inf, 0.0]}), "'b' holds infinity"),
         (pd.DataFrame({"a": [0, 1], "when": pd.to_datetime(["2020-01-01", "2021-01-01"])}), "'when' holds"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -39,6 +40,10 @@ class Source:
     keys: tuple[Any, ...] = ()
     """The frame's own names of its columns where they are not all strings, as pandas allows; else empty."""
 
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.names)}
+
     def column(self, name: str) -> RawColumn:
         raw = self._raw(name)
         if _holds_times(raw.values):
@@ -49,7 +54,7 @@ class Source:
         return raw
 
     def _raw(self, name: str) -> RawColumn:
-        position = self.names.index(name)
+        position = self._position[name]
         if self.kind == "array":
             return _array_column(name, self.native[:, position])
         if self.kind == "sparse":
@@ -64,16 +69,20 @@ class Joined:
 
     parts: tuple[Source, ...]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(name for part in self.parts for name in part.names)
+
+    @cached_property
+    def _home(self) -> dict[str, Source]:
+        return {name: part for part in self.parts for name in part.names}
 
     @property
     def n_rows(self) -> int:
         return self.parts[0].n_rows
 
     def column(self, name: str) -> RawColumn:
-        return next(part for part in self.parts if name in part.names).column(name)
+        return self._home[name].column(name)
 
 
 def read(X: Any, *, what: str = "X") -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -81,9 +82,10 @@ def compile_table(
     _refuse_too_large(schema, n_rows)
     weight = np.ones(n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
     codes = np.full((len(schema.targets), n_rows), -1, dtype=np.int32)
+    there = set(source.names)
     unseen: dict[str, np.ndarray] = {}
     for v, variable in enumerate(schema.targets):
-        if variable.name not in source.names:
+        if variable.name not in there:
             if absent_targets:
                 continue
             raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
@@ -158,9 +160,20 @@ def _cut(schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np
 
 
 def _refuse_too_large(schema: Schema, n_rows: int) -> None:
-    needed = 2 * schema.n_columns * n_rows * np.dtype(policy.FLOAT).itemsize
-    if needed > policy.MAX_BELIEF_BYTES:
+    needed = policy.DENSE_COPIES * schema.n_columns * n_rows * np.dtype(policy.FLOAT).itemsize
+    there = _memory()
+    if needed > there:
+        widest = max(schema.variables, key=lambda v: v.width)
         raise DataError(
-            f"{n_rows:,} rows x {schema.n_columns:,} states need {needed / 2**30:.1f} GiB of beliefs and errors, "
-            f"more than the {policy.MAX_BELIEF_BYTES / 2**30:.0f} GiB that a fit may take: use fewer rows or columns."
+            f"{n_rows:,} rows x {schema.n_columns:,} states may take {needed / 2**30:.1f} GiB, and this machine has "
+            f"{there / 2**30:.1f} GiB: use fewer rows or columns. Column {widest.name!r} has the most states, "
+            f"{widest.width + 1:,}."
         )
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")

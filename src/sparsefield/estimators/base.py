@@ -21,7 +21,7 @@ from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
-from sparsefield.inference import INFERENCE, InferenceMethod
+from sparsefield.inference import INFERENCE, Answers, InferenceMethod, ask
 from sparsefield.learning import Learned, Options, Step, Trainer
 from sparsefield.objectives import OBJECTIVES
 
@@ -205,6 +205,19 @@ class FieldEstimator(BaseEstimator):
         self.field_ = replace(learned.field, about=_about(table, learned))
         self.kind_ = kind
         self.states_ = states_of(table.schema)
+
+    def _ask(self, table: Table) -> Answers:
+        """Beliefs about the cells of a table."""
+        with self._engine() as engine:
+            answers = ask(self.field_, table, self._inference(), engine)
+        if answers.unconverged:
+            warnings.warn(
+                f"Inference reached its cap in {answers.unconverged:,} of {table.n_rows:,} rows; their beliefs are not "
+                "settled. Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return answers
 
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense before any work is done."""

@@ -16,7 +16,7 @@ from sparsefield.data import Joined, Label, Schema, Source, as_array, compile_ta
 from sparsefield.errors import DataError
 from sparsefield.estimators.base import FieldEstimator, check_weights
 from sparsefield.field import Field
-from sparsefield.inference import ask, state_probabilities
+from sparsefield.inference import state_probabilities
 
 __all__ = ["CRFClassifier"]
 
@@ -74,14 +74,22 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows for which every label is right."""
         predicted = self.predict(X)
+        predicted = predicted.reshape(len(predicted), -1)
         labels, _ = _read_labels(y)
-        truth = predicted.reshape(len(predicted), -1)
+        known = list(self.states_)
+        if len(labels.names) != len(known) or labels.n_rows != len(predicted):
+            raise DataError(
+                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
+                f"{len(predicted)} and {len(known)} are needed."
+            )
+        # Named columns go by name; unnamed ones by position.
+        order = known if set(labels.names) == set(known) else labels.names
         right = np.ones(len(predicted), dtype=bool)
-        for k, name in enumerate(labels.names):
+        for k, name in enumerate(order):
             column = labels.column(name)
             if not column.seen.all():
                 raise DataError(f"Label column {name!r} has gaps: score needs the truth of every row.")
-            right &= np.asarray(column.values) == truth[:, k]
+            right &= np.asarray(column.values) == predicted[:, k]
         return float(np.average(right, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -95,8 +103,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
-        with self._engine() as engine:
-            beliefs = ask(self.field_, table, self._inference(), engine).gaps
+        beliefs = self._ask(table).gaps
         offsets = schema.state_offsets
         return [
             state_probabilities(variable, beliefs[offsets[v] : offsets[v + 1]])

@@ -16,7 +16,7 @@ from sparsefield.data import Label, Source, Table, compile_table, fill, learn_sc
 from sparsefield.errors import DataError
 from sparsefield.estimators.base import FieldEstimator, check_weights, column_names
 from sparsefield.field import Field
-from sparsefield.inference import Answers, ask, draw, state_probabilities
+from sparsefield.inference import draw, state_probabilities
 
 __all__ = ["MarkovField"]
 
@@ -72,7 +72,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     -----
     A gap (None, NaN, null) is a hidden cell. A value at prediction time that training never saw is treated as a gap,
     with a warning, and left as it is in the output. A constant column is allowed and carries no features. A column
-    without any value, or whose values are all different, is refused. A gap in an observed column carries no signal.
+    without any value, or with (nearly) as many values as rows, is refused. A gap in an observed column carries no signal.
 
     Examples
     --------
@@ -227,10 +227,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
-
-    def _ask(self, table: Table) -> Answers:
-        with self._engine() as engine:
-            return ask(self.field_, table, self._inference(), engine)
 
     def _columns(self, beliefs: np.ndarray, v: int) -> np.ndarray:
         offsets = self.field_.schema.state_offsets
