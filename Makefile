@@ -36,6 +36,7 @@ bench: $(READY)  ## benchmarks against peers; takes minutes
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/sparsefield bench peers
 	$(BIN)/sparsefield bench impute
+	$(BIN)/sparsefield bench heldout
 
 clean:
 	rm -rf $(VENV) build dist demo

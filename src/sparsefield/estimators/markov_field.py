@@ -72,7 +72,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
     -----
     A gap (None, NaN, null) is a hidden cell. A value at prediction time that training never saw is treated as a gap,
     with a warning, and left as it is in the output. A constant column is allowed and carries no features. A column
-    without any value, or with (nearly) as many values as rows, is refused. A gap in an observed column carries no signal.
+    without any value, or with nearly as many values as rows, is refused. A gap in an observed column carries no
+    signal.
 
     Examples
     --------
