@@ -37,6 +37,7 @@ bench: $(READY)  ## benchmarks against peers; takes minutes
 	$(BIN)/sparsefield bench peers
 	$(BIN)/sparsefield bench impute
 	$(BIN)/sparsefield bench heldout
+	$(BIN)/sparsefield bench ablations
 
 clean:
 	rm -rf $(VENV) build dist demo

@@ -63,6 +63,15 @@ def heldout(
     _answer(found, shown, as_json)
 
 
+@app.command("ablations")
+def ablations(seed: Seed = 0, as_json: Json = False) -> None:
+    """Measure what single decisions of the design bring: coordinates, batches, base states."""
+    from sparsefield.experiments.ablations import run_ablations
+
+    found = run_ablations(say, seed=seed)
+    _answer(found, ("decision", "setting", "steps", "seconds", "objective", "auc", "cll"), as_json)
+
+
 def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

@@ -53,6 +53,8 @@ class Options:
     max_iter: int = 1000
     tol: float = 1e-6
     kkt_tol: float = policy.KKT_TOLERANCE
+    centred: bool = True
+    """Centred coordinates; False is there to measure what they bring."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ class Trainer:
     def _to_centre(self, theta: np.ndarray) -> np.ndarray:
         """(states,): which unary weights to centre: those that carry no penalty, or are away from its kink."""
         unary = theta[: self.schema.n_states]
-        return (unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0)
+        return self.options.centred & ((unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0))
 
     def _halt_at_kink(self, place: np.ndarray) -> np.ndarray:
         """A penalised, centred unary weight may reach 0, but not pass it within a step."""

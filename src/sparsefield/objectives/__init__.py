@@ -7,4 +7,4 @@ from sparsefield.objectives.pl import PseudoLikelihood
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 
-__all__ = ["OBJECTIVES", "Contrast", "Evaluator", "Objective", "Workspace"]
+__all__ = ["OBJECTIVES", "Contrast", "Evaluator", "Objective", "PseudoLikelihood", "Workspace"]
