@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from contrasts import contrast_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
@@ -25,13 +26,6 @@ def score(rule, problem, contrast, cut: float = 0.0) -> dict[tuple[int, int], tu
         found = rule.score(contrast, problem.schema, cut, NOTHING, engine)
     values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
     return dict(zip(map(tuple, found.pairs.tolist()), values, strict=True))
-
-
-def contrast_of(problem, objective: str = "pl"):
-    with Threads(1) as engine:
-        evaluator = Evaluator(problem.table, OBJECTIVES[objective](), engine)
-        evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
-        return evaluator.contrast()
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

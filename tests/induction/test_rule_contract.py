@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contrasts import contrast_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
 
 from sparsefield.engines import Threads
-from sparsefield.field import compile_graph
 from sparsefield.induction import RULES, GivenGraph, all_pairs, pair_keys, select
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES
 
 SHAPES = [
     {},
@@ -20,13 +20,6 @@ SHAPES = [
     {"states": (3,), "observed_states": (), "numbers": 0},
     {"states": (2, 1, 3), "observed_states": (1, 2), "numbers": 1},
 ]
-
-
-def contrast_of(problem, objective: str = "pl"):
-    with Threads(1) as engine:
-        evaluator = Evaluator(problem.table, OBJECTIVES[objective](), engine)
-        evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
-        return evaluator.contrast()
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

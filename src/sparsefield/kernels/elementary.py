@@ -24,7 +24,7 @@ def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})
 def exp_nonpositive(x):
-    """exp(x) for x <= 0, to 1e-14 relative. Unlike the C library's it runs on vectors."""
+    """exp(x) for x <= 0, to 1e-13 relative. Unlike the C library's it runs on vectors."""
     x = x if x > -708.0 else -708.0
     k = np.int64(x * 1.4426950408889634 - 0.5)
     n = np.float64(k)
