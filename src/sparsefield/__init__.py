@@ -1,6 +1,6 @@
 """sparsefield learns the structure of conditional random fields from data.
 
->>> from sparsefield import MarkovField, CRFClassifier, load
+>>> from sparsefield import MarkovField, CRFClassifier, RelationalField, Relational, load
 """
 
 from __future__ import annotations
@@ -10,15 +10,32 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sparsefield.estimators import CRFClassifier, MarkovField, load
+    from sparsefield.data import ForeignKey, Relational, Step, Template
+    from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.inference import MeanField
 
-__all__ = ["CRFClassifier", "MarkovField", "MeanField", "__version__", "load"]
+__all__ = [
+    "CRFClassifier",
+    "ForeignKey",
+    "MarkovField",
+    "MeanField",
+    "Relational",
+    "RelationalField",
+    "Step",
+    "Template",
+    "__version__",
+    "load",
+]
 
 _HOMES = {
     "MarkovField": "sparsefield.estimators",
     "CRFClassifier": "sparsefield.estimators",
+    "RelationalField": "sparsefield.estimators",
     "load": "sparsefield.estimators",
+    "ForeignKey": "sparsefield.data",
+    "Relational": "sparsefield.data",
+    "Step": "sparsefield.data",
+    "Template": "sparsefield.data",
     "MeanField": "sparsefield.inference",
 }
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import polars as pl
 
+from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -21,8 +22,10 @@ _MEND = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
 
 ANIMALS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
 ANIMALS_HASH = "c8089b8dba2ce82db4535d73f7b99f4a2445433428bafb8132c4bdb8e94da75c"
+NATIONS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/nations.unary.obs"
+NATIONS_HASH = "f381229557c8a78601075241d9cdebece7261576f79b63bdfaa6d07f12306d98"
 SPLITS_URL = "https://raw.githubusercontent.com/arranger1044/DEBD/master/datasets/{name}/{name}.{split}.data"
-# SHA256 of the files as of the repositories' commits b846860 (animals) and 8509086 (the others).
+# SHA256 of the files as of the repositories' commits b846860 (animals, nations) and 8509086 (the others).
 SPLITS_HASHES = {
     "nltcs": {
         "train": "e547a7aedad1dd2f7177030881ab1b92c7e24ae5464c71a0f1f89daecaf52b30",
@@ -40,7 +43,7 @@ SPLITS_HASHES = {
         "test": "fec3ae7b26804020a9c43c99828441c5e08bb76b23719368a74ad2b09af99100",
     },
 }
-DATASETS = ("animals", *SPLITS_HASHES)
+DATASETS = ("animals", "nations", *SPLITS_HASHES)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,41 @@ class Animals:
 
 
 @dataclass(frozen=True)
+class Nations:
+    """Fourteen nations, what is said of each, and what one does to another.
+
+    Attributes
+    ----------
+    nations : polars.DataFrame (14, 112)
+        The key ``nation``, and one 0/1 column per attribute; null where it is not known.
+    relations : polars.DataFrame (182, 58)
+        ``subject`` and ``object``, two different nations, and one 0/1 column per relation; null where it is not known.
+    """
+
+    nations: pl.DataFrame
+    relations: pl.DataFrame
+
+    def open_world(self) -> Relational:
+        """Tables ``nation`` and ``pair``: 182 ordered pairs, and what is not known is a gap."""
+        return _nation_pairs(self.nations, self.relations)
+
+    def closed_world(self) -> Relational:
+        """Tables ``nation`` and ``pair``: all 196 ordered pairs, each nation with itself too, and what is not known
+        is false, as with the 12,530 ground atoms that are usual for these data.
+        """
+        names = self.nations.select(subject="nation")
+        pairs = names.join(names.select(object="subject"), how="cross").sort("subject", "object")
+        known = pairs.join(self.relations, on=["subject", "object"], how="left", maintain_order="left")
+        flags = pl.exclude("subject", "object").fill_null(0)
+        return _nation_pairs(self.nations.with_columns(pl.exclude("nation").fill_null(0)), known.with_columns(flags))
+
+
+def _nation_pairs(nations: pl.DataFrame, pairs: pl.DataFrame) -> Relational:
+    links = {end: ("pair", end, "nation") for end in ("subject", "object")}
+    return Relational({"nation": nations, "pair": pairs}, keys={"nation": "nation"}, links=links)
+
+
+@dataclass(frozen=True)
 class Splits:
     """A table of 0/1 columns in three fixed parts.
 
@@ -76,24 +114,26 @@ class Splits:
 @overload
 def load_dataset(name: Literal["animals"]) -> Animals: ...
 @overload
+def load_dataset(name: Literal["nations"]) -> Nations: ...
+@overload
 def load_dataset(name: Literal["nltcs", "plants", "dna"]) -> Splits: ...
 @overload
-def load_dataset(name: str) -> Animals | Splits: ...
-def load_dataset(name: str) -> Animals | Splits:
+def load_dataset(name: str) -> Animals | Nations | Splits: ...
+def load_dataset(name: str) -> Animals | Nations | Splits:
     """Load a public data set.
 
     It is looked for in the folder named by the environment variable ``SPARSEFIELD_DATA`` (``animals.csv``;
-    ``debd/NAME/train.csv``, ``valid.csv`` and ``test.csv``), and fetched from its public address otherwise.
-    What is fetched is checked and kept in the user's cache.
+    ``nations.csv`` and ``nations_relations.csv``; ``debd/NAME/train.csv``, ``valid.csv`` and ``test.csv``), and
+    fetched from its public address otherwise. What is fetched is checked and kept in the user's cache.
 
     Parameters
     ----------
-    name : {"animals", "nltcs", "plants", "dna"}
+    name : {"animals", "nations", "nltcs", "plants", "dna"}
 
     Returns
     -------
-    Animals or Splits
-        Splits for all but "animals".
+    Animals, Nations or Splits
+        Splits for all but "animals" and "nations".
 
     Raises
     ------
@@ -107,6 +147,11 @@ def load_dataset(name: str) -> Animals | Splits:
         if kept is not None:
             return _parsed(_read_animals_table, kept)
         return _parsed(_read_animals_lines, _fetched(ANIMALS_URL, ANIMALS_HASH))
+    if name == "nations":
+        kept, relations = _at_hand("nations.csv"), _at_hand("nations_relations.csv")
+        if kept is not None and relations is not None:
+            return Nations(_parsed(_read_nations_table, kept), _parsed(_read_relations_table, relations))
+        return _parsed(_read_nations_lines, _fetched(NATIONS_URL, NATIONS_HASH))
     return Splits(**{split: _parsed(_read_bits, _split_file(name, split)) for split in SPLITS})
 
 
@@ -180,3 +225,32 @@ def _read_animals_lines(path: Path) -> Animals:
     table = lines.pivot("attribute", index="animal", values="value").sort("animal")
     attributes = table.drop("animal")
     return Animals(frame=attributes.select(sorted(attributes.columns)), names=tuple(table["animal"]))
+
+
+def _read_nations_table(path: Path) -> pl.DataFrame:
+    return _flags(pl.read_csv(path), ["nation"])
+
+
+def _read_relations_table(path: Path) -> pl.DataFrame:
+    return _flags(pl.read_csv(path), ["subject", "object"])
+
+
+def _flags(table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Rows sorted by their keys, and 0/1 columns by their names."""
+    names = sorted(name for name in table.columns if name not in keys)
+    flags = table.sort(keys).select(*keys, *(pl.col(name).cast(pl.Int8) for name in names))
+    if any(not flags[name].drop_nulls().is_in([0, 1]).all() for name in names):
+        raise ValueError("cells other than 0 and 1")
+    return flags
+
+
+def _read_nations_lines(path: Path) -> Nations:
+    """Lines ``value,attribute,nation`` and ``value,relation,nation,nation``, one per known cell."""
+    words = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line]
+    schema = {"value": pl.Int8, "name": pl.String, "subject": pl.String, "object": pl.String}
+    rows = [(int(value), name, *ends, None)[:4] for value, name, *ends in words]
+    lines = pl.DataFrame(rows, schema=schema, orient="row")
+    unary, binary = lines.filter(pl.col("object").is_null()), lines.filter(pl.col("object").is_not_null())
+    nations = unary.drop("object").pivot("name", index="subject", values="value").rename({"subject": "nation"})
+    relations = binary.pivot("name", index=["subject", "object"], values="value")
+    return Nations(_flags(nations, ["nation"]), _flags(relations, ["subject", "object"]))

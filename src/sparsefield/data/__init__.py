@@ -1,23 +1,42 @@
-"""Frames, arrays and sparse matrices become a schema and flat, read-only arrays."""
+"""Frames, arrays, sparse matrices and linked tables become a schema and flat, read-only arrays."""
 
 from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, make_frame, read
+from sparsefield.data.layout import Arcs, Layout, Meeting, View
+from sparsefield.data.links import ForeignKey, Step, Template, as_template
+from sparsefield.data.relational import Relational, resolve_templates, row_pairs, template_ends
+from sparsefield.data.sample import MegaSample, Neighbours, look_around
 from sparsefield.data.schema import Label, Role, Schema, Variable, learn_schema
 from sparsefield.data.table import Block, Table, compile_table
 
 __all__ = [
+    "Arcs",
     "Block",
+    "ForeignKey",
     "Joined",
     "Label",
+    "Layout",
+    "Meeting",
+    "MegaSample",
+    "Neighbours",
+    "Relational",
     "Role",
     "Schema",
     "Source",
+    "Step",
     "Table",
+    "Template",
     "Variable",
+    "View",
     "as_array",
+    "as_template",
     "check_kind",
     "compile_table",
     "fill",
     "learn_schema",
+    "look_around",
     "make_frame",
     "read",
+    "resolve_templates",
+    "row_pairs",
+    "template_ends",
 ]

@@ -146,8 +146,6 @@ def learn_schema(
                 "observed= as well, or cut it into classes first."
             )
     given = set(observed)
-    if len(given) == len(source.names):
-        raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")
     weight = np.ones(source.n_rows) if sample_weight is None else sample_weight
     known = states or {}
     targets = [

@@ -25,13 +25,15 @@ class Block(NamedTuple):
     codes: np.ndarray
     """(targets, rows) int32: 0 is the base state, -1 a gap."""
     beliefs: np.ndarray
-    """(columns, rows): q0. One-hot (less the base) where seen, training frequencies in gaps; standardised numbers."""
+    """(columns, rows): q0. One-hot (less the base) where seen, training frequencies in gaps; standardised numbers; then
+    what rows see of their neighbours, if they have any."""
     weight: np.ndarray
     """(rows,)"""
     gap_offsets: np.ndarray
     """(targets + 1,): target v has its gaps at gap_rows[gap_offsets[v]:gap_offsets[v + 1]]."""
     gap_rows: np.ndarray
     n_target_states: int
+    n_own_columns: int
 
     @property
     def n_rows(self) -> int:
@@ -72,14 +74,17 @@ def compile_table(
     sample_weight: np.ndarray | None = None,
     absent_targets: bool = False,
     repeat: int = 1,
+    width: int | None = None,
 ) -> Table:
     """Turn the columns of ``source`` into codes and beliefs.
 
     With ``absent_targets``, target columns that are not in ``source`` are gaps in every row; with ``repeat``, each row
-    stands that many times in a row.
+    stands that many times in a row. ``width`` is the number of columns that rows see, when links let them see more
+    than their own.
     """
     n_rows = source.n_rows
-    _refuse_too_large(schema, n_rows)
+    width = schema.n_columns if width is None else width
+    _refuse_too_large(schema, n_rows, width)
     weight = np.ones(n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
     codes = np.full((len(schema.targets), n_rows), -1, dtype=np.int32)
     there = set(source.names)
@@ -96,7 +101,7 @@ def compile_table(
     if repeat > 1:
         codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
         givens = [np.repeat(given, repeat, axis=1) for given in givens]
-    return Table(schema, tuple(_cut(schema, codes, givens, weight)), n_rows * repeat, unseen)
+    return Table(schema, tuple(_cut(schema, codes, givens, weight, width)), n_rows * repeat, unseen)
 
 
 def _codes(source: Columns, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +144,9 @@ def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
     return hot
 
 
-def _cut(schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np.ndarray) -> Iterator[Block]:
+def _cut(
+    schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np.ndarray, width: int
+) -> Iterator[Block]:
     n_rows = codes.shape[1]
     size = policy.block_rows(n_rows)
     for start in range(0, n_rows, size):
@@ -147,7 +154,7 @@ def _cut(schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np
         part = np.ascontiguousarray(codes[:, rows])
         gap_variable, gap_rows = np.nonzero(part < 0)
         offsets = np.searchsorted(gap_variable, np.arange(len(schema.targets) + 1))
-        beliefs = np.zeros((schema.n_columns, part.shape[1]), dtype=policy.FLOAT)
+        beliefs = np.zeros((width, part.shape[1]), dtype=policy.FLOAT)
         variable, row = np.nonzero(part > 0)
         beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
         for v in np.flatnonzero(np.diff(offsets)):
@@ -155,17 +162,18 @@ def _cut(schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
             beliefs[columns, gaps] = schema.targets[v].column_frequencies[:, None]
         if givens:
-            beliefs[schema.n_states :] = np.concatenate([given[:, rows] for given in givens])
-        yield Block(start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, schema.n_states)
+            beliefs[schema.n_states : schema.n_columns] = np.concatenate([given[:, rows] for given in givens])
+        counts = schema.n_states, schema.n_columns
+        yield Block(start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, *counts)
 
 
-def _refuse_too_large(schema: Schema, n_rows: int) -> None:
-    needed = policy.DENSE_COPIES * schema.n_columns * n_rows * np.dtype(policy.FLOAT).itemsize
+def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
+    needed = policy.DENSE_COPIES * width * n_rows * np.dtype(policy.FLOAT).itemsize
     there = _memory()
     if needed > there:
         widest = max(schema.variables, key=lambda v: v.width)
         raise DataError(
-            f"{n_rows:,} rows x {schema.n_columns:,} states may take {needed / 2**30:.1f} GiB, and this machine has "
+            f"{n_rows:,} rows x {width:,} states may take {needed / 2**30:.1f} GiB, and this machine has "
             f"{there / 2**30:.1f} GiB: use fewer rows or columns. Column {widest.name!r} has the most states, "
             f"{widest.width + 1:,}."
         )

@@ -8,11 +8,14 @@ from sparsefield.errors import ModelFileError
 from sparsefield.estimators.base import FieldEstimator, rebuild
 from sparsefield.estimators.classifier import CRFClassifier
 from sparsefield.estimators.markov_field import MarkovField
+from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.field import load_field
 
-ESTIMATORS: dict[str, type[FieldEstimator]] = {kind.__name__: kind for kind in (MarkovField, CRFClassifier)}
+ESTIMATORS: dict[str, type[FieldEstimator]] = {
+    kind.__name__: kind for kind in (MarkovField, CRFClassifier, RelationalField)
+}
 
-__all__ = ["ESTIMATORS", "CRFClassifier", "FieldEstimator", "MarkovField", "load"]
+__all__ = ["ESTIMATORS", "CRFClassifier", "FieldEstimator", "MarkovField", "RelationalField", "load"]
 
 
 def load(path: str | os.PathLike[str]) -> FieldEstimator:

@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
-from sparsefield.data import Schema, Source, Table, check_kind, make_frame, read
+from sparsefield.data import MegaSample, Schema, Source, check_kind, make_frame, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field, edge_table, feature_table, save_field
@@ -158,6 +159,10 @@ class FieldEstimator(BaseEstimator):
         """Become what `save` wrote."""
         self.field_ = field
         self.kind_ = check_kind(extra["kind"])
+        self._restore_columns(field, extra)
+
+    def _restore_columns(self, field: Field, extra: dict[str, Any]) -> None:
+        """Names and states of the columns of one table."""
         self.states_ = states_of(field.schema)
         names = self._input_names(field.schema)
         self.n_features_in_ = len(names)
@@ -177,12 +182,16 @@ class FieldEstimator(BaseEstimator):
             return "auto"
         return column_names(source, self.numeric)
 
-    def _learn(self, table: Table, kind: str) -> None:
-        """Learn from a compiled table and keep the outcome."""
+    def _learn(self, sample: MegaSample, kind: str) -> None:
+        """Learn from compiled tables and keep the outcome."""
+        if not sample.layout.targets:
+            raise DataError(
+                "Every column is observed, so there is nothing to predict: leave at least one column a target."
+            )
         options = self._options()
         with self._engine() as engine:
             learned = Trainer(
-                table,
+                sample,
                 rule=self._rule(),
                 objective=_choose(OBJECTIVES, self.objective, "objective")(),
                 inference=self._inference(),
@@ -202,17 +211,16 @@ class FieldEstimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.field_ = replace(learned.field, about=_about(table, learned))
+        self.field_ = replace(learned.field, about=_about(sample, learned))
         self.kind_ = kind
-        self.states_ = states_of(table.schema)
 
-    def _ask(self, table: Table) -> Answers:
-        """Beliefs about the cells of a table."""
+    def _ask(self, sample: MegaSample) -> Answers:
+        """Beliefs about the cells of one table or of several."""
         with self._engine() as engine:
-            answers = ask(self.field_, table, self._inference(), engine)
+            answers = ask(self.field_, sample, self._inference(), engine)
         if answers.unconverged:
             warnings.warn(
-                f"Inference reached its cap in {answers.unconverged:,} of {table.n_rows:,} rows; their beliefs are not "
+                f"Inference reached its cap in {answers.unconverged:,} of {sample.n_rows:,} rows; their beliefs are not "
                 "settled. Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...).",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -353,12 +361,12 @@ def _check_count(name: str, value: Any, *words: str) -> None:
         raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")
 
 
-def _about(table: Table, learned: Learned) -> dict[str, Any]:
+def _about(sample: MegaSample, learned: Learned) -> dict[str, Any]:
     """How a fit went, in plain values, whatever kind of numbers the options were."""
     return {
         "version": sparsefield.__version__,
-        "n_rows": table.n_rows,
-        "n_candidates": table.schema.n_candidate_pairs,
+        "n_rows": sample.n_rows,
+        "n_candidates": sample.layout.n_candidate_pairs,
         "n_iter": len(learned.steps),
         "objective": float(learned.objective),
         "kkt_violation": float(learned.kkt_violation),
@@ -382,6 +390,15 @@ def _print_step(step: Step) -> None:
         f"features {step.active:7,d} of {step.features:7,d}  {step.seconds:7.1f} s",
         file=sys.stderr,
     )
+
+
+def as_seed(random_state: Any) -> int | None:
+    """A seed as it is; from anything else that scikit-learn takes for a source of chance, a draw."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def states_of(schema: Schema) -> dict[str, list]:

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsefield.data import Joined, Label, Schema, Source, as_array, compile_table, learn_schema, read
+from sparsefield.data import Joined, Label, MegaSample, Schema, Source, as_array, compile_table, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, check_weights
+from sparsefield.estimators.base import FieldEstimator, check_weights, states_of
+from sparsefield.estimators.tables import probabilities
 from sparsefield.field import Field
-from sparsefield.inference import state_probabilities
 
 __all__ = ["CRFClassifier"]
 
@@ -52,7 +52,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         joined = Joined((labels, source))
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
-        self._learn(compile_table(joined, schema, sample_weight=weight), source.kind)
+        self._learn(MegaSample.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
+        self.states_ = states_of(schema)
         self._set_outputs(single=single)
         return self
 
@@ -103,12 +104,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
-        beliefs = self._ask(table).gaps
-        offsets = schema.state_offsets
-        return [
-            state_probabilities(variable, beliefs[offsets[v] : offsets[v + 1]])
-            for v, variable in enumerate(schema.targets)
-        ]
+        (beliefs,) = self._ask(MegaSample.single(table)).gaps
+        return list(probabilities(schema, beliefs).values())
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single

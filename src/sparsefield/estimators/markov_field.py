@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import policy
-from sparsefield.data import Label, Source, Table, compile_table, fill, learn_schema, make_frame
+from sparsefield.data import Label, MegaSample, Source, Table, compile_table, fill, learn_schema, make_frame
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, check_weights, column_names
+from sparsefield.estimators.base import FieldEstimator, as_seed, check_weights, column_names, states_of
+from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities
 from sparsefield.field import Field
-from sparsefield.inference import draw, state_probabilities
+from sparsefield.inference import draw
 
 __all__ = ["MarkovField"]
 
@@ -122,22 +121,15 @@ class MarkovField(TransformerMixin, FieldEstimator):
             states=states,
             sample_weight=weight,
         )
-        self._learn(compile_table(source, schema, sample_weight=weight), source.kind)
+        self._learn(MegaSample.single(compile_table(source, schema, sample_weight=weight)), source.kind)
+        self.states_ = states_of(schema)
         return self
 
     def transform(self, X: Any) -> Any:
         """``X`` with its gaps filled by the most probable state; the same kind of table comes back."""
         source, table = self._compile(X)
-        gaps = self._ask(table).gaps
-        cells = {}
-        codes = table.codes()
-        for v, variable in enumerate(table.schema.targets):
-            rows = np.flatnonzero(codes[v] < 0)
-            rows = np.setdiff1d(rows, table.unseen.get(variable.name, []))
-            if len(rows):
-                best = state_probabilities(variable, self._columns(gaps, v)[:, rows]).argmax(axis=1)
-                cells[variable.name] = (rows, [variable.states[k] for k in best])
-        return fill(X, source, cells)
+        (gaps,) = self._ask(MegaSample.single(table)).gaps
+        return fill(X, source, filled_cells(table, gaps))
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
         """{column: (rows, states)}: for a gap its belief; for a seen cell, its probability given everything else.
@@ -145,16 +137,13 @@ class MarkovField(TransformerMixin, FieldEstimator):
         The columns of each array follow ``states_[column]``.
         """
         _, table = self._compile(X)
-        conditionals = self._ask(table).conditionals
-        return {
-            variable.name: state_probabilities(variable, self._columns(conditionals, v))
-            for v, variable in enumerate(table.schema.targets)
-        }
+        (conditionals,) = self._ask(MegaSample.single(table)).conditionals
+        return probabilities(table.schema, conditionals)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean over rows of the pseudo-log-likelihood of the seen cells (natural log)."""
         _, table = self._compile(X)
-        return self._ask(table).log_likelihood / table.n_rows
+        return self._ask(MegaSample.single(table)).log_likelihood / table.n_rows
 
     def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
         """Mean log-belief in the truth, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``."""
@@ -162,16 +151,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         _, truth = self._compile(X_true)
         if truth.n_rows != table.n_rows:
             raise DataError(f"X_true has {truth.n_rows} rows, X_with_gaps {table.n_rows}.")
-        gaps = self._ask(table).gaps
-        hidden, known = table.codes() < 0, truth.codes()
-        total, count = 0.0, 0
-        for v, variable in enumerate(table.schema.targets):
-            rows = np.flatnonzero(hidden[v] & (known[v] >= 0))
-            probabilities = state_probabilities(variable, self._columns(gaps, v)[:, rows])
-            positions = variable.position_of_code[known[v, rows]]
-            picked = probabilities[np.arange(len(rows)), positions]
-            total += float(np.log(np.maximum(picked, np.finfo(float).tiny)).sum())
-            count += len(rows)
+        (gaps,) = self._ask(MegaSample.single(table)).gaps
+        total, count = log_belief(table, truth, gaps)
         if count == 0:
             raise DataError("No cell is a gap in X_with_gaps and known in X_true: there is nothing to score.")
         return total / count
@@ -197,7 +178,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}.")
         schema = self.field_.schema
-        seed = _seed(self.random_state if random_state is None else random_state)
+        seed = as_seed(self.random_state if random_state is None else random_state)
         if given is None:
             if schema.observed:
                 names = ", ".join(v.name for v in schema.observed[:5])
@@ -206,12 +187,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         else:
             _, table = self._compile(given, repeat=n)
         with self._engine() as engine:
-            codes = draw(self.field_, table, sweeps=sweeps, seed=seed, engine=engine)
-        columns = {}
-        for v, variable in enumerate(schema.targets):
-            labels = np.array(variable.states, dtype=object)[variable.position_of_code]
-            columns[variable.name] = labels[codes[v]].tolist()
-        return make_frame({name: columns[name] for name in schema.order if name in columns}, self.kind_)
+            (codes,) = draw(self.field_, MegaSample.single(table), sweeps=sweeps, seed=seed, engine=engine)
+        return make_frame(drawn_columns(schema, codes), self.kind_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that `transform` returns: those that came in."""
@@ -228,19 +205,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
-
-    def _columns(self, beliefs: np.ndarray, v: int) -> np.ndarray:
-        offsets = self.field_.schema.state_offsets
-        return beliefs[offsets[v] : offsets[v + 1]]
-
-
-def _seed(random_state: Any) -> int | None:
-    """A seed as it is; from anything else that scikit-learn takes for a source of chance, a draw."""
-    if random_state is None:
-        return None
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def _empty_table(field: Field, n_rows: int) -> Table:

@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
 
-__all__ = ["Field", "Graph", "compile_graph"]
+__all__ = ["Field", "Graph", "compile_graphs"]
 
 
 class Graph(NamedTuple):
-    """Who influences whom, as flat arrays. A pair feature of two targets has two arcs, of a target and an observed
-    column one; each arc leads from a source column to a target state and names the feature whose weight it carries."""
+    """Who influences the states of one table, as flat arrays: each arc leads from a column that the table's rows see,
+    their own or a neighbour's, to a target state, and names the feature whose weight it carries."""
 
+    first: int
+    """Place of the table's first unary weight in theta."""
     state_offsets: np.ndarray
     """(targets + 1,)"""
     arc_offsets: np.ndarray
@@ -27,43 +30,53 @@ class Graph(NamedTuple):
     widest: int
 
 
-def compile_graph(schema: Schema, pairs: np.ndarray) -> Graph:
-    """Arcs of ``pairs`` (features, 2), each with a target state first, sorted by target state and source."""
-    n_states = schema.n_states
-    a, b = pairs[:, 0], pairs[:, 1]
-    feature = n_states + np.arange(len(pairs))
-    both = b < n_states
-    target = np.concatenate([a, b[both]])
-    source = np.concatenate([b, a[both]])
-    order = np.lexsort((source, target))
-    offsets = np.searchsorted(target[order], np.arange(n_states + 1))
-    widths = np.diff(schema.state_offsets)
-    return Graph(
-        schema.state_offsets,
-        offsets,
-        source[order],
-        np.concatenate([feature, feature[both]])[order],
-        int(widths.max(initial=1)),
-    )
+def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
+    """The graph of each table, arcs sorted by target state and source."""
+    order = np.lexsort((arcs.source, arcs.target))
+    target, source = arcs.target[order], arcs.source[order]
+    feature = layout.n_states + arcs.feature[order]
+    graphs = []
+    for t, schema in enumerate(layout.schemas):
+        first, last = int(layout.state_starts[t]), int(layout.state_starts[t + 1])
+        offsets = np.searchsorted(target, np.arange(first, last + 1))
+        mine = slice(int(offsets[0]), int(offsets[-1]))
+        widest = int(np.diff(schema.state_offsets).max(initial=1))
+        graphs.append(
+            Graph(
+                first,
+                schema.state_offsets,
+                offsets - offsets[0],
+                source[mine] - layout.column_starts[t],
+                feature[mine],
+                widest,
+            )
+        )
+    return tuple(graphs)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A conditional random field (Eq. 1): a schema, unary weights, and weighted pairs of columns."""
+    """A conditional random field (Eq. 1): a layout, unary weights, and weighted pairs of columns."""
 
-    schema: Schema
+    layout: Layout
     unary: np.ndarray
     """(states,)"""
     pairs: np.ndarray
-    """(features, 2): columns of the flat numbering, a target state first, ascending."""
+    """(features, 2): column numbers of the layout, a target state and what it sees, ascending."""
     weights: np.ndarray
     """(features,)"""
     about: dict[str, Any] = field(default_factory=dict)
     """How it was learned: options and outcome, plain values."""
 
+    @property
+    def schema(self) -> Schema:
+        """The columns of a field over one table."""
+        (schema,) = self.layout.schemas
+        return schema
+
     @cached_property
-    def graph(self) -> Graph:
-        return compile_graph(self.schema, self.pairs)
+    def graphs(self) -> tuple[Graph, ...]:
+        return compile_graphs(self.layout, self.layout.arcs(self.pairs))
 
     @cached_property
     def theta(self) -> np.ndarray:

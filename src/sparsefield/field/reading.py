@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,44 +16,55 @@ __all__ = ["edge_table", "feature_table"]
 def feature_table(field: Field, kind: str = "polars") -> Any:
     """All features with a weight: variable_a, state_a, variable_b, state_b, weight; strongest first.
 
-    A unary feature has no b. A numeric observed column has no state: its weight is per standard deviation.
+    A unary feature has no b. A numeric observed column has no state: its weight is per standard deviation. A field
+    over linked tables also names the template and the two tables.
     """
-    names = field.schema.column_names
-    rows: list[tuple[Any, ...]] = []
-    rows += [(*names[s], None, None, float(w)) for s, w in enumerate(field.unary) if w != 0]
-    rows += [(*names[a], *names[b], float(w)) for (a, b), w in zip(field.pairs, field.weights, strict=True) if w != 0]
-    rows.sort(key=lambda row: -abs(row[4]))
-    columns = list(zip(*rows, strict=True)) or [()] * 5
-    return make_frame(
-        {
-            "variable_a": _column(columns[0], kind, text=True),
-            "state_a": _column(columns[1], kind),
-            "variable_b": _column(columns[2], kind, text=True),
-            "state_b": _column(columns[3], kind),
-            "weight": np.array(columns[4], dtype=float),
-        },
-        kind,
-    )
+    rows = [*_unary_rows(field), *_pair_rows(field)]
+    rows.sort(key=lambda row: -abs(row[-1]))
+    names = ("template", "table_a", "variable_a", "state_a", "table_b", "variable_b", "state_b")
+    columns = dict(zip(names, zip(*(row[:-1] for row in rows), strict=True), strict=True)) if rows else {}
+    frame: dict[str, Any] = {}
+    for name in names if _is_relational(field) else ("variable_a", "state_a", "variable_b", "state_b"):
+        frame[name] = _column(columns.get(name, ()), kind, text=not name.startswith("state"))
+    frame["weight"] = np.array([row[-1] for row in rows], dtype=float)
+    return make_frame(frame, kind)
 
 
 def edge_table(field: Field, kind: str = "polars") -> Any:
-    """Pairs of variables that share a feature: variable_a, variable_b, strength (the norm of their weights)."""
-    schema = field.schema
-    owner = schema.variable_of_column[field.pairs]
-    key = owner[:, 0] * len(schema.variables) + owner[:, 1]
-    distinct, inverse = np.unique(key, return_inverse=True)
-    strength = np.sqrt(np.bincount(inverse, weights=field.weights**2, minlength=len(distinct)))
-    kept = np.flatnonzero(strength)
-    kept = kept[np.argsort(-strength[kept], kind="stable")]
-    a, b = np.divmod(distinct[kept], len(schema.variables))
-    return make_frame(
-        {
-            "variable_a": _column([schema.variables[k].name for k in a], kind, text=True),
-            "variable_b": _column([schema.variables[k].name for k in b], kind, text=True),
-            "strength": strength[kept],
-        },
-        kind,
-    )
+    """Pairs of variables that share a feature: variable_a, variable_b, strength (the norm of their weights).
+
+    A field over linked tables also names the template and the two tables.
+    """
+    squares: dict[tuple[str, ...], float] = {}
+    for template, table_a, variable_a, _, table_b, variable_b, _, weight in _pair_rows(field):
+        key = (template, table_a, variable_a, table_b, variable_b)
+        squares[key] = squares.get(key, 0.0) + weight**2
+    ranked = sorted(squares.items(), key=lambda item: -item[1])
+    names = ("template", "table_a", "variable_a", "table_b", "variable_b")
+    frame: dict[str, Any] = {}
+    for name in names if _is_relational(field) else ("variable_a", "variable_b"):
+        frame[name] = _column([key[names.index(name)] for key, _ in ranked], kind, text=True)
+    frame["strength"] = np.sqrt([square for _, square in ranked])
+    return make_frame(frame, kind)
+
+
+def _is_relational(field: Field) -> bool:
+    return field.layout.tables != ("",)
+
+
+def _unary_rows(field: Field) -> Iterator[tuple[Any, ...]]:
+    layout = field.layout
+    for state in np.flatnonzero(field.unary):
+        column = int(layout.column_of_state[state])
+        table = int(layout.table_of_column[column])
+        name = layout.schemas[table].column_names[column - int(layout.column_starts[table])]
+        yield "", layout.tables[table], *name, None, None, None, float(field.unary[state])
+
+
+def _pair_rows(field: Field) -> Iterator[tuple[Any, ...]]:
+    for k in np.flatnonzero(field.weights):
+        a, b = field.pairs[k]
+        yield *field.layout.feature_name(int(a), int(b)), float(field.weights[k])
 
 
 def _column(values: Any, kind: str, *, text: bool = False) -> Any:

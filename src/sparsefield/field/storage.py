@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield.data.layout import Layout
+from sparsefield.data.links import as_template
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.field.field import Field
@@ -17,7 +19,7 @@ from sparsefield.field.field import Field
 __all__ = ["load_field", "save_field"]
 
 FORMAT = "sparsefield"
-VERSION = 1
+VERSION = 2
 
 
 def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -27,9 +29,16 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     """
     from safetensors.numpy import save
 
+    layout = field.layout
     document = {
-        "variables": [asdict(variable) for variable in field.schema.variables],
-        "order": list(field.schema.order),
+        "tables": [
+            {"name": name, "variables": [asdict(v) for v in schema.variables], "order": list(schema.order)}
+            for name, schema in zip(layout.tables, layout.schemas, strict=True)
+        ],
+        "templates": [
+            {**template.as_plain(), "ends": list(ends)}
+            for template, ends in zip(layout.templates, layout.ends, strict=True)
+        ],
         "about": field.about,
         "extra": extra or {},
     }
@@ -93,6 +102,36 @@ def _in_order(content: bytes) -> bytes:
 
 
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
+    if "tables" in document:
+        layout = _layout(document)
+    else:
+        layout = Layout.single(_schema(document))  # written in format 1
+    about, extra = document["about"], document["extra"]
+    if not isinstance(about, dict) or not isinstance(extra, dict):
+        raise ValueError("outcome or options are not there")
+    unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
+    _check_arrays(layout, unary, pairs, weights)
+    return Field(layout, unary, pairs, weights, about), extra
+
+
+def _layout(document: dict[str, Any]) -> Layout:
+    templates, ends = [], []
+    for entry in document["templates"]:
+        entry = dict(entry)
+        left, right = entry.pop("ends")
+        templates.append(as_template(entry))
+        ends.append((left, right))
+    tables = document["tables"]
+    if any(end not in range(len(tables)) for pair in ends for end in pair):
+        raise ValueError("templates of tables that are not there")
+    for template, (left, right) in zip(templates, ends, strict=True):
+        if (template.symmetric or template.kind == "within") and left != right:
+            raise ValueError(f"the ends of {template.label!r} make no sense")
+    schemas = tuple(_schema(table) for table in tables)
+    return Layout(tuple(str(table["name"]) for table in tables), schemas, tuple(templates), tuple(ends))
+
+
+def _schema(document: dict[str, Any]) -> Schema:
     variables = []
     for entry in document["variables"]:
         entry = {**entry, "states": tuple(entry["states"]), "frequencies": tuple(entry["frequencies"])}
@@ -101,12 +140,7 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     schema = Schema(tuple(variables), tuple(document["order"]))
     if schema.targets + schema.observed != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("columns out of order")
-    about, extra = document["about"], document["extra"]
-    if not isinstance(about, dict) or not isinstance(extra, dict):
-        raise ValueError("outcome or options are not there")
-    unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    _check_arrays(schema, unary, pairs, weights)
-    return Field(schema, unary, pairs, weights, about), extra
+    return schema
 
 
 def _check_variable(variable: Variable) -> None:
@@ -125,10 +159,10 @@ def _check_variable(variable: Variable) -> None:
         raise ValueError(f"column {variable.name!r} makes no sense")
 
 
-def _check_arrays(schema: Schema, unary: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
-    if unary.shape != (schema.n_states,) or weights.ndim != 1 or pairs.shape != (len(weights), 2):
+def _check_arrays(layout: Layout, unary: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
+    if unary.shape != (layout.n_states,) or weights.ndim != 1 or pairs.shape != (len(weights), 2):
         raise ValueError("arrays and schema do not fit together")
-    if pairs.dtype.kind != "i" or (pairs < 0).any() or (pairs >= (schema.n_states, schema.n_columns)).any():
+    if pairs.dtype.kind != "i" or not layout.is_sound(pairs):
         raise ValueError("features of columns that are not there")
     if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (unary, weights)):
         raise ValueError("weights that are no numbers")

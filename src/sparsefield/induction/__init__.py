@@ -1,7 +1,7 @@
 """Who joins next. A new rule is a file here and a line in the registry."""
 
 from sparsefield.induction.base import InductionRule
-from sparsefield.induction.candidates import Scored, all_pairs, merge, pair_keys, select
+from sparsefield.induction.candidates import Scored, all_pairs, merge, select
 from sparsefield.induction.cfi import ContrastiveInduction
 from sparsefield.induction.full import Full
 from sparsefield.induction.grafting import Grafting
@@ -23,6 +23,5 @@ __all__ = [
     "Scored",
     "all_pairs",
     "merge",
-    "pair_keys",
     "select",
 ]

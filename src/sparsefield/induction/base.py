@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sparsefield.data import Schema
+from sparsefield.data import Layout
 from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, merge
 from sparsefield.objectives.evaluation import Contrast
@@ -22,17 +22,13 @@ class InductionRule(ABC):
     closed: ClassVar[bool] = False
     """True when the starting pairs are all the candidates there are: the certificate then covers those alone."""
 
-    def start(self, schema: Schema) -> np.ndarray:
+    def start(self, layout: Layout) -> np.ndarray:
         """(features, 2): pairs that are in the field from the beginning."""
         return np.empty((0, 2), dtype=np.int64)
 
     @abstractmethod
-    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted)."""
-
-    def work(self, contrast: Contrast, schema: Schema) -> float:
-        """Multiply-adds of one scoring, to weigh it against a pass over the data."""
-        return float(sum(e.shape[1] for e in contrast.errors)) * schema.n_states * schema.n_columns
 
 
 class ClosedRule(InductionRule):
@@ -40,5 +36,5 @@ class ClosedRule(InductionRule):
 
     closed = True
 
-    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         return merge([])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Schema
+from sparsefield.data import Layout, Meeting
 
-__all__ = ["Scored", "all_pairs", "merge", "pair_keys", "select"]
+__all__ = ["Scored", "admissible", "all_pairs", "candidate_places", "merge", "select"]
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,21 @@ def merge(parts: list[Scored]) -> Scored:
     )
 
 
-def pair_keys(schema: Schema, pairs: np.ndarray) -> np.ndarray:
-    """One number per pair, for set operations."""
-    return pairs[:, 0] * np.int64(schema.n_columns) + pairs[:, 1]
-
-
-def admissible(scored: Scored, schema: Schema, known: np.ndarray) -> Scored:
-    """Drop pairs within one variable and pairs whose key is in ``known`` (sorted)."""
-    owner = schema.variable_of_column
-    keep = owner[scored.a] != owner[scored.b]
-    if len(known) and len(scored):
-        keys = pair_keys(schema, scored.pairs)
-        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        keep &= known[place] != keys
-    return scored.take(np.flatnonzero(keep))
+def admissible(scored: Scored, meeting: Meeting, layout: Layout, known: np.ndarray) -> Scored:
+    """From places in a meeting to pairs of column numbers, less those within one variable and those in ``known``."""
+    a, b = scored.a, scored.b
+    if meeting.within:
+        owner = layout.schemas[meeting.left].variable_of_column
+        keep = owner[meeting.left_columns[a]] != owner[meeting.right_columns[b]]
+        scored = scored.take(np.flatnonzero(keep))
+        a, b = scored.a, scored.b
+    pairs = _pairs(meeting, layout, a, b)
+    scored = Scored(pairs[:, 0], pairs[:, 1], scored.gradient, scored.rank)
+    if not len(known) or not len(scored):
+        return scored
+    keys = layout.keys(pairs)
+    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return scored.take(np.flatnonzero(known[place] != keys))
 
 
 def select(scored: Scored, limit: int) -> Scored:
@@ -69,11 +70,31 @@ def select(scored: Scored, limit: int) -> Scored:
     return scored.take(order[:limit])
 
 
-def all_pairs(schema: Schema) -> np.ndarray:
-    """Every candidate pair, ascending: two states of two variables, at least one of them a target's."""
-    owner = schema.variable_of_column
-    parts = []
-    for a in range(schema.n_states):
-        b = np.arange(int(schema.state_offsets[owner[a] + 1]), schema.n_columns)
-        parts.append(np.column_stack([np.full(len(b), a), b]))
-    return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), dtype=np.int64)
+def all_pairs(layout: Layout) -> np.ndarray:
+    """Every candidate pair of every template, at least one end of each a target state."""
+    return np.concatenate([_pairs(m, layout, *candidate_places(layout, m)) for m in layout.meetings])
+
+
+def candidate_places(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.ndarray]:
+    """All candidates of a meeting, as places among its left and right columns, ascending."""
+    width = len(meeting.right_columns)
+    a, b = np.divmod(np.arange(len(meeting.left_columns) * width), max(width, 1))
+    keep = (a < meeting.left_states) | (b < meeting.right_states)
+    if meeting.mirrored:
+        keep &= a <= b
+    if meeting.within:
+        owner = layout.schemas[meeting.left].variable_of_column
+        keep &= owner[a] != owner[b]
+    return a[keep], b[keep]
+
+
+def _pairs(meeting: Meeting, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Column numbers of pairs in a meeting; the end that is a target state first, the left one when both are."""
+    left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
+    forth = a < meeting.left_states
+    pairs = np.empty((len(a), 2), dtype=np.int64)
+    pairs[forth, 0] = left + meeting.left_columns[a[forth]]
+    pairs[forth, 1] = left + meeting.seen_right[b[forth]]
+    pairs[~forth, 0] = right + meeting.right_columns[b[~forth]]
+    pairs[~forth, 1] = right + meeting.seen_left[a[~forth]]
+    return pairs

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data import Schema
+from sparsefield.data import Layout, Meeting
 from sparsefield.engines import Threads
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.contrastive import large_errors, large_signals
 from sparsefield.induction.dense import score_tiles
-from sparsefield.induction.sparse import collect, score_meetings
+from sparsefield.induction.sparse import Margins, collect, score_meetings
 from sparsefield.objectives.evaluation import Contrast
 
 __all__ = ["ContrastiveInduction"]
@@ -37,23 +38,57 @@ class ContrastiveInduction(InductionRule):
     product: str = "auto"
     name = "cfi"
 
-    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
-        means = contrast.means
-        unary = np.concatenate([contrast.unary, np.zeros(schema.n_columns - schema.n_states)])
+    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         errors = large_errors(contrast, self.error_threshold)
         signals = large_signals(contrast, self.signal_threshold)
-        errors_per_row, signals_per_row = errors.count(engine), signals.count(engine)
-        met = sum(float(e @ s) for e, s in zip(errors_per_row, signals_per_row, strict=True))
-        sparse = met * policy.SPARSE_ADVANTAGE < self.work(contrast, schema)
+        margins = [_margins(meeting, contrast) for meeting in layout.meetings]
+        errors_per_row = [large.count(engine) for large in errors]
+        signals_per_row = [large.count(engine) for large in signals]
+        sparse = _met(errors_per_row, signals_per_row) * policy.SPARSE_ADVANTAGE < _dense_work(contrast)
         if self.product == "sparse" or (self.product == "auto" and sparse):
-            loud, wrong = collect(signals, signals_per_row), collect(errors, errors_per_row)
-            return score_meetings(schema, wrong, loud, means, unary, cut, known, engine)
+            loud = [collect(*pair) for pair in zip(signals, signals_per_row, strict=True)]
+            wrong = [collect(*pair) for pair in zip(errors, errors_per_row, strict=True)]
+            return score_meetings(layout, wrong, loud, margins, cut, known, engine)
 
-        def finish(forth: np.ndarray, back: np.ndarray, i: slice, j: slice) -> tuple[np.ndarray, np.ndarray]:
-            gradient = forth + back + np.outer(unary[i], means[j]) + np.outer(means[i], unary[j])
+        def finish(
+            meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
+        ) -> tuple[np.ndarray, np.ndarray]:
+            edge = margins[meeting.template]
+            gradient = forth + back
+            gradient = gradient + np.outer(edge.unary_left[i], edge.mean_right[j])
+            gradient = gradient + np.outer(edge.mean_left[i], edge.unary_right[j])
             return gradient, np.abs(gradient)
 
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
         dtype = policy.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
-        loud, wrong = signals.dense(engine, dtype), errors.dense(engine, dtype)
-        return score_tiles(schema, wrong, loud, finish, cut, known, engine)
+        wrong, loud = ([large.dense(engine, dtype) for large in part] for part in (errors, signals))
+        return score_tiles(layout, wrong, loud, finish, cut, known, engine)
+
+
+def _margins(meeting: Meeting, contrast: Contrast) -> Margins:
+    """The factors of the rank-one term; an end without targets adds nothing."""
+    unary_left, unary_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
+    unary_left[: meeting.left_states] = contrast.unary[meeting.left][meeting.left_columns[: meeting.left_states]]
+    unary_right[: meeting.right_states] = contrast.unary[meeting.right][meeting.right_columns[: meeting.right_states]]
+    mean_left, mean_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
+    if len(meeting.seen_left):
+        mean_left = contrast.means[meeting.right][meeting.seen_left]
+    if len(meeting.seen_right):
+        mean_right = contrast.means[meeting.left][meeting.seen_right]
+    return Margins(unary_left, mean_right, mean_left, unary_right)
+
+
+def _met(errors: Sequence[list[np.ndarray]], signals: Sequence[list[np.ndarray]]) -> float:
+    """How often a large error meets a large signal in a row."""
+    return sum(
+        float(e @ s) for one, other in zip(errors, signals, strict=True) for e, s in zip(one, other, strict=True)
+    )
+
+
+def _dense_work(contrast: Contrast) -> float:
+    """Multiply-adds of a dense product."""
+    return sum(
+        float(e.shape[0]) * m.shape[0] * m.shape[1]
+        for errors, middles in zip(contrast.errors, contrast.middles, strict=True)
+        for e, m in zip(errors, middles, strict=True)
+    )

@@ -10,13 +10,17 @@ from sparsefield.objectives.evaluation import Contrast
 __all__ = ["large_errors", "large_signals"]
 
 
-def large_errors(contrast: Contrast, threshold: float) -> Large:
-    """Errors beyond t_err. They carry their row's weight, so the threshold does too."""
-    limits = tuple(threshold * weight for weight in contrast.weights)
-    return Large(contrast.errors, np.zeros(len(contrast.unary)), limits)
+def large_errors(contrast: Contrast, threshold: float) -> list[Large]:
+    """Per table, errors beyond t_err. They carry their row's weight, so the threshold does too."""
+    return [
+        Large(errors, np.zeros(len(unary)), tuple(threshold * weight for weight in weights))
+        for errors, unary, weights in zip(contrast.errors, contrast.unary, contrast.weights, strict=True)
+    ]
 
 
-def large_signals(contrast: Contrast, threshold: float) -> Large:
-    """Deviations of the middles from their means, beyond t_sig."""
-    limits = tuple(np.full(len(weight), threshold) for weight in contrast.weights)
-    return Large(contrast.middles, contrast.means, limits)
+def large_signals(contrast: Contrast, threshold: float) -> list[Large]:
+    """Per table, deviations of the middles from their means, beyond t_sig."""
+    return [
+        Large(middles, means, tuple(np.full(len(weight), threshold) for weight in weights))
+        for middles, means, weights in zip(contrast.middles, contrast.means, contrast.weights, strict=True)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import Schema
+from sparsefield.data import Layout
 from sparsefield.induction.base import ClosedRule
 from sparsefield.induction.candidates import all_pairs
 
@@ -16,5 +16,5 @@ class Full(ClosedRule):
 
     name = "full"
 
-    def start(self, schema: Schema) -> np.ndarray:
-        return all_pairs(schema)
+    def start(self, layout: Layout) -> np.ndarray:
+        return all_pairs(layout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import Schema
+from sparsefield.data import Layout, Meeting
 from sparsefield.engines import Threads
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
@@ -19,9 +19,11 @@ class Grafting(InductionRule):
 
     name = "grafting"
 
-    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
-        def finish(forth: np.ndarray, back: np.ndarray, i: slice, j: slice) -> tuple[np.ndarray, np.ndarray]:
+    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        def finish(
+            meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
+        ) -> tuple[np.ndarray, np.ndarray]:
             gradient = forth + back
             return gradient, np.abs(gradient)
 
-        return score_tiles(schema, contrast.errors, contrast.middles, finish, cut, known, engine)
+        return score_tiles(layout, contrast.errors, contrast.middles, finish, cut, known, engine)

@@ -7,46 +7,85 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Schema
+from sparsefield.data import Layout, Meeting
 from sparsefield.errors import DataError
 from sparsefield.induction.base import ClosedRule
+from sparsefield.induction.candidates import all_pairs, candidate_places
 
 __all__ = ["GivenGraph"]
 
 
 @dataclass(frozen=True)
 class GivenGraph(ClosedRule):
-    """All state pairs of the given pairs of variables, by name or by position."""
+    """All state pairs of the given pairs of variables.
 
-    edges: tuple[tuple[str | int, str | int], ...] = ()
+    An edge of a plain table names two columns, by name or by position. In a field over linked tables it names two
+    variables as ``"table.variable"``, and may name the template as a third part, ``"across subject"``; without it,
+    every template that joins the two tables counts.
+    """
+
+    edges: tuple[tuple[str | int, ...], ...] = ()
     name = "graph"
 
     @classmethod
     def of(cls, edges: Iterable[Iterable[str | int]]) -> GivenGraph:
-        return cls(tuple((a, b) for a, b in (tuple(edge) for edge in edges)))
+        return cls(tuple(tuple(edge) for edge in edges))
 
-    def start(self, schema: Schema) -> np.ndarray:
-        found = set()
+    def start(self, layout: Layout) -> np.ndarray:
+        candidates = all_pairs(layout)
+        wanted = [np.empty(0, dtype=np.int64)]
+        ends = [_ends(layout, meeting) for meeting in layout.meetings]
+        owner = np.concatenate([np.full(len(part[0]), k) for k, part in enumerate(ends)])
+        one, other = (np.concatenate([part[side] for part in ends]) for side in (0, 1))
         for edge in self.edges:
-            one, other = (self._variable(schema, end) for end in edge)
-            if one == other:
-                raise DataError(f"graph= holds an edge from {edge[0]!r} to itself.")
-            first, second = sorted((one, other))
-            if first >= len(schema.targets):
-                raise DataError(f"graph= holds the edge {edge!r} between two observed columns; one must be a target.")
-            found |= {(a, b) for a in _columns(schema, first) for b in _columns(schema, second)}
-        return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+            a, b, template = self._read(layout, edge)
+            allowed = np.isin(owner, template)
+            hit = allowed & (((one == a) & (other == b)) | ((one == b) & (other == a)))
+            if not hit.any():
+                raise DataError(
+                    f"graph= holds the edge {edge!r}, which no template allows; one end at least must be a target."
+                )
+            wanted.append(np.flatnonzero(hit))
+        return candidates[np.unique(np.concatenate(wanted))]
 
     @staticmethod
-    def _variable(schema: Schema, end: str | int) -> int:
-        if not isinstance(end, str):
-            if not 0 <= int(end) < len(schema.order):
-                raise DataError(f"graph= names column {end}, but there are {len(schema.order)} columns.")
-            end = schema.order[int(end)]
-        if end not in schema.index_of_name:
-            raise DataError(f"graph= names the column {end!r}, which is not there.")
-        return schema.index_of_name[end]
+    def _read(layout: Layout, edge: tuple[str | int, ...]) -> tuple[int, int, list[int]]:
+        """Numbers of the two variables, and the templates that count."""
+        if len(edge) not in (2, 3):
+            raise DataError(f"graph= holds {edge!r}; an edge is a pair of columns, with a template where tables link.")
+        a, b = _variable(layout, edge[0]), _variable(layout, edge[1])
+        templates = list(range(len(layout.templates)))
+        if len(edge) == 3:
+            templates = [k for k in templates if layout.templates[k].label == edge[2]]
+            if not templates:
+                known = ", ".join(repr(template.label) for template in layout.templates)
+                raise DataError(f"graph= names the template {edge[2]!r}; templates: {known}.")
+        elif a == b:
+            raise DataError(f"graph= holds an edge from {edge[0]!r} to itself.")
+        return a, b, templates
 
 
-def _columns(schema: Schema, variable: int) -> range:
-    return range(int(schema.offsets[variable]), int(schema.offsets[variable + 1]))
+def _variable(layout: Layout, end: str | int) -> int:
+    """Number of a variable over all tables."""
+    names = [
+        f"{table}.{variable.name}" if table else variable.name
+        for table, schema in zip(layout.tables, layout.schemas, strict=True)
+        for variable in schema.variables
+    ]
+    if not isinstance(end, str):
+        order = [name for schema in layout.schemas for name in schema.order]
+        if len(layout.tables) > 1 or not 0 <= int(end) < len(order):
+            raise DataError(f"graph= names column {end}, but there are {len(order)} columns.")
+        end = order[int(end)]
+    if end not in names:
+        raise DataError(f"graph= names the column {end!r}, which is not there.")
+    return names.index(end)
+
+
+def _ends(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.ndarray]:
+    """Variables at the two ends of every candidate of a meeting, in the order of `all_pairs`."""
+    firsts = np.cumsum([0, *(len(schema.variables) for schema in layout.schemas)])
+    a, b = candidate_places(layout, meeting)
+    left = firsts[meeting.left] + layout.schemas[meeting.left].variable_of_column[meeting.left_columns]
+    right = firsts[meeting.right] + layout.schemas[meeting.right].variable_of_column[meeting.right_columns]
+    return left[a], right[b]

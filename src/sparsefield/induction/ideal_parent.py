@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Schema
+from sparsefield.data import Layout, Meeting
 from sparsefield.engines import Threads
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
@@ -28,21 +29,29 @@ class IdealParent(InductionRule):
     signal_threshold: float = 0.2
     name = "ideal-parent"
 
-    def score(self, contrast: Contrast, schema: Schema, cut: float, known: np.ndarray, engine: Threads) -> Scored:
-        errors = large_errors(contrast, self.error_threshold).dense(engine)
-        signals = large_signals(contrast, self.signal_threshold).dense(engine)
-        error_size = _norms(errors, schema.n_columns)
-        signal_size = _norms(signals, schema.n_columns)
+    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        errors = [large.dense(engine) for large in large_errors(contrast, self.error_threshold)]
+        signals = [large.dense(engine) for large in large_signals(contrast, self.signal_threshold)]
+        error_size = [_norms(part, width) for part, width in zip(errors, layout.widths, strict=True)]
+        signal_size = [_norms(part, width) for part, width in zip(signals, layout.widths, strict=True)]
 
-        def finish(forth: np.ndarray, back: np.ndarray, i: slice, j: slice) -> tuple[np.ndarray, np.ndarray]:
-            one = np.abs(forth) / np.outer(error_size[i], signal_size[j])
-            other = np.abs(back) / np.outer(signal_size[i], error_size[j])
-            return forth + back, np.maximum(one, other)
+        def finish(
+            meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
+        ) -> tuple[np.ndarray, np.ndarray]:
+            left, right = meeting.left, meeting.right
+            cosines = []
+            if i.start < meeting.left_states:
+                sizes = error_size[left][meeting.left_columns[i]], signal_size[left][meeting.seen_right[j]]
+                cosines.append(np.abs(forth) / np.outer(*sizes))
+            if j.start < meeting.right_states:
+                sizes = signal_size[right][meeting.seen_left[i]], error_size[right][meeting.right_columns[j]]
+                cosines.append(np.abs(back) / np.outer(*sizes))
+            return forth + back, np.maximum.reduce(cosines)
 
-        return score_tiles(schema, errors, signals, finish, cut, known, engine)
+        return score_tiles(layout, errors, signals, finish, cut, known, engine)
 
 
-def _norms(parts: list[np.ndarray], n_columns: int) -> np.ndarray:
+def _norms(parts: Sequence[np.ndarray], n_columns: int) -> np.ndarray:
     """(n_columns,): length of each column's vector over all rows; 1 where it is 0 or the column has none."""
     squares = np.sum([np.einsum("ci,ci->c", part, part) for part in parts], axis=0)
     norms = np.ones(n_columns)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data import Schema
+from sparsefield.data import Layout, Meeting
 from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, admissible, merge
 from sparsefield.kernels.products import count_large, gather_large, keep_large, score_states
 
-__all__ = ["Entries", "Large", "collect", "score_meetings"]
+__all__ = ["Entries", "Large", "Margins", "collect", "score_meetings"]
 
 
 class Large(NamedTuple):
@@ -57,6 +57,29 @@ class Entries(NamedTuple):
     column_entries: np.ndarray
 
 
+class Sides(NamedTuple):
+    """Large entries at the two ends of a meeting."""
+
+    errors_left: Entries
+    signals_left: Entries
+    """What the left table's rows see."""
+    signals_right: Entries
+    errors_right: Entries
+
+
+class Places(NamedTuple):
+    """A meeting as kernels take it."""
+
+    left_columns: np.ndarray
+    right_columns: np.ndarray
+    left_states: int
+    right_states: int
+    seen_right: int
+    """First of the consecutive columns in which the left table's rows see the right columns."""
+    seen_left: np.ndarray
+    mirrored: bool
+
+
 def collect(large: Large, per_row: Sequence[np.ndarray]) -> Entries:
     """Gather the large entries of all blocks; ``per_row`` counts them."""
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(per_row))])
@@ -73,28 +96,56 @@ def collect(large: Large, per_row: Sequence[np.ndarray]) -> Entries:
     return Entries(offsets, columns, entries, column_offsets, row_of[order], entries[order])
 
 
+class Margins(NamedTuple):
+    """The rank-one term of a meeting: unary_left x mean_right + mean_left x unary_right."""
+
+    unary_left: np.ndarray
+    mean_right: np.ndarray
+    mean_left: np.ndarray
+    unary_right: np.ndarray
+
+
 def score_meetings(
-    schema: Schema,
-    errors: Entries,
-    signals: Entries,
-    means: np.ndarray,
-    unary: np.ndarray,
+    layout: Layout,
+    errors: Sequence[Entries],
+    signals: Sequence[Entries],
+    margins: Sequence[Margins],
     cut: float,
     known: np.ndarray,
     engine: Threads,
 ) -> Scored:
     """Pairs that meet somewhere and whose estimated gradient exceeds ``cut``."""
     side = max(1, policy.TILE_STATES // 8)
-    tiles = [(k, min(k + side, schema.n_states)) for k in range(0, schema.n_states, side)]
+    tiles = [
+        (meeting, k, min(k + side, len(meeting.left_columns)))
+        for meeting in layout.meetings
+        for k in range(0, len(meeting.left_columns), side)
+    ]
 
-    def one(tile: tuple[int, int]) -> Scored:
+    def one(tile: tuple[Meeting, int, int]) -> Scored:
+        meeting, first, last = tile
+        sides = Sides(errors[meeting.left], signals[meeting.left], signals[meeting.right], errors[meeting.right])
+        places = _places(meeting)
         room = 4096
         while True:
             a, b, h = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64), np.empty(room)
-            found = score_states(signals, errors, *tile, means, unary, cut, a, b, h)
+            found = score_states(sides, places, margins[meeting.template], first, last, cut, a, b, h)
             if found <= room:
                 kept = Scored(a[:found], b[:found], h[:found], np.abs(h[:found]))
-                return admissible(kept, schema, known)
+                return admissible(kept, meeting, layout, known)
             room = found
 
     return merge(engine.map(one, tiles))
+
+
+def _places(meeting: Meeting) -> Places:
+    nowhere = np.full(1, -1, dtype=np.int64)
+    return Places(
+        meeting.left_columns,
+        meeting.right_columns,
+        meeting.left_states,
+        meeting.right_states,
+        int(meeting.seen_right[0]) if len(meeting.seen_right) else -1,
+        meeting.seen_left if len(meeting.seen_left) else nowhere,
+        meeting.mirrored,
+    )

@@ -1,4 +1,4 @@
-"""What an inference method is: it fills the hidden cells of a block with beliefs."""
+"""What an inference method is: it fills hidden cells with beliefs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sparsefield.data import Block
-from sparsefield.field import Graph
+from sparsefield.inference.web import Web
 
 __all__ = ["InferenceMethod"]
 
@@ -19,5 +18,5 @@ class InferenceMethod(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def fill(self, block: Block, graph: Graph, theta: np.ndarray) -> int:
-        """Update ``block.beliefs`` in its gaps; returns the number of rows that did not converge."""
+    def fill(self, web: Web, theta: np.ndarray) -> int:
+        """Update ``web.beliefs`` in its gaps; returns the number of entities that did not converge."""

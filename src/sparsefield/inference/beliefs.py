@@ -4,47 +4,63 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import Table, Variable
+from sparsefield.data import Block, MegaSample, Variable, look_around
 from sparsefield.engines import Threads
 from sparsefield.field import Field
 from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.web import fill_blocks
 from sparsefield.kernels.sweep import sweep
 
 __all__ = ["Answers", "ask", "state_probabilities"]
 
 
 class Answers:
-    """Beliefs about all target cells of a table."""
+    """Beliefs about all target cells of a mega-sample."""
 
-    def __init__(self, gaps: np.ndarray, conditionals: np.ndarray, log_likelihood: float, unconverged: int) -> None:
+    def __init__(
+        self,
+        gaps: tuple[np.ndarray, ...],
+        conditionals: tuple[np.ndarray, ...],
+        log_likelihood: float,
+        unconverged: int,
+    ) -> None:
         self.gaps = gaps
-        """(states, rows): q0, the belief of a gap; one-hot where a cell is seen."""
+        """Table by table, (states, rows): q0, the belief of a gap; one-hot where a cell is seen."""
         self.conditionals = conditionals
-        """(states, rows): a seen cell given all others; the belief of a gap."""
+        """Table by table, (states, rows): a seen cell given all others; the belief of a gap."""
         self.log_likelihood = log_likelihood
         """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
         self.unconverged = unconverged
         """Rows whose inference reached its cap."""
 
 
-def ask(field: Field, table: Table, inference: InferenceMethod, engine: Threads) -> Answers:
-    """Fill the gaps of ``table``, then predict every seen cell from the rest of its row."""
-    n_states = field.schema.n_states
+def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Threads) -> Answers:
+    """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees."""
+    blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
+    unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
+    if sample.has_links and sample.has_gaps:
+        look_around(sample, blocks, engine.map)
 
-    def one(k: int) -> tuple[np.ndarray, np.ndarray, float, int]:
-        block = table.blocks[k]._replace(beliefs=table.blocks[k].beliefs.copy())
-        unconverged = inference.fill(block, field.graph, field.theta) if len(block.gap_rows) else 0
-        errors = np.zeros((n_states, block.n_rows))
-        loss = sweep(block, field.graph, field.theta, False, block.beliefs, errors)
-        beliefs = block.beliefs[:n_states]
-        return beliefs, beliefs + errors, -loss, unconverged
+    def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
+        t, block = member
+        errors = np.zeros((block.n_target_states, block.n_rows))
+        loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
+        beliefs = block.beliefs[: block.n_target_states]
+        return beliefs, beliefs + errors, -loss
 
-    parts = engine.map(one, range(len(table.blocks)))
+    members = [(t, block) for t, part in enumerate(blocks) for block in part]
+    found = engine.map(one, members)
+
+    def table(t: int, what: int) -> np.ndarray:
+        parts = [answer[what] for answer, (owner, _) in zip(found, members, strict=True) if owner == t]
+        return np.concatenate(parts, axis=1)
+
+    tables = range(len(sample.tables))
     return Answers(
-        np.concatenate([part[0] for part in parts], axis=1),
-        np.concatenate([part[1] for part in parts], axis=1),
-        float(sum(part[2] for part in parts)),
-        sum(part[3] for part in parts),
+        tuple(table(t, 0) for t in tables),
+        tuple(table(t, 1) for t in tables),
+        float(sum(answer[2] for answer in found)),
+        unconverged,
     )
 
 

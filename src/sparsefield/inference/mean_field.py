@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Block
-from sparsefield.field import Graph
 from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.web import Web
 from sparsefield.kernels.gaps import mean_field
 
 __all__ = ["MeanField"]
@@ -20,7 +19,8 @@ class MeanField(InferenceMethod):
 
     Parameters
     ----------
-    tolerance : a row is done when none of its beliefs moves by more in one sweep
+    tolerance : a row is done when none of its beliefs moves by more in one sweep; rows that are linked are done
+        together, when no belief of any moves by more in a round
     max_sweeps : cap on sweeps
     damping : share of the old belief that is kept at each update, in [0, 1)
     """
@@ -36,5 +36,5 @@ class MeanField(InferenceMethod):
         if self.tolerance < 0 or self.max_sweeps < 1:
             raise ValueError("tolerance must not be negative, and max_sweeps must be at least 1.")
 
-    def fill(self, block: Block, graph: Graph, theta: np.ndarray) -> int:
-        return mean_field(block, graph, theta, block.beliefs, self.tolerance, self.max_sweeps, self.damping)
+    def fill(self, web: Web, theta: np.ndarray) -> int:
+        return mean_field(web, theta, self.tolerance, self.max_sweeps, self.damping)

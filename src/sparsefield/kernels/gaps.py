@@ -1,4 +1,7 @@
-"""Filling the hidden cells of a block: mean-field sweeps (Eq. 3) and Gibbs sweeps."""
+"""Filling hidden cells entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
+
+A web holds the rows that are to be filled, and those that they see, entity after entity in one flat array.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,24 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def _cell_logits(graph, theta, first, last, beliefs, row, z):
+def _cell_logits(web, theta, entity, gap, z):
     """Logits of one cell's states less the base, and the largest of all."""
+    own, row = web.entity_place[entity], web.entity_row[entity]
     top = 0.0
-    for state in range(first, last):
+    for s in range(web.gap_width[gap]):
+        state = web.gap_state[gap] + s
         total = theta[state]
-        for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
-            total += theta[graph.arc_feature[k]] * beliefs[graph.arc_source[k], row]
-        z[state - first] = total
+        for k in range(web.arc_offsets[state], web.arc_offsets[state + 1]):
+            column, view = web.arc_column[k], web.arc_view[k]
+            if view < 0:
+                seen = web.beliefs[own + column]
+            else:
+                seen = 0.0
+                at = web.view_start[view] + row
+                for n in range(web.neighbour_offsets[at], web.neighbour_offsets[at + 1]):
+                    seen += web.beliefs[web.neighbour_place[n] + column]
+            total += theta[web.arc_feature[k]] * seen
+        z[s] = total
         top = max(top, total)
     return top
 
@@ -33,63 +46,56 @@ def _softmax(z, top, count):
 
 
 @njit(nogil=True, cache=True)
-def mean_field(block, graph, theta, beliefs, tolerance, max_sweeps, damping):
-    """Update the gaps of a block variable by variable until no belief of a row moves by more than ``tolerance``.
+def mean_field(web, theta, tolerance, max_sweeps, damping):
+    """Visit the entities in order, and update the gaps of each, until no belief moves by more than ``tolerance``.
 
-    Each row stops by itself, so a row's beliefs never depend on its neighbours in the block. Returns the number of
-    rows that had not converged at the cap.
+    Entities that see no others stop one by one, so that a row's beliefs never depend on its neighbours in a table;
+    linked ones go on together until the largest change in a round is small. Returns how many had not settled at the
+    cap.
     """
-    rows = block.weight.shape[0]
-    moving = np.zeros(rows, dtype=np.bool_)
-    change = np.zeros(rows)
-    for row in block.gap_rows:
-        moving[row] = True
-    z = np.empty(graph.widest)
+    entities = web.entity_place.shape[0]
+    moving = np.ones(entities, dtype=np.bool_)
+    z = np.empty(web.widest)
+    left = entities
     for _ in range(max_sweeps):
-        for i in range(rows):
-            change[i] = 0.0
-        for v in range(block.codes.shape[0]):
-            first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
-            for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
-                row = block.gap_rows[g]
-                if not moving[row]:
-                    continue
-                top = _cell_logits(graph, theta, first, last, beliefs, row, z)
-                _softmax(z, top, last - first)
-                for s in range(last - first):
-                    old = beliefs[first + s, row]
-                    new = old + (1.0 - damping) * (z[s] - old)
-                    beliefs[first + s, row] = new
-                    change[row] = max(change[row], abs(new - old))
         left = 0
-        for i in range(rows):
-            if moving[i]:
-                moving[i] = change[i] > tolerance
-                left += moving[i]
+        for e in range(entities):
+            if not (web.linked or moving[e]):
+                continue
+            change = 0.0
+            for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
+                top = _cell_logits(web, theta, e, g, z)
+                _softmax(z, top, web.gap_width[g])
+                place = web.entity_place[e] + web.gap_column[g]
+                for s in range(web.gap_width[g]):
+                    old = web.beliefs[place + s]
+                    new = old + (1.0 - damping) * (z[s] - old)
+                    web.beliefs[place + s] = new
+                    change = max(change, abs(new - old))
+            moving[e] = change > tolerance
+            left += moving[e]
         if left == 0:
             return 0
     return left
 
 
 @njit(nogil=True, cache=True)
-def gibbs(block, graph, theta, beliefs, codes, seed, sweeps):
-    """Draw every gap of a block, ``sweeps`` times over; beliefs hold the drawn states one-hot."""
+def gibbs(web, theta, seed, sweeps, drawn):
+    """Draw every gap, ``sweeps`` times over; beliefs hold the drawn states one-hot, ``drawn`` their codes."""
     np.random.seed(seed)  # noqa: NPY002 (inside numba this seeds the generator of its own thread)
-    z = np.empty(graph.widest)
+    z = np.empty(web.widest)
     for _ in range(sweeps):
-        for v in range(codes.shape[0]):
-            first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
-            for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
-                row = block.gap_rows[g]
-                top = _cell_logits(graph, theta, first, last, beliefs, row, z)
-                _softmax(z, top, last - first)
+        for e in range(web.entity_place.shape[0]):
+            for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
+                top = _cell_logits(web, theta, e, g, z)
+                _softmax(z, top, web.gap_width[g])
                 left = np.random.random()  # noqa: NPY002
-                drawn = 0
-                for s in range(last - first):
+                drawn[g] = 0
+                for s in range(web.gap_width[g]):
                     left -= z[s]
                     if left < 0.0:
-                        drawn = s + 1
+                        drawn[g] = s + 1
                         break
-                codes[v, row] = drawn
-                for s in range(last - first):
-                    beliefs[first + s, row] = 1.0 if drawn == s + 1 else 0.0
+                place = web.entity_place[e] + web.gap_column[g]
+                for s in range(web.gap_width[g]):
+                    web.beliefs[place + s] = 1.0 if drawn[g] == s + 1 else 0.0

@@ -27,7 +27,7 @@ _PRODUCT_LIMIT = 1e200
 @njit(nogil=True, cache=True, fastmath=FAST)
 def logits(graph, theta, state, columns, factors, which, z):
     """z = b_s + sum_r w_sr q_r over the rows of a block; ``factors`` and ``which`` are room for four arcs."""
-    bias = theta[state]
+    bias = theta[graph.first + state]
     for i in range(z.shape[0]):
         z[i] = bias
     held = 0
@@ -130,8 +130,9 @@ def sweep(block, graph, theta, sequential, current, errors):
     Parameters
     ----------
     block : codes, beliefs (q0), weight, gap_offsets, gap_rows
-    graph : state_offsets of the targets, and arcs: for each target state its (source column, feature)
-    theta : unary weights, then pair weights
+    graph : place of the unary weights, state_offsets of the targets, and arcs: for each target state its (source
+        column, feature)
+    theta : unary weights of all tables, then pair weights
     sequential : False for pl, where gaps count nothing; True for cd, where they are updated and count too
     current : (columns, rows) what the logits are read from: q0 itself for pl; for cd a copy of it, updated here
     errors : (states, rows) out: (q1 - q0) x row weight
@@ -186,7 +187,7 @@ def gradient(graph, errors, middles, out):
         total = 0.0
         for i in range(error.shape[0]):
             total += error[i]
-        out[state] = total
+        out[graph.first + state] = total
         k, end = graph.arc_offsets[state], graph.arc_offsets[state + 1]
         source, feature = graph.arc_source, graph.arc_feature
         while k + 4 <= end:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparsefield.data import Arcs
+
 __all__ = ["Coordinates"]
 
 
@@ -25,50 +27,43 @@ class Coordinates:
     centred: np.ndarray
     """(states,): bool."""
 
-    def to_theta(self, point: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def to_theta(self, point: np.ndarray, arcs: Arcs) -> np.ndarray:
         """Plain weights of a point."""
         theta = point.copy()
-        theta[: len(self.centred)] -= self._shift(point, pairs)
+        theta[: len(self.centred)] -= self._shift(point, arcs)
         return theta
 
-    def from_theta(self, theta: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def from_theta(self, theta: np.ndarray, arcs: Arcs) -> np.ndarray:
         point = theta.copy()
-        point[: len(self.centred)] += self._shift(theta, pairs)
+        point[: len(self.centred)] += self._shift(theta, arcs)
         return point
 
-    def from_plain_gradient(self, gradient: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def from_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """The gradient in these coordinates, from that of the plain weights."""
         out = gradient.copy()
-        out[len(self.centred) :] -= self._rank_one(gradient, pairs)
+        out[len(self.centred) :] -= self._rank_one(gradient, arcs)
         return out
 
-    def to_plain_gradient(self, gradient: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def to_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         out = gradient.copy()
-        out[len(self.centred) :] += self._rank_one(gradient, pairs)
+        out[len(self.centred) :] += self._rank_one(gradient, arcs)
         return out
 
-    def inverse_curvature(self, pairs: np.ndarray, uncertainty: np.ndarray, l2: np.ndarray) -> np.ndarray:
+    def inverse_curvature(self, arcs: Arcs, uncertainty: np.ndarray, l2: np.ndarray) -> np.ndarray:
         """A rough diagonal: how unsure the field is of a state x how much the other end of the pair moves."""
-        unsure = np.zeros(len(self.means))
-        unsure[: len(uncertainty)] = uncertainty
-        plain = np.ones(len(self.means))
-        plain[: len(self.centred)] = ~self.centred
-        a, b = pairs[:, 0], pairs[:, 1]
-        move_b = self.variances[b] + plain[a] * self.means[b] ** 2
-        move_a = self.variances[a] + plain[b] * self.means[a] ** 2
-        curvature = np.concatenate([uncertainty, unsure[a] * move_b + unsure[b] * move_a])
-        return 1.0 / (curvature + l2 + 1e-2)
+        target, source, feature = arcs
+        moves = self.variances[source] + ~self.centred[target] * self.means[source] ** 2
+        pairs = np.bincount(feature, uncertainty[target] * moves, len(l2) - len(uncertainty))
+        return 1.0 / (np.concatenate([uncertainty, pairs]) + l2 + 1e-2)
 
-    def _rank_one(self, gradient: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """(pairs,): E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centred ends."""
-        a, b = pairs[:, 0], pairs[:, 1]
-        unary = np.zeros(len(self.means))
-        unary[: len(self.centred)] = gradient[: len(self.centred)] * self.centred
-        return self.means[b] * unary[a] + self.means[a] * unary[b]
+        target, source, feature = arcs
+        unary = gradient[: len(self.centred)] * self.centred
+        return np.bincount(feature, self.means[source] * unary[target], len(gradient) - len(unary))
 
-    def _shift(self, vector: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
         """(states,): what the pair weights, acting on the means, add to each centred unary weight."""
-        size, weights = len(self.means), vector[len(self.centred) :]
-        a, b = pairs[:, 0], pairs[:, 1]
-        shift = np.bincount(a, self.means[b] * weights, size) + np.bincount(b, self.means[a] * weights, size)
-        return shift[: len(self.centred)] * self.centred
+        target, source, feature = arcs
+        weights = vector[len(self.centred) :][feature]
+        return np.bincount(target, self.means[source] * weights, len(self.centred)) * self.centred

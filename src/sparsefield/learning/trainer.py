@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data import Table
+from sparsefield.data import MegaSample
 from sparsefield.engines import Threads
-from sparsefield.field import Field, compile_graph
-from sparsefield.induction import Grafting, InductionRule, Scored, merge, pair_keys, select
+from sparsefield.field import Field, compile_graphs
+from sparsefield.induction import Grafting, InductionRule, Scored, merge, select
 from sparsefield.inference import InferenceMethod
 from sparsefield.learning.coordinates import Coordinates
 from sparsefield.learning.owlqn import OrthantLBFGS, Point
@@ -69,11 +69,11 @@ class Learned:
 
 
 class Trainer:
-    """Learns a field from a table; `run` does it all."""
+    """Learns a field from a mega-sample, be it one table or many; `run` does it all."""
 
     def __init__(
         self,
-        table: Table,
+        sample: MegaSample,
         *,
         rule: InductionRule,
         objective: Objective,
@@ -82,12 +82,12 @@ class Trainer:
         engine: Threads,
         progress: Progress | None = None,
     ) -> None:
-        self.schema = table.schema
+        self.layout = sample.layout
         self.rule, self.inference, self.options, self.engine = rule, inference, options, engine
         self.progress = progress
-        self.evaluator = Evaluator(table, objective, engine)
+        self.evaluator = Evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
-        unseen = [(v.column_frequencies == 0.0) | (v.frequencies[v.base] == 0.0) for v in self.schema.targets]
+        unseen = [(v.column_frequencies == 0.0) | (v.frequencies[v.base] == 0.0) for v in self.layout.targets]
         self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
         self.optimiser = OrthantLBFGS()
         self.steps: list[Step] = []
@@ -95,6 +95,7 @@ class Trainer:
         self.started = time.perf_counter()
         self.calm, self.tol = 0, options.tol
         self.pairs = np.empty((0, 2), dtype=np.int64)
+        self.arcs = self.layout.arcs(self.pairs)
         self.known = np.empty(0, dtype=np.int64)
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
 
@@ -104,7 +105,7 @@ class Trainer:
         self._begin()
         if self.options.stages == 2:
             self._optimise("unary")
-        start = self.rule.start(self.schema)
+        start = self.rule.start(self.layout)
         if len(start):
             self._admit(start)
         if not self.rule.closed:
@@ -116,12 +117,14 @@ class Trainer:
 
     def _begin(self) -> None:
         """Unary weights at the log-odds of the training frequencies; no pairs."""
-        theta = np.zeros(self.schema.n_states)
-        rare = 0.5 / max(self.evaluator.total_weight, 1.0)
-        for variable, first in zip(self.schema.targets, self.schema.state_offsets[:-1], strict=True):
-            share = np.maximum(variable.column_frequencies, rare)
-            theta[first : first + variable.width] = np.log(share / max(variable.frequencies[variable.base], rare))
-        self.graph = compile_graph(self.schema, self.pairs)
+        parts = [np.empty(0)]
+        for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
+            rare = 0.5 / max(weight, 1.0)
+            for variable in schema.targets:
+                share = np.maximum(variable.column_frequencies, rare)
+                parts.append(np.log(share / max(variable.frequencies[variable.base], rare)))
+        theta = np.concatenate(parts)
+        self.graphs = compile_graphs(self.layout, self.arcs)
         self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(theta)
 
@@ -177,10 +180,10 @@ class Trainer:
 
     def _result(self, violation: float, converged: bool) -> Learned:
         theta = self.theta
-        unary, weights = theta[: self.schema.n_states], theta[self.schema.n_states :]
+        unary, weights = theta[: self.layout.n_states], theta[self.layout.n_states :]
         kept = np.flatnonzero(weights)
-        kept = kept[np.argsort(pair_keys(self.schema, self.pairs[kept]), kind="stable")]
-        field = Field(self.schema, unary.copy(), self.pairs[kept], weights[kept])
+        kept = kept[np.argsort(self.layout.keys(self.pairs[kept]), kind="stable")]
+        field = Field(self.layout, unary.copy(), self.pairs[kept], weights[kept])
         return Learned(field, tuple(self.steps), self.point.value, violation, converged)
 
     # -- its parts -----------------------------------------------------------------------------------------------
@@ -188,53 +191,53 @@ class Trainer:
     @property
     def theta(self) -> np.ndarray:
         """Plain weights at the current point."""
-        return self.coordinates.to_theta(self.point.theta, self.pairs)
+        return self.coordinates.to_theta(self.point.theta, self.arcs)
 
     def _objective(self, place: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = self.coordinates.to_theta(place, self.pairs)
-        self.loss, gradient = self.evaluator.evaluate(self.graph, theta)
+        theta = self.coordinates.to_theta(place, self.arcs)
+        self.loss, gradient = self.evaluator.evaluate(self.graphs, theta)
         return self.loss + self.penalty.value(theta), self._smooth_gradient(gradient, theta)
 
     def _smooth_gradient(self, gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """In the optimiser's coordinates, of all but the kinks: loss, L2, and L1 of unary weights away from 0."""
         plain = gradient + self.penalty.l2_of(len(theta)) * theta
-        n, centred = self.schema.n_states, self.coordinates.centred
+        n, centred = self.layout.n_states, self.coordinates.centred
         plain[:n] += np.where(centred, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
-        return self.coordinates.from_plain_gradient(plain, self.pairs)
+        return self.coordinates.from_plain_gradient(plain, self.arcs)
 
     def _kinks(self) -> np.ndarray:
         """(parameters,): L1 strength where the optimiser has to mind a kink at 0."""
         kinks = self.penalty.l1_of(len(self.point.theta))
-        kinks[: self.schema.n_states][self.coordinates.centred] = 0.0
+        kinks[: self.layout.n_states][self.coordinates.centred] = 0.0
         return kinks
 
     def _to_centre(self, theta: np.ndarray) -> np.ndarray:
         """(states,): which unary weights to centre: those that carry no penalty, or are away from its kink."""
-        unary = theta[: self.schema.n_states]
+        unary = theta[: self.layout.n_states]
         return self.options.centred & ((unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0))
 
     def _halt_at_kink(self, place: np.ndarray) -> np.ndarray:
         """A penalised, centred unary weight may reach 0, but not pass it within a step."""
-        n = self.schema.n_states
-        before, after = self.theta[:n], self.coordinates.to_theta(place, self.pairs)[:n]
+        n = self.layout.n_states
+        before, after = self.theta[:n], self.coordinates.to_theta(place, self.arcs)[:n]
         crossed = self.coordinates.centred & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
         place[:n][crossed] -= after[crossed]
         return place
 
     def _recentre(self) -> None:
         """Unary weights that came to 0, or left it, change coordinates; so does what the optimiser remembers."""
-        theta, pairs, old = self.theta, self.pairs, self.coordinates
-        theta[: self.schema.n_states][np.abs(theta[: self.schema.n_states]) < 1e-12] = 0.0
+        theta, arcs, old = self.theta, self.arcs, self.coordinates
+        theta[: self.layout.n_states][np.abs(theta[: self.layout.n_states]) < 1e-12] = 0.0
         new = replace(old, centred=self._to_centre(theta))
         if np.array_equal(new.centred, old.centred):
             return
         self.coordinates = new
         self.optimiser.translate(
-            lambda s: new.from_theta(old.to_theta(s, pairs), pairs),
-            lambda y: new.from_plain_gradient(old.to_plain_gradient(y, pairs), pairs),
+            lambda s: new.from_theta(old.to_theta(s, arcs), arcs),
+            lambda y: new.from_plain_gradient(old.to_plain_gradient(y, arcs), arcs),
         )
-        gradient = self.evaluator.gradient(self.graph, len(theta))
-        self.point = Point(new.from_theta(theta, pairs), self.point.value, self._smooth_gradient(gradient, theta))
+        gradient = self.evaluator.gradient(self.graphs, len(theta))
+        self.point = Point(new.from_theta(theta, arcs), self.point.value, self._smooth_gradient(gradient, theta))
 
     def _evaluate_at(self, place: np.ndarray) -> None:
         self.point = Point(place, *self._objective(place))
@@ -259,13 +262,15 @@ class Trainer:
 
     def _admit(self, pairs: np.ndarray) -> None:
         """New pairs join with weight 0; the errors at hand give their gradient without another pass."""
-        n = self.schema.n_states
-        theirs = self.evaluator.gradient(compile_graph(self.schema, pairs), n + len(pairs))
+        n = self.layout.n_states
+        arcs = self.layout.arcs(pairs)
+        theirs = self.evaluator.gradient(compile_graphs(self.layout, arcs), n + len(pairs))
         theirs[:n] = self.point.gradient[:n]
-        theirs = self.coordinates.from_plain_gradient(theirs, pairs)[n:]
+        theirs = self.coordinates.from_plain_gradient(theirs, arcs)[n:]
         self.pairs = np.concatenate([self.pairs, pairs])
-        self.known = np.sort(np.concatenate([self.known, pair_keys(self.schema, pairs)]), kind="stable")
-        self.graph = compile_graph(self.schema, self.pairs)
+        self.arcs = self.layout.arcs(self.pairs)
+        self.known = np.sort(np.concatenate([self.known, self.layout.keys(pairs)]), kind="stable")
+        self.graphs = compile_graphs(self.layout, self.arcs)
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
         self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
         self.optimiser.grow(len(pairs))
@@ -274,7 +279,7 @@ class Trainer:
     def _score(self, rule: InductionRule) -> Scored:
         started = time.perf_counter()
         contrast = self.evaluator.contrast()
-        found = rule.score(contrast, self.schema, self.options.l1, self.known, self.engine)
+        found = rule.score(contrast, self.layout, self.options.l1, self.known, self.engine)
         self.scoring_seconds += time.perf_counter() - started
         return found
 
@@ -292,7 +297,7 @@ class Trainer:
 
     def _violation_inside(self) -> float:
         theta = self.theta
-        gradient = self.evaluator.gradient(self.graph, len(theta)) + self.penalty.l2_of(len(theta)) * theta
+        gradient = self.evaluator.gradient(self.graphs, len(theta)) + self.penalty.l2_of(len(theta)) * theta
         slope = pseudo_gradient(theta, gradient, self.penalty.l1_of(len(theta)))
         return float(np.abs(slope).max(initial=0.0))
 
@@ -300,19 +305,19 @@ class Trainer:
         """Re-estimate hidden cells; True when they moved enough for the optimiser to go on."""
         if not self.evaluator.has_gaps:
             return False
-        change = self.evaluator.fill_gaps(self.inference, self.graph, self.theta)
+        change = self.evaluator.fill_gaps(self.inference, self.graphs, self.theta)
         self._evaluate_at(self.point.theta)
         self.calm = 0
         return change > SETTLED
 
     def _scale(self) -> np.ndarray:
         l2 = self.penalty.l2_of(len(self.point.theta))
-        return self.coordinates.inverse_curvature(self.pairs, self.evaluator.uncertainty(), l2)
+        return self.coordinates.inverse_curvature(self.arcs, self.evaluator.uncertainty(), l2)
 
     def _batch_size(self) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
-        return max(50, 2 * self.schema.n_states, len(self.pairs) // 2)
+        return max(50, 2 * self.layout.n_states, len(self.pairs) // 2)
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":
@@ -330,7 +335,7 @@ class Trainer:
             loss=self.loss,
             l1_norm=float(np.abs(theta).sum()),
             features=len(self.pairs),
-            active=int(np.count_nonzero(theta[self.schema.n_states :])),
+            active=int(np.count_nonzero(theta[self.layout.n_states :])),
             phase=phase,
             seconds=time.perf_counter() - self.started,
             scoring_seconds=self.scoring_seconds,

@@ -1,110 +1,130 @@
-"""An objective on a table: loss and gradient summed over blocks, and what induction needs of the same pass."""
+"""An objective on a mega-sample: loss and gradient summed over blocks, and what induction needs of the same pass."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Table
+from sparsefield.data import MegaSample, look_around
 from sparsefield.engines import Threads
 from sparsefield.field import Graph
 from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.web import fill_blocks
 from sparsefield.kernels.sweep import gradient, uncertainty
 from sparsefield.objectives.base import Objective
 
 __all__ = ["Contrast", "Evaluator"]
+
+Blocks = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
 class Contrast:
     """Errors and middles of all blocks at one point: all that scoring a candidate takes."""
 
-    errors: tuple[np.ndarray, ...]
-    middles: tuple[np.ndarray, ...]
-    weights: tuple[np.ndarray, ...]
-    means: np.ndarray
-    """(columns,): weighted means of the middles over all rows."""
-    unary: np.ndarray
-    """(states,): gradient of each unary feature."""
+    errors: tuple[Blocks, ...]
+    """Table by table, block by block: (states, rows)."""
+    middles: tuple[Blocks, ...]
+    """(columns that are seen, rows)"""
+    weights: tuple[Blocks, ...]
+    """(rows,)"""
+    means: tuple[np.ndarray, ...]
+    """Table by table, (columns,): weighted means of the middles over all rows."""
+    unary: tuple[np.ndarray, ...]
+    """Table by table, (states,): gradient of each unary feature."""
 
 
 class Evaluator:
-    """Evaluates an objective on a table; owns the beliefs of its gaps."""
+    """Evaluates an objective on a mega-sample; owns the beliefs of its gaps."""
 
-    def __init__(self, table: Table, objective: Objective, engine: Threads) -> None:
-        self.schema = table.schema
-        self.total_weight = table.total_weight
-        self._objective = objective
-        self._engine = engine
-        self._blocks = [b._replace(beliefs=b.beliefs.copy()) if len(b.gap_rows) else b for b in table.blocks]
+    def __init__(self, sample: MegaSample, objective: Objective, engine: Threads) -> None:
+        self.sample, self.layout = sample, sample.layout
+        self.has_gaps = sample.has_gaps
+        self._objective, self._engine = objective, engine
+        self._tables = [t for t, _ in sample.blocks()]
+        self._blocks = [block for _, block in sample.blocks()]
+        if self.has_gaps:
+            # What a gap is believed to hold changes during learning, and so does what its row's neighbours see.
+            copied = [sample.has_links or len(block.gap_rows) > 0 for block in self._blocks]
+            parts = zip(self._blocks, copied, strict=True)
+            self._blocks = [b._replace(beliefs=b.beliefs.copy()) if copy else b for b, copy in parts]
         self._spaces = [objective.prepare(block) for block in self._blocks]
-        self.has_gaps = table.has_gaps
+        self.total_weights = [table.total_weight for table in sample.tables]
 
-    def evaluate(self, graph: Graph, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def evaluate(self, graphs: Sequence[Graph], theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and gradient, without penalties. Leaves errors and middles for `gradient` and `contrast`."""
 
         def one(k: int) -> tuple[float, np.ndarray]:
-            loss = self._objective.sweep(self._blocks[k], graph, theta, self._spaces[k])
-            return loss, self._block_gradient(k, graph, len(theta))
+            loss = self._objective.sweep(self._blocks[k], graphs[self._tables[k]], theta, self._spaces[k])
+            return loss, self._block_gradient(k, graphs, len(theta))
 
         parts = self._engine.map(one, range(len(self._blocks)))
         return float(sum(loss for loss, _ in parts)), _add([part for _, part in parts])
 
-    def gradient(self, graph: Graph, size: int) -> np.ndarray:
-        """Gradient of a graph with ``size`` parameters, from the errors of the last evaluation."""
-        return _add(self._engine.map(lambda k: self._block_gradient(k, graph, size), range(len(self._blocks))))
+    def gradient(self, graphs: Sequence[Graph], size: int) -> np.ndarray:
+        """Gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
+        return _add(self._engine.map(lambda k: self._block_gradient(k, graphs, size), range(len(self._blocks))))
 
-    def fill_gaps(self, inference: InferenceMethod, graph: Graph, theta: np.ndarray) -> float:
+    def fill_gaps(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> float:
         """Re-estimate q0 of the hidden cells; returns the largest change of a belief."""
-
-        def one(k: int) -> float:
-            block = self._blocks[k]
-            if not len(block.gap_rows):
-                return 0.0
-            before = block.beliefs.copy()
-            inference.fill(block, graph, theta)
-            return float(np.abs(block.beliefs - before).max(initial=0.0))
-
-        return max(self._engine.map(one, range(len(self._blocks))), default=0.0)
+        before = [block.beliefs[: block.n_target_states].copy() for block in self._blocks]
+        fill_blocks(self.sample, self._by_table(self._blocks), inference, graphs, theta, self._engine)
+        if self.sample.has_links:
+            look_around(self.sample, self._by_table(self._blocks), self._engine.map)
+        parts = zip(self._blocks, before, strict=True)
+        changes = [float(np.abs(b.beliefs[: b.n_target_states] - old).max(initial=0.0)) for b, old in parts]
+        return max(changes, default=0.0)
 
     def contrast(self) -> Contrast:
         """Errors and middles of the last evaluation."""
-        weights = tuple(block.weight for block in self._blocks)
+        weights = [block.weight for block in self._blocks]
         sums = self._engine.map(lambda k: self._spaces[k].middles @ weights[k], range(len(self._blocks)))
         unary = self._engine.map(lambda space: space.errors.sum(axis=1), self._spaces)
         return Contrast(
-            tuple(space.errors for space in self._spaces),
-            tuple(space.middles for space in self._spaces),
-            weights,
-            _add(sums) / max(self.total_weight, np.finfo(float).tiny),
-            _add(unary),
+            errors=self._by_table([space.errors for space in self._spaces]),
+            middles=self._by_table([space.middles for space in self._spaces]),
+            weights=self._by_table(weights),
+            means=tuple(_add(part) / weight for part, weight in self._with_weights(sums)),
+            unary=tuple(_add(part) for part in self._by_table(unary)),
         )
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """(columns,) each: weighted mean and variance of q0 over the rows."""
-        weight = max(self.total_weight, np.finfo(float).tiny)
-        mean = _add([block.beliefs @ block.weight for block in self._blocks]) / weight
-        square = _add([np.square(block.beliefs) @ block.weight for block in self._blocks]) / weight
+        """(columns of all tables,) each: weighted mean and variance of q0 over the rows."""
+        sums = [block.beliefs @ block.weight for block in self._blocks]
+        squares = [np.square(block.beliefs) @ block.weight for block in self._blocks]
+        mean = np.concatenate([_add(part) / weight for part, weight in self._with_weights(sums)])
+        square = np.concatenate([_add(part) / weight for part, weight in self._with_weights(squares)])
         return mean, np.maximum(square - mean**2, 0.0)
 
     def uncertainty(self) -> np.ndarray:
         """(states,): p (1 - p) summed over rows, read off the errors: a sure prediction has little curvature."""
 
         def one(k: int) -> np.ndarray:
-            out = np.empty(self.schema.n_states)
+            out = np.empty(len(self._spaces[k].errors))
             uncertainty(self._spaces[k].errors, self._blocks[k].weight, out)
             return out
 
-        return _add(self._engine.map(one, range(len(self._blocks))))
+        parts = self._engine.map(one, range(len(self._blocks)))
+        return np.concatenate([_add(part) for part in self._by_table(parts)])
 
-    def _block_gradient(self, k: int, graph: Graph, size: int) -> np.ndarray:
+    def _block_gradient(self, k: int, graphs: Sequence[Graph], size: int) -> np.ndarray:
         out = np.empty(size)
-        gradient(graph, self._spaces[k].errors, self._spaces[k].middles, out)
+        gradient(graphs[self._tables[k]], self._spaces[k].errors, self._spaces[k].middles, out)
         return out
 
+    def _by_table(self, items: list) -> tuple[tuple, ...]:
+        """Things of all blocks, table by table."""
+        tables = range(len(self.layout.tables))
+        return tuple(tuple(x for x, t in zip(items, self._tables, strict=True) if t == table) for table in tables)
 
-def _add(parts: list[np.ndarray]) -> np.ndarray:
+    def _with_weights(self, sums: list[np.ndarray]) -> list[tuple[tuple[np.ndarray, ...], float]]:
+        tiny = np.finfo(float).tiny
+        return [(s, max(w, tiny)) for s, w in zip(self._by_table(sums), self.total_weights, strict=True)]
+
+
+def _add(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Sum in the order of the blocks, so that the bits never depend on who was ready first."""
     total = parts[0].copy()
     for part in parts[1:]:

@@ -1,0 +1,320 @@
+"""One flat numbering of everything a field speaks about: the states of all tables, and what their rows see of others.
+
+The rows of a table see their own columns (target states, then observed columns), and, over each template that ends in
+the table, the columns of the rows at its other end, summed: a *view*. A plain table is a layout of one table and one
+template, "within", and no view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.data.links import Template
+from sparsefield.data.schema import Label, Schema, Variable
+
+__all__ = ["Arcs", "FeatureName", "Layout", "Meeting", "View"]
+
+Array = np.ndarray
+
+
+class Arcs(NamedTuple):
+    """Directed influences: from what a row sees to a state of that row, with the feature that gives the weight."""
+
+    target: Array
+    """Number of a state among all target states of all tables."""
+    source: Array
+    """Number of a column among all columns of all tables, views included."""
+    feature: Array
+    """Position in the list of pairs."""
+
+
+class FeatureName(NamedTuple):
+    """A pair feature in words."""
+
+    template: str
+    table_a: str
+    variable_a: str
+    state_a: Label | None
+    table_b: str
+    variable_b: str
+    state_b: Label | None
+
+
+@dataclass(frozen=True)
+class View:
+    """What the rows of one table see of another's over a template: a run of columns, each a sum over neighbours."""
+
+    template: int
+    forward: bool
+    """Whether the seer is the template's left end; a symmetric template has this view alone."""
+    seer: int
+    seen: int
+    columns: Array
+    """Own columns of the table that is seen, ascending."""
+    start: int
+    """First of the view's columns among all that the seer sees."""
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.columns)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """The candidates of one template as a matrix: some columns of its left table by some of its right table."""
+
+    template: int
+    left: int
+    right: int
+    mirrored: bool
+    """The matrix is its own mirror image: only pairs with a <= b are candidates."""
+    within: bool
+    """Both ends are one row, so that states of one variable make no pair."""
+    left_columns: Array
+    """Own columns of the left table, states first."""
+    right_columns: Array
+    left_states: int
+    """How many of the left columns are target states."""
+    right_states: int
+    seen_right: Array
+    """(right columns,): where the left table's rows see them; empty when the left table has no targets."""
+    seen_left: Array
+    """(left columns,): where the right table's rows see them."""
+
+    @property
+    def n_candidates(self) -> int:
+        """Pairs that have at least one target state (pairs within one variable still counted)."""
+        states, given = self.left_states, len(self.left_columns) - self.left_states
+        if not self.mirrored:
+            return states * len(self.right_columns) + given * self.right_states
+        return states * (states - 1) // 2 + states * given + (0 if self.within else states)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Tables, templates, and the numbers that stand for their states and columns.
+
+    Column numbers run over the tables, and within a table over its own columns and then its views. State numbers run
+    over the target states of all tables alone: they index unary weights. A feature is a pair (a, b) of column numbers
+    of one table: a target state and what it sees, an own column or a column of a view. A feature of two targets has a
+    second arc, from a to b's state; over a link that arc lies in the other table.
+    """
+
+    tables: tuple[str, ...]
+    schemas: tuple[Schema, ...]
+    templates: tuple[Template, ...]
+    ends: tuple[tuple[int, int], ...]
+    """Tables at the two ends of each template."""
+
+    @classmethod
+    def single(cls, schema: Schema, name: str = "") -> Layout:
+        """The layout of one plain table."""
+        return cls((name,), (schema,), (Template("within", (name,)),), ((0, 0),))
+
+    # -- numbers -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """All views, table by table, in the order of the templates."""
+        found = []
+        for t, schema in enumerate(self.schemas):
+            start = schema.n_columns
+            for k, (template, (left, right)) in enumerate(zip(self.templates, self.ends, strict=True)):
+                if template.kind == "within" or schema.n_states == 0:
+                    continue
+                sides = [(True, left, right, template.right)]
+                if not template.symmetric:
+                    sides.append((False, right, left, template.left))
+                for forward, seer, seen, names in sides:
+                    if seer == t:
+                        found.append(View(k, forward, t, seen, self._columns(seen, names), start))
+                        start = found[-1].stop
+        return tuple(found)
+
+    @cached_property
+    def widths(self) -> Array:
+        """(tables,): columns that the rows of each table see, own ones first."""
+        widths = [schema.n_columns for schema in self.schemas]
+        for view in self.views:
+            widths[view.seer] += len(view.columns)
+        return np.array(widths, dtype=np.int64)
+
+    @cached_property
+    def column_starts(self) -> Array:
+        return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
+
+    @cached_property
+    def state_starts(self) -> Array:
+        return np.concatenate([[0], np.cumsum([s.n_states for s in self.schemas])]).astype(np.int64)
+
+    @property
+    def n_states(self) -> int:
+        """Target states that carry a unary feature, over all tables."""
+        return int(self.state_starts[-1])
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.column_starts[-1])
+
+    @cached_property
+    def targets(self) -> tuple[Variable, ...]:
+        """Target variables of all tables, in the order of their states."""
+        return tuple(variable for schema in self.schemas for variable in schema.targets)
+
+    @cached_property
+    def column_of_state(self) -> Array:
+        """(states,)"""
+        parts = zip(self.schemas, self.column_starts[:-1], strict=True)
+        return np.concatenate([np.arange(s.n_states) + start for s, start in parts])
+
+    @cached_property
+    def table_of_column(self) -> Array:
+        return np.repeat(np.arange(len(self.tables)), self.widths)
+
+    @cached_property
+    def _view_of_column(self) -> Array:
+        """(columns,): index of the view that a column belongs to, -1 for a table's own."""
+        owner = np.full(self.n_columns, -1, dtype=np.int64)
+        for k, view in enumerate(self.views):
+            owner[self.column_starts[view.seer] + np.arange(view.start, view.stop)] = k
+        return owner
+
+    def column_views(self, table: int) -> tuple[Array, Array]:
+        """For each column that a table's rows see: its view (-1: own), and the own column that is seen there."""
+        first, last = self.column_starts[table], self.column_starts[table + 1]
+        seen = np.arange(last - first)
+        for view in self.views:
+            if view.seer == table:
+                seen[view.start : view.stop] = view.columns
+        return self._view_of_column[first:last], seen
+
+    # -- candidates ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def meetings(self) -> tuple[Meeting, ...]:
+        return tuple(self._meeting(k) for k in range(len(self.templates)))
+
+    @property
+    def n_candidate_pairs(self) -> int:
+        total = 0
+        for meeting in self.meetings:
+            total += self.schemas[meeting.left].n_candidate_pairs if meeting.within else meeting.n_candidates
+        return total
+
+    def arcs(self, pairs: Array) -> Arcs:
+        """The arcs of features: one for each end that is a target state."""
+        feature = np.arange(len(pairs))
+        a, b = pairs[:, 0], pairs[:, 1]
+        back_target, back_source, has_back = self._backward(a, b)
+        return Arcs(
+            np.concatenate([self._state_of_column[a], self._state_of_column[back_target[has_back]]]),
+            np.concatenate([b, back_source[has_back]]),
+            np.concatenate([feature, feature[has_back]]),
+        )
+
+    def keys(self, pairs: Array) -> Array:
+        """One number per pair, for set operations."""
+        return pairs[:, 0] * np.int64(self.n_columns) + pairs[:, 1]
+
+    def feature_name(self, a: int, b: int) -> FeatureName:
+        """A pair of column numbers in words."""
+        table = int(self.table_of_column[a])
+        start, view = int(self.column_starts[table]), int(self._view_of_column[b])
+        one = self.schemas[table].column_names[a - start]
+        if view < 0:
+            label, other, column = self._within_label(table), table, b - start
+        else:
+            seen = self.views[view]
+            label, other = self.templates[seen.template].label, seen.seen
+            column = int(seen.columns[b - start - seen.start])
+        here = (self.tables[table], *one)
+        there = (self.tables[other], *self.schemas[other].column_names[column])
+        # Words follow the template's direction: "across subject" speaks of the relation first, then of the nation.
+        if view >= 0 and not self.views[view].forward:
+            here, there = there, here
+        return FeatureName(label, *here, *there)
+
+    def is_sound(self, pairs: Array) -> bool:
+        """Whether every pair is a target state and a column that its table sees."""
+        if (pairs < 0).any() or (pairs >= self.n_columns).any():
+            return False
+        a, b = pairs[:, 0], pairs[:, 1]
+        fits = (self._state_of_column[a] >= 0) & (self.table_of_column[a] == self.table_of_column[b])
+        return bool(fits.all())
+
+    # -- behind them ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _state_of_column(self) -> Array:
+        """(columns,): number of the state, -1 where a column is none."""
+        number = np.full(self.n_columns, -1, dtype=np.int64)
+        number[self.column_of_state] = np.arange(self.n_states)
+        return number
+
+    @cached_property
+    def _mirrors(self) -> tuple[int, ...]:
+        """Per view, the view of the same template from the other side; -1 where that table has no targets."""
+        by_side = {(view.template, view.forward): k for k, view in enumerate(self.views)}
+        return tuple(
+            k if self.templates[v.template].symmetric else by_side.get((v.template, not v.forward), -1)
+            for k, v in enumerate(self.views)
+        )
+
+    def _backward(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
+        """Target and source column of each pair's second arc, and whether it has one."""
+        target, source = b.copy(), a.copy()
+        views = self._view_of_column[b]
+        for k in np.unique(views[views >= 0]):
+            view, mirror = self.views[k], self._mirrors[k]
+            at = np.flatnonzero(views == k)
+            seer, seen = self.column_starts[view.seer], self.column_starts[view.seen]
+            target[at] = seen + view.columns[b[at] - seer - view.start]
+            if mirror >= 0:
+                place = np.searchsorted(self.views[mirror].columns, a[at] - seer)
+                source[at] = seen + self.views[mirror].start + place
+        has = (self._state_of_column[target] >= 0) & ((target != a) | (source != b))
+        return target, source, has
+
+    def _columns(self, table: int, names: Sequence[str] | None) -> Array:
+        """Own columns of a table, or of some of its variables."""
+        schema = self.schemas[table]
+        columns = np.arange(schema.n_columns)
+        if names is None:
+            return columns
+        wanted = np.array([variable.name in names for variable in schema.variables], dtype=bool)
+        return columns[wanted[schema.variable_of_column]]
+
+    def _meeting(self, k: int) -> Meeting:
+        template, (left, right) = self.templates[k], self.ends[k]
+        within = template.kind == "within"
+        one, other = self._columns(left, template.left), self._columns(right, template.right)
+        views = {view.forward: view for view in self.views if view.template == k}
+        nothing = np.empty(0, dtype=np.int64)
+
+        def seen(forward: bool) -> Array:
+            if within:
+                return one
+            view = views.get(forward or template.symmetric)
+            return nothing if view is None else np.arange(view.start, view.stop)
+
+        return Meeting(
+            template=k,
+            left=left,
+            right=right,
+            mirrored=within or template.symmetric,
+            within=within,
+            left_columns=one,
+            right_columns=other,
+            left_states=int((one < self.schemas[left].n_states).sum()),
+            right_states=int((other < self.schemas[right].n_states).sum()),
+            seen_right=seen(True),
+            seen_left=seen(False),
+        )
+
+    def _within_label(self, table: int) -> str:
+        return f"within {self.tables[table]}".rstrip()

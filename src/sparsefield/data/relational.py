@@ -1,0 +1,401 @@
+"""Linked tables: entities with attributes, relations between them, and which rows touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparsefield.data.frames import Source, read
+from sparsefield.data.links import ForeignKey, Link, Step, Template, as_link, as_names, as_template
+from sparsefield.data.schema import factorize
+from sparsefield.errors import DataError
+
+__all__ = ["Relational", "Selected", "resolve_templates", "row_pairs", "template_ends"]
+
+SHOWN_OFFENDERS = 3
+
+MAX_PAIRS = 200_000_000
+"""Pairs of rows that one template may make: beyond, two lists of them would not fit into a laptop."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Some columns of a table: those that are variables."""
+
+    source: Source
+    names: tuple[str, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return self.source.n_rows
+
+    def column(self, name: str) -> Any:
+        return self.source.column(name)
+
+
+class Relational:
+    """Several tables whose rows are linked: the data of one mega-sample.
+
+    Parameters
+    ----------
+    tables : {name: frame}
+        Frames of any kind that `MarkovField` takes.
+    keys : {table: column}
+        Which column names the rows of a table. Needed for tables that links point to.
+    links : {name: (table, column, table)}
+        ``("pair", "subject", "nation")``: the column ``subject`` of ``pair`` holds keys of ``nation``. Also a
+        `ForeignKey`, or a `Step` for sequences and grids.
+    observed : {table: columns}
+        Columns that are conditioned on and never predicted.
+    ignore : {table: columns}
+        Columns that are left out. Keys, and columns of links, are no variables anyway.
+    templates : list of templates, such as ``"across subject"`` or a `Template`
+        Over which kinds of pairs of rows features may be defined. None takes the default: within each table, and
+        across each link; rows that a table without variables joins are linked through it.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> people = pl.DataFrame({"id": ["ann", "bob", "cy"], "smokes": [1, 1, 0]})
+    >>> friends = pl.DataFrame({"who": ["ann", "bob"], "whom": ["bob", "cy"]})
+    >>> data = Relational({"person": people, "friend": friends}, keys={"person": "id"},
+    ...                   links={"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")})
+    >>> data
+    Relational(person: 3 rows, 1 variable; friend: 2 rows, 0 variables; links who, whom)
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Any],
+        *,
+        keys: Mapping[str, str] | None = None,
+        links: Mapping[str, Link | Sequence[str]] | None = None,
+        observed: Mapping[str, Sequence[str]] | None = None,
+        ignore: Mapping[str, Sequence[str]] | None = None,
+        templates: Sequence[Any] | None = None,
+    ) -> None:
+        if not tables:
+            raise DataError("There are no tables: Relational(tables={name: frame}, ...).")
+        self.tables = dict(tables)
+        self.keys = dict(keys or {})
+        self.links = {name: as_link(name, given) for name, given in (links or {}).items()}
+        self.observed = {name: list(as_names(columns)) for name, columns in (observed or {}).items()}
+        self.ignore = {name: list(as_names(columns)) for name, columns in (ignore or {}).items()}
+        self.templates = None if templates is None else tuple(as_template(given) for given in templates)
+        self._check()
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}: {_count(source.n_rows, 'row')}, {_count(len(self.variables(name)), 'variable')}"
+            for name, source in self.sources.items()
+        ]
+        if self.links:
+            parts.append("links " + ", ".join(self.links))
+        return f"Relational({'; '.join(parts)})"
+
+    @cached_property
+    def sources(self) -> dict[str, Source]:
+        return {name: read(frame, what=f"table {name!r}") for name, frame in self.tables.items()}
+
+    def variables(self, table: str) -> tuple[str, ...]:
+        """Columns of a table that are variables: all but its key, its links' columns, and ignored ones."""
+        taken = set(self.ignore.get(table, ()))
+        taken |= {self.keys[table]} if table in self.keys else set()
+        for link in self.links.values():
+            if link.table == table:
+                taken |= {link.column} if isinstance(link, ForeignKey) else set(link.columns)
+        return tuple(name for name in self.sources[table].names if name not in taken)
+
+    def selected(self, table: str) -> Selected:
+        return Selected(self.sources[table], self.variables(table))
+
+    def with_tables(self, tables: Mapping[str, Any]) -> Relational:
+        """The same links over other frames."""
+        return Relational(
+            {**self.tables, **tables},
+            keys=self.keys,
+            links=self.links,
+            observed=self.observed,
+            ignore=self.ignore,
+            templates=self.templates,
+        )
+
+    def linked_rows(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (i, j) of the two ends of a link, each i at most once."""
+        if name not in self.links:
+            raise DataError(f"There is no link {name!r}; links: {', '.join(self.links) or 'none'}.")
+        if name not in self._pairs:
+            link = self.links[name]
+            found = self._by_key(name, link) if isinstance(link, ForeignKey) else self._by_step(name, link)
+            self._pairs[name] = found
+        return self._pairs[name]
+
+    @cached_property
+    def _pairs(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        for what, mapping in (("keys", self.keys), ("observed", self.observed), ("ignore", self.ignore)):
+            for table in mapping:
+                self._need_table(table, f"{what}=")
+        for table, column in self.keys.items():
+            self._need_column(table, column, "keys=")
+        for what, mapping in (("observed", self.observed), ("ignore", self.ignore)):
+            for table, columns in mapping.items():
+                for column in columns:
+                    self._need_column(table, column, f"{what}=")
+        for name, link in self.links.items():
+            if not name or any(mark.isspace() for mark in name):
+                raise DataError(f"Link {name!r}: the name of a link is one word.")
+            self._need_table(link.table, f"link {name!r}")
+            self._need_table(link.to, f"link {name!r}")
+            for column in [link.column] if isinstance(link, ForeignKey) else link.columns:
+                self._need_column(link.table, column, f"link {name!r}")
+            if isinstance(link, ForeignKey) and link.to not in self.keys:
+                raise DataError(
+                    f"Link {name!r} points to table {link.to!r}, which has no key: say which column names its rows, "
+                    f"keys={{{link.to!r}: ...}}."
+                )
+        for table, columns in self.observed.items():
+            for column in columns:
+                if column not in self.variables(table):
+                    raise DataError(f"Column {column!r} of table {table!r} is observed, but also a key or left out.")
+
+    def _need_table(self, table: str, where: str) -> None:
+        if table not in self.tables:
+            raise DataError(f"{where} names the table {table!r}, which is not there; tables: {', '.join(self.tables)}.")
+
+    def _need_column(self, table: str, column: str, where: str) -> None:
+        names = self.sources[table].names
+        if column not in names:
+            more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+            raise DataError(
+                f"{where} names the column {column!r} of table {table!r}, which is not there; "
+                f"columns: {', '.join(names[:8])}{more}."
+            )
+
+    # -- links to rows -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _row_of_key(self) -> dict[str, dict[Any, int]]:
+        return {}
+
+    def _rows_by_key(self, table: str) -> dict[Any, int]:
+        if table in self._row_of_key:
+            return self._row_of_key[table]
+        column = self.sources[table].column(self.keys[table])
+        if not column.seen.all():
+            shown = _shown(np.flatnonzero(~column.seen) + 1)
+            raise DataError(f"Table {table!r} has rows without a key in {self.keys[table]!r}: row {shown}.")
+        labels, codes = factorize(column)
+        counts = np.bincount(codes, minlength=len(labels))
+        if (counts > 1).any():
+            shown = _shown(labels[k] for k in np.flatnonzero(counts > 1))
+            raise DataError(
+                f"Table {table!r} has several rows with the same key in {self.keys[table]!r}: {shown}. A key names one "
+                "row."
+            )
+        rows = np.empty(len(labels), dtype=np.int64)
+        rows[codes] = np.arange(len(codes))
+        self._row_of_key[table] = dict(zip(labels, rows.tolist(), strict=True))
+        return self._row_of_key[table]
+
+    def _by_key(self, name: str, link: ForeignKey) -> tuple[np.ndarray, np.ndarray]:
+        known = self._rows_by_key(link.to)
+        labels, codes = factorize(self.sources[link.table].column(link.column))
+        found = np.array([known.get(label, -1) for label in labels] + [-1], dtype=np.int64)
+        dangling = np.flatnonzero((found[codes] < 0) & (codes >= 0))
+        if len(dangling):
+            shown = _shown(f"{labels[codes[row]]!r} in row {row + 1}" for row in dangling)
+            raise DataError(
+                f"Link {name!r}: {_count(len(dangling), 'value')} of column {link.column!r} of table {link.table!r} "
+                f"{'is' if len(dangling) == 1 else 'are'} no key of table {link.to!r}: {shown}. Add the missing rows, "
+                "or make the cells gaps." + self._hint(link, labels)
+            )
+        rows = np.flatnonzero(codes >= 0)
+        return rows, found[codes[rows]]
+
+    def _hint(self, link: ForeignKey, labels: Sequence[Any]) -> str:
+        """Another table that the values fit, when there is one."""
+        for other in self.keys:
+            # Not `_rows_by_key`, since a fault in the keys of another table is not what has to be said here.
+            keys = factorize(self.sources[other].column(self.keys[other]))[0] if other != link.to else ()
+            if set(labels) <= set(keys):
+                return f" They are all keys of table {other!r}: is that the one meant?"
+        return ""
+
+    def _by_step(self, name: str, link: Step) -> tuple[np.ndarray, np.ndarray]:
+        source = self.sources[link.table]
+        group = np.zeros(source.n_rows, dtype=np.int64)
+        for within in link.within:
+            column = source.column(within)
+            if not column.seen.all():
+                raise DataError(f"Link {name!r}: column {within!r} of table {link.table!r} has gaps.")
+            labels, codes = factorize(column)
+            _, group = np.unique(group * len(labels) + codes, return_inverse=True)
+        place = _counted(group) if link.along is None else self._places(name, link, link.along)
+        # Places are numbered by rank, so that a key fits into 64 bits however far apart the places are.
+        places, rank = np.unique(place, return_inverse=True)
+        key = group * len(places) + rank
+        order = np.argsort(key, kind="stable")
+        ranked = key[order]
+        twice = np.flatnonzero(ranked[1:] == ranked[:-1])
+        if len(twice):
+            shown = _shown(order[twice + 1] + 1)
+            raise DataError(f"Link {name!r}: several rows of {link.table!r} stand at the same place: row {shown}.")
+        next_rank = np.minimum(np.searchsorted(places, place + link.by), len(places) - 1)
+        ahead = np.where(places[next_rank] == place + link.by, group * len(places) + next_rank, -1)
+        at = np.minimum(np.searchsorted(ranked, ahead), len(ranked) - 1)
+        hit = np.flatnonzero(ranked[at] == ahead)
+        return hit, order[at[hit]]
+
+    def _places(self, name: str, link: Step, along: str) -> np.ndarray:
+        column = self.sources[link.table].column(along)
+        labels, codes = factorize(column)
+        # Half of the range of 64 bits, so that a step never leaves it.
+        whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**62 for v in labels)
+        if not column.seen.all() or not whole:
+            raise DataError(f"Link {name!r}: column {along!r} of {link.table!r} must be whole numbers, no gaps.")
+        return np.array(labels, dtype=np.int64)[codes]
+
+
+def row_pairs(data: Relational, template: Template) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of rows (i, j) of a template's two ends, a row never with itself; for a symmetric one each pair once."""
+    left, right = template_ends(data.links, template)
+    one = data.linked_rows(template.names[0])
+    other = data.linked_rows(template.names[-1])
+    if template.kind == "across":
+        i, j = one
+    elif template.kind == "joined":
+        _, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
+        i, j = one[1][at_one], other[1][at_other]
+    elif template.kind == "shared":
+        i, j = _meeting(one, other, template)
+    else:
+        row, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
+        first, second = one[1][at_one], other[1][at_other]
+        span = max(first.max(initial=0), second.max(initial=0)) + 1
+        i, j = _meeting((row, first * span + second), (row, second * span + first), template)
+    if left == right:
+        # Both directions are there when one link is shared or two are swapped, so half of them is each pair once.
+        halved = template.kind == "swapped" or (template.kind == "shared" and len(set(template.names)) == 1)
+        keep = i < j if halved else i != j
+        i, j = i[keep], j[keep]
+        if template.symmetric and not halved:
+            i, j = _once(i, j)
+    return i, j
+
+
+def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, str]:
+    """The tables at the two ends of a template over links."""
+    for name in template.names:
+        if name not in links:
+            known = ", ".join(links) or "none"
+            raise DataError(f"The template {template.label!r} names the link {name!r}; links: {known}.")
+    one, other = links[template.names[0]], links[template.names[-1]]
+    if template.kind == "across":
+        ends = one.table, one.to
+    elif template.kind == "shared":
+        if one.to != other.to:
+            raise DataError(
+                f"The template {template.label!r} asks for a shared neighbour, but its links point to two tables, "
+                f"{one.to!r} and {other.to!r}."
+            )
+        ends = one.table, other.table
+    else:
+        if one.table != other.table or (template.kind == "swapped" and one.to != other.to):
+            raise DataError(f"The template {template.label!r} needs two links of one table; these do not fit together.")
+        ends = (one.to, other.to) if template.kind == "joined" else (one.table, one.table)
+    if template.symmetric and ends[0] != ends[1]:
+        raise DataError(f"The template {template.label!r} cannot be symmetric: it links {ends[0]!r} and {ends[1]!r}.")
+    return ends
+
+
+def resolve_templates(data: Relational, templates: Sequence[Any] | None = None) -> tuple[Template, ...]:
+    """The given templates, those of the data, or the default ones; checked against tables, links and variables."""
+    if templates is None:
+        templates = data.templates
+    if templates is None:
+        return tuple(_default_templates(data))
+    resolved = tuple(as_template(given) for given in templates)
+    for k, template in enumerate(resolved):
+        if template.label in [earlier.label for earlier in resolved[:k]]:
+            raise DataError(f"The template {template.label!r} is there twice.")
+        if template.kind == "within":
+            data._need_table(template.names[0], f"The template {template.label!r}")
+            continue
+        for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
+            for name in names or ():
+                if name not in data.variables(table):
+                    raise DataError(f"The template {template.label!r} names {name!r}, no variable of table {table!r}.")
+    return resolved
+
+
+def _default_templates(data: Relational) -> Iterable[Template]:
+    bare = {name for name in data.tables if not data.variables(name)}
+    for name in data.tables:
+        if name not in bare:
+            yield Template("within", (name,))
+    for name, link in data.links.items():
+        if link.table not in bare and link.to not in bare:
+            yield Template("across", (name,))
+    for table in (name for name in data.tables if name in bare):
+        links = [name for name, link in data.links.items() if link.table == table and isinstance(link, ForeignKey)]
+        for k, one in enumerate(links):
+            for other in links[k + 1 :]:
+                if not {data.links[one].to, data.links[other].to} & bare:
+                    yield Template("joined", (one, other))
+
+
+def _counted(group: np.ndarray) -> np.ndarray:
+    """The number of each row within its group, in the order of the rows."""
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(group.max() + 1))
+    return np.argsort(order) - starts[group]
+
+
+def _once(i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each unordered pair once, the lower row first."""
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    span = high.max(initial=0) + 1
+    key = np.unique(low * span + high)
+    return key // span, key % span
+
+
+def _meeting(
+    one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray], template: Template
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows i of one link and j of the other that are linked to the same row."""
+    order = np.argsort(other[1], kind="stable")
+    hubs = other[1][order]
+    first = np.searchsorted(hubs, one[1], side="left")
+    count = np.searchsorted(hubs, one[1], side="right") - first
+    total = int(count.sum())
+    if total > MAX_PAIRS:
+        raise DataError(
+            f"The template {template.label!r} makes {total:,} pairs of rows, as some rows have very many neighbours; "
+            f"{MAX_PAIRS:,} are the most. Leave the template out, or take rows with fewer neighbours."
+        )
+    i = np.repeat(one[0], count)
+    inside = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    j = other[0][order[np.repeat(first, count) + inside]]
+    return i, j
+
+
+def _shown(offenders: Iterable[Any]) -> str:
+    shown = []
+    for offender in offenders:
+        if len(shown) == SHOWN_OFFENDERS:
+            return ", ".join(shown) + ", ..."
+        shown.append(str(offender))
+    return ", ".join(shown)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

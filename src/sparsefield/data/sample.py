@@ -1,0 +1,104 @@
+"""All rows of all tables tied into one: the mega-sample, of which a plain table is the simple case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsefield.data.layout import Layout
+from sparsefield.data.table import Block, Table
+from sparsefield.kernels.views import add_up_neighbours
+
+__all__ = ["MegaSample", "Neighbours", "look_around"]
+
+
+class Neighbours(NamedTuple):
+    """Rows that each row of a table sees over one view."""
+
+    offsets: np.ndarray
+    """(rows + 1,)"""
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, seer: np.ndarray, seen: np.ndarray, n_rows: int) -> Neighbours:
+        order = np.argsort(seer, kind="stable")
+        return cls(np.searchsorted(seer[order], np.arange(n_rows + 1)), seen[order])
+
+
+@dataclass(frozen=True)
+class MegaSample:
+    """Tables under a layout, and which of their rows touch."""
+
+    layout: Layout
+    tables: tuple[Table, ...]
+    neighbours: tuple[Neighbours, ...] = ()
+    """One per view of the layout."""
+
+    @classmethod
+    def single(cls, table: Table) -> MegaSample:
+        """A plain table, whose rows touch nothing but themselves."""
+        return cls(Layout.single(table.schema), (table,))
+
+    @classmethod
+    def linked(
+        cls, layout: Layout, tables: Sequence[Table], pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+    ) -> MegaSample:
+        """Tables whose rows touch: ``pairs`` has the rows (left, right) of each template, none for "within".
+
+        The blocks of ``tables`` must have room for the layout's views; it is filled here.
+        """
+        neighbours = []
+        for view in layout.views:
+            left, right = pairs[view.template]
+            seer, seen = (left, right) if view.forward else (right, left)
+            if layout.templates[view.template].symmetric:
+                seer, seen = np.concatenate([left, right]), np.concatenate([right, left])
+            neighbours.append(Neighbours.of(seer, seen, tables[view.seer].n_rows))
+        sample = cls(layout, tuple(tables), tuple(neighbours))
+        look_around(sample, [table.blocks for table in tables])
+        return sample
+
+    @property
+    def n_rows(self) -> int:
+        return sum(table.n_rows for table in self.tables)
+
+    @property
+    def has_links(self) -> bool:
+        return bool(self.layout.views)
+
+    @property
+    def has_gaps(self) -> bool:
+        return any(table.has_gaps for table in self.tables)
+
+    def blocks(self) -> Iterator[tuple[int, Block]]:
+        """(table, block) of all tables in order."""
+        for t, table in enumerate(self.tables):
+            for block in table.blocks:
+                yield t, block
+
+
+def look_around(
+    sample: MegaSample,
+    blocks: Sequence[Sequence[Block]],
+    run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
+) -> None:
+    """Write into the blocks (table by table) what their rows see of their neighbours' beliefs."""
+    layout = sample.layout
+
+    def one(task: tuple[int, int]) -> None:
+        view, place = layout.views[task[0]], task[1]
+        offsets, rows = sample.neighbours[task[0]]
+        column = np.concatenate([block.beliefs[view.columns[place]] for block in blocks[view.seen]])
+        for block in blocks[view.seer]:
+            add_up_neighbours(offsets, rows, block.start, column, block.beliefs[view.start + place])
+
+    tasks = [(k, place) for k, view in enumerate(layout.views) for place in range(len(view.columns))]
+    (run or _in_turn)(one, tasks)
+
+
+def _in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> None:
+    for item in items:
+        function(item)

@@ -1,0 +1,278 @@
+"""A field over linked tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsefield.data import (
+    Label,
+    Layout,
+    MegaSample,
+    Relational,
+    Schema,
+    Template,
+    compile_table,
+    fill,
+    learn_schema,
+    resolve_templates,
+    row_pairs,
+    template_ends,
+)
+from sparsefield.errors import DataError
+from sparsefield.estimators.base import FieldEstimator, as_seed, states_of
+from sparsefield.estimators.tables import drawn_cells, filled_cells, log_belief, probabilities
+from sparsefield.field import Field
+from sparsefield.inference import InferenceMethod, MeanField, draw
+
+__all__ = ["RelationalField"]
+
+EPSILON = 0.1
+"""The paper's rule for linked entities: rounds end when no belief moves by more."""
+
+
+class RelationalField(FieldEstimator):
+    """Learn a sparse field over linked tables: one weight for all places where a template applies.
+
+    All rows of all tables are tied into one mega-sample, trained and queried together. Parameters are those of
+    `MarkovField`, and:
+
+    Parameters
+    ----------
+    templates : list of templates, such as ``"across subject"`` or a `Template`
+        Over which kinds of pairs of rows features may be defined. None takes those of the data, or else the default:
+        within each table, and across each link.
+    inference : "mean-field" or an inference method
+        "mean-field" goes round all entities in a fixed order until no belief moves by more than 0.1, as in the paper;
+        ``MeanField(tolerance=1e-3)`` asks for more.
+    numeric : "auto" or {table: columns}
+
+    Attributes
+    ----------
+    features_ : frame
+        template, table_a, variable_a, state_a, table_b, variable_b, state_b, weight
+    states_ : {table: {column: sorted list of its states}}
+    edges_, history_, kkt_violation_, objective_, n_iter_, converged_ : as for `MarkovField`
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> people = pl.DataFrame({"id": range(40), "smokes": [k % 20 < 10 for k in range(39)] + [None]})
+    >>> friends = pl.DataFrame({"who": range(38), "whom": range(1, 39)})
+    >>> more = pl.DataFrame({"who": [37, 38], "whom": [39, 39]})
+    >>> data = Relational({"person": people, "friend": friends.vstack(more)}, keys={"person": "id"},
+    ...                   links={"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")})
+    >>> field = RelationalField(l1=0.5).fit(data)
+    >>> field.features_["template"].to_list()
+    ['joined who whom', '']
+    >>> field.transform(data).tables["person"]["smokes"][39]
+    False
+    """
+
+    def __init__(
+        self,
+        *,
+        templates: Sequence[Any] | None = None,
+        induction: str = "cfi",
+        objective: str = "pl",
+        l1: float = 2.0,
+        l2: float = 1.0,
+        threshold: float | tuple[float, float] = 0.2,
+        batch_size: int | str = "auto",
+        certify: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        kkt_tol: float = 0.01,
+        inference: str | InferenceMethod = "mean-field",
+        penalize_unary: bool = True,
+        steps_per_batch: int | str = "auto",
+        stages: int = 1,
+        graph: Any = None,
+        numeric: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
+            certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
+            penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, graph=graph,
+            numeric=numeric, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.templates = templates
+
+    def fit(
+        self,
+        data: Relational,
+        y: Any = None,
+        *,
+        states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None,
+    ) -> RelationalField:
+        """Learn the field.
+
+        Parameters
+        ----------
+        data : Relational
+        y : ignored
+        states : {table: {column: its states}}
+            States that are known to exist, whether or not the tables have an example of them.
+        """
+        self._check_parameters()
+        data = _checked(data)
+        templates = resolve_templates(data, self.templates)
+        names = tuple(data.tables)
+        strangers = set(states or {}) - set(names)
+        if strangers:
+            raise DataError(f"states= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}.")
+        schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
+        layout = Layout(names, schemas, templates, tuple(_ends(data, names, template) for template in templates))
+        self._learn(_compile(data, layout), next(iter(data.sources.values())).kind)
+        self.states_ = {name: states_of(schema) for name, schema in zip(names, schemas, strict=True)}
+        return self
+
+    def transform(self, data: Relational) -> Relational:
+        """``data`` with its gaps filled by the most probable state; tables stay of the kind that they are."""
+        sample = self._compile(data)
+        gaps = self._ask(sample).gaps
+        cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, gaps, strict=True)]
+        return self._fill(data, cells)
+
+    def fit_transform(self, data: Relational, y: Any = None, **options: Any) -> Relational:
+        """`fit`, then `transform`, of the same data."""
+        return self.fit(data, y, **options).transform(data)
+
+    def predict_proba(self, data: Relational) -> dict[str, dict[str, np.ndarray]]:
+        """{table: {column: (rows, states)}}: for a gap its belief; for a seen cell, its probability given the rest.
+
+        The columns of each array follow ``states_[table][column]``.
+        """
+        sample = self._compile(data)
+        found = self._ask(sample).conditionals
+        layout = sample.layout
+        return {
+            name: probabilities(schema, beliefs)
+            for name, schema, beliefs in zip(layout.tables, layout.schemas, found, strict=True)
+        }
+
+    def score(self, data: Relational, y: Any = None) -> float:
+        """Mean over all seen target cells of ln p(cell | all others)."""
+        sample = self._compile(data)
+        seen = sum(int((table.codes() >= 0).sum()) for table in sample.tables)
+        return self._ask(sample).log_likelihood / max(seen, 1)
+
+    def conditional_log_likelihood(self, data_true: Relational, data_with_gaps: Relational) -> float:
+        """Mean log-belief in the truth, over cells that are gaps in ``data_with_gaps`` and known in ``data_true``."""
+        sample, truth = self._compile(data_with_gaps), self._compile(data_true)
+        gaps = self._ask(sample).gaps
+        total, count = 0.0, 0
+        for name, table, known, belief in zip(
+            sample.layout.tables, sample.tables, truth.tables, gaps, strict=True
+        ):  # fmt: skip
+            if table.n_rows != known.n_rows:
+                raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_with_gaps.")
+            part, cells = log_belief(table, known, belief)
+            total, count = total + part, count + cells
+        if count == 0:
+            raise DataError("No cell is a gap in data_with_gaps and known in data_true: there is nothing to score.")
+        return total / count
+
+    def sample(
+        self, given: Relational, *, sweeps: int = 500, random_state: int | np.random.RandomState | None = None
+    ) -> Relational:
+        """``given`` with its gaps drawn by one Gibbs chain over all linked rows, after ``sweeps`` sweeps."""
+        sample = self._compile(given)
+        seed = as_seed(self.random_state if random_state is None else random_state)
+        with self._engine() as engine:
+            codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine)
+        return self._fill(given, [drawn_cells(table, drawn) for table, drawn in zip(sample.tables, codes, strict=True)])
+
+    # -- behind them ---------------------------------------------------------------------------------------------
+
+    def _compile(self, data: Relational) -> MegaSample:
+        check_is_fitted(self)
+        data, layout = _checked(data), self.field_.layout
+        missing = [name for name in layout.tables if name not in data.tables]
+        if missing:
+            raise DataError(f"Table {missing[0]!r}, which the field was learned with, is not there.")
+        for template, ends in zip(layout.templates, layout.ends, strict=True):
+            if _ends(data, layout.tables, template) != ends:
+                raise DataError(f"The template {template.label!r} joins other tables than those it was learned with.")
+        return _compile(data, layout)
+
+    def _fill(self, data: Relational, cells: Sequence[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
+        tables = {}
+        for name, part in zip(self.field_.layout.tables, cells, strict=True):
+            if part:
+                tables[name] = fill(data.tables[name], data.sources[name], part)
+        return data.with_tables(tables)
+
+    def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
+        try:
+            return learn_schema(
+                data.selected(table),
+                observed=data.observed.get(table, ()),
+                numeric=self._numeric_of(table),
+                states=states,
+            )
+        except DataError as error:
+            raise DataError(f"Table {table!r}: {error}") from error
+
+    def _numeric_of(self, table: str) -> Sequence[str] | Literal["auto"]:
+        if isinstance(self.numeric, str) and self.numeric == "auto":
+            return "auto"
+        if not isinstance(self.numeric, Mapping):
+            raise DataError("numeric must be 'auto' or {table: columns} for linked tables.")
+        return list(self.numeric.get(table, ()))
+
+    def _inference(self) -> InferenceMethod:
+        chosen = super()._inference()
+        if isinstance(self.inference, str) and isinstance(chosen, MeanField):
+            return replace(chosen, tolerance=EPSILON)
+        return chosen
+
+    def _plain_params(self) -> dict[str, Any]:
+        params = super()._plain_params()
+        if isinstance(self.numeric, Mapping):
+            params["numeric"] = {table: list(columns) for table, columns in self.numeric.items()}
+        if self.templates is not None:
+            params["templates"] = [template.as_plain() for template in self.field_.layout.templates]
+        return params
+
+    def _restore_columns(self, field: Field, extra: dict[str, Any]) -> None:
+        layout = field.layout
+        self.states_ = {name: states_of(schema) for name, schema in zip(layout.tables, layout.schemas, strict=True)}
+
+
+def _checked(data: Any) -> Relational:
+    if not isinstance(data, Relational):
+        raise DataError(
+            f"A RelationalField takes a Relational, got a {type(data).__name__}: Relational(tables={{name: frame}}, "
+            "keys=..., links=...). For one plain table there is MarkovField."
+        )
+    return data
+
+
+def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[int, int]:
+    """Tables at the two ends of a template."""
+    if template.kind == "within":
+        ends = template.names[0], template.names[0]
+    else:
+        ends = template_ends(data.links, template)
+    return names.index(ends[0]), names.index(ends[1])
+
+
+def _compile(data: Relational, layout: Layout) -> MegaSample:
+    """All tables as flat arrays, and which of their rows touch."""
+    tables = []
+    for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
+        try:
+            tables.append(compile_table(data.selected(name), schema, width=int(width)))
+        except DataError as error:
+            raise DataError(f"Table {name!r}: {error}") from error
+    nothing = np.empty(0, dtype=np.int64)
+    pairs = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
+    return MegaSample.linked(layout, tables, pairs)

@@ -1,0 +1,192 @@
+"""Rows with gaps, and the rows that they see, laid out entity by entity for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sparsefield import policy
+from sparsefield.data import Block, Layout, MegaSample
+from sparsefield.engines import Threads
+from sparsefield.field import Graph
+
+if TYPE_CHECKING:
+    from sparsefield.inference.base import InferenceMethod
+
+__all__ = ["Web", "Woven", "fill_blocks", "weave"]
+
+
+class Web(NamedTuple):
+    """What kernels need to fill gaps. A place is a position in ``beliefs``, where an entity's own columns lie together."""
+
+    beliefs: np.ndarray
+    linked: bool
+    """Whether entities see each other."""
+    entity_place: np.ndarray
+    """(entities with gaps,)"""
+    entity_row: np.ndarray
+    """(entities with gaps,): their row in their table."""
+    gap_offsets: np.ndarray
+    """(entities with gaps + 1,)"""
+    gap_state: np.ndarray
+    """(gaps,): number of the variable's first state; gap_column is where that lies among the own columns."""
+    gap_column: np.ndarray
+    gap_width: np.ndarray
+    arc_offsets: np.ndarray
+    """(states of all tables + 1,)"""
+    arc_view: np.ndarray
+    """-1 when the source is an own column, else the view over which it is seen."""
+    arc_column: np.ndarray
+    arc_feature: np.ndarray
+    view_start: np.ndarray
+    """(views,): where a view's rows begin in neighbour_offsets."""
+    neighbour_offsets: np.ndarray
+    neighbour_place: np.ndarray
+    widest: int
+
+
+class Woven(NamedTuple):
+    """A web, and where its entities came from."""
+
+    web: Web
+    blocks: tuple[Block, ...]
+    rows: tuple[np.ndarray, ...]
+    """Per block, the rows that lie in the web."""
+    gap_cells: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """(gaps,) each: number of the block, target variable, row in the block."""
+
+    def write_back(self) -> None:
+        """Put the beliefs about the rows into their blocks."""
+        start = 0
+        for block, rows in zip(self.blocks, self.rows, strict=True):
+            own = block.n_own_columns
+            part = self.web.beliefs[start : start + own * len(rows)].reshape(len(rows), own)
+            block.beliefs[: block.n_target_states, rows] = part[:, : block.n_target_states].T
+            start += own * len(rows)
+
+
+def weave(sample: MegaSample, graphs: Sequence[Graph], members: Sequence[tuple[int, Block]]) -> Woven:
+    """The web of some blocks, given with their tables: of all when rows are linked, else of any."""
+    layout, linked = sample.layout, sample.has_links
+    rows = tuple(np.arange(block.n_rows) if linked else np.unique(block.gap_rows) for _, block in members)
+    beliefs, places, start = [], [], 0
+    for (_, block), wanted in zip(members, rows, strict=True):
+        own = block.n_own_columns
+        beliefs.append(np.ascontiguousarray(block.beliefs[:own, wanted].T).ravel())
+        places.append(start + own * np.arange(len(wanted)))
+        start += own * len(wanted)
+    member, variable, row = _gaps(members)
+    entity = np.flatnonzero(np.diff(member, prepend=-1) | np.diff(row, prepend=-1))
+    table = np.array([t for t, _ in members], dtype=np.int64)[member]
+    place = np.empty(len(row), dtype=np.int64)
+    for k, wanted in enumerate(rows):
+        place[member == k] = places[k][np.searchsorted(wanted, row[member == k])]
+    starts = np.array([block.start for _, block in members], dtype=np.int64)
+    column, width = _variable_columns(layout, table, variable)
+    web = Web(
+        beliefs=np.concatenate(beliefs) if beliefs else np.empty(0, dtype=policy.FLOAT),
+        linked=linked,
+        entity_place=place[entity],
+        entity_row=(starts[member] + row)[entity],
+        gap_offsets=np.append(entity, len(row)),
+        gap_state=layout.state_starts[table] + column,
+        gap_column=column,
+        gap_width=width,
+        **_arcs(layout, graphs),
+        **_neighbours(sample, members, places),
+        widest=max((graph.widest for graph in graphs), default=1),
+    )
+    return Woven(web, tuple(block for _, block in members), rows, (member, variable, row))
+
+
+def units(sample: MegaSample, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
+    """Blocks that have to be filled together: all of them when rows are linked, else each alone."""
+    members = [(t, block) for t, part in enumerate(blocks) for block in part]
+    if sample.has_links:
+        return [members] if any(len(block.gap_rows) for _, block in members) else []
+    return [[member] for member in members if len(member[1].gap_rows)]
+
+
+def fill_blocks(
+    sample: MegaSample,
+    blocks: Sequence[Sequence[Block]],
+    inference: InferenceMethod,
+    graphs: Sequence[Graph],
+    theta: np.ndarray,
+    engine: Threads,
+) -> int:
+    """Update the beliefs of all gaps in ``blocks`` (table by table); returns how many rows did not settle.
+
+    What rows see of their neighbours is not brought up to date: see `look_around`.
+    """
+
+    def one(members: list[tuple[int, Block]]) -> int:
+        woven = weave(sample, graphs, members)
+        unsettled = inference.fill(woven.web, theta)
+        woven.write_back()
+        return unsettled
+
+    return sum(engine.map(one, units(sample, blocks)))
+
+
+def _gaps(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Block, variable and row of every gap, entity by entity."""
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for k, (_, block) in enumerate(members):
+        variable = np.repeat(np.arange(len(block.gap_offsets) - 1), np.diff(block.gap_offsets))
+        order = np.argsort(block.gap_rows, kind="stable")
+        parts.append((np.full(len(order), k), variable[order], block.gap_rows[order]))
+    member, variable, row = (np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
+    return member, variable, row
+
+
+def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First column and number of states less the base, of each gap's variable."""
+    first, width = np.empty(len(table), dtype=np.int64), np.empty(len(table), dtype=np.int64)
+    for t, schema in enumerate(layout.schemas):
+        here = table == t
+        first[here] = schema.state_offsets[variable[here]]
+        width[here] = np.diff(schema.state_offsets)[variable[here]]
+    return first, width
+
+
+def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
+    """The arcs of all tables in one list."""
+    offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
+    for t, graph in enumerate(graphs):
+        view, column = layout.column_views(t)
+        offsets.append(start + graph.arc_offsets[1:])
+        views.append(view[graph.arc_source])
+        columns.append(column[graph.arc_source])
+        start += len(graph.arc_source)
+    return {
+        "arc_offsets": np.concatenate(offsets),
+        "arc_view": np.concatenate(views),
+        "arc_column": np.concatenate(columns),
+        "arc_feature": np.concatenate([graph.arc_feature for graph in graphs]),
+    }
+
+
+def _neighbours(
+    sample: MegaSample, members: Sequence[tuple[int, Block]], places: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Neighbours of all views in one list, as places."""
+    nothing = np.empty(0, dtype=np.int64)
+    rows_of_table = [
+        np.concatenate([p for (t, _), p in zip(members, places, strict=True) if t == table] or [nothing])
+        for table in range(len(sample.tables))
+    ]
+    starts, offsets, found, at, total = [], [nothing], [nothing], 0, 0
+    for view, (own_offsets, rows) in zip(sample.layout.views, sample.neighbours, strict=True):
+        starts.append(at)
+        offsets.append(own_offsets + total)
+        found.append(rows_of_table[view.seen][rows])
+        at += len(own_offsets)
+        total += len(rows)
+    return {
+        "view_start": np.array(starts, dtype=np.int64),
+        "neighbour_offsets": np.concatenate(offsets),
+        "neighbour_place": np.concatenate(found),
+    }

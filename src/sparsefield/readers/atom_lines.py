@@ -1,0 +1,188 @@
+"""Lines of Alchemy's ground-atom format: declarations, constants and atoms, each with the number of its line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sparsefield.errors import DataError
+
+__all__ = ["Atom", "Lines", "Predicate", "parse", "text_of"]
+
+_NAME = r"[^\W\d][\w\-]*"
+_QUOTED = r'"[^"]*"'
+_PREDICATE = re.compile(rf"(!?)\s*({_NAME})\s*\((.*)\)\s*\.?")
+_CONSTANTS = re.compile(rf"({_NAME})\s*=\s*\{{(.*)\}}")
+_CONSTANT = re.compile(rf"{_QUOTED}|-?\d+(?:\.\d+)?|[A-Z][\w\-.']*")
+_TYPE = re.compile(r"([a-z_]\w*)(!?)")
+_COMMENT = re.compile(rf"({_QUOTED})|//.*")
+_PARTS = re.compile(rf"((?:{_QUOTED}|[^,\"])*)(?:,|$)")
+MOST_IN_A_RANGE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A declared predicate: the types of its arguments, and whether the last one is its value (``type!``)."""
+
+    name: str
+    types: tuple[str, ...]
+    valued: bool
+    place: str
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A statement: a predicate of constants, true or false."""
+
+    name: str
+    constants: tuple[str, ...]
+    true: bool
+    place: str
+
+
+@dataclass
+class Lines:
+    """What a text says, in the order in which it says it."""
+
+    predicates: dict[str, Predicate] = field(default_factory=dict)
+    constants: dict[str, list[str]] = field(default_factory=dict)
+    """By type."""
+    atoms: list[Atom] = field(default_factory=list)
+
+
+def text_of(given: Path | str, what: str) -> tuple[str, str]:
+    """The text of a file, or the text itself; and what to call a line of it."""
+    if isinstance(given, str) and _holds_lines(given):
+        return given, f"{what}, line"
+    path = Path(given)
+    try:
+        return path.read_text(encoding="utf-8-sig"), f"{path}, line"
+    except (FileNotFoundError, IsADirectoryError):
+        raise DataError(f"{path}: there is no such file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as text: {error}.") from None
+
+
+def _holds_lines(given: str) -> bool:
+    if "\n" in given or not given.strip():
+        return True
+    return ("(" in given or "{" in given) and not Path(given).is_file()
+
+
+def parse(text: str, line_word: str, into: Lines, *, only_declarations: bool = False) -> Lines:
+    """Add what stands in a text to what is known already.
+
+    Examples
+    --------
+    >>> lines = parse("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", Lines())
+    >>> lines.predicates["Swims"].types, lines.atoms[0].constants
+    (('animal',), ('Dolphin',))
+    """
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = _COMMENT.sub(lambda found: found.group(1) or "", raw).strip()
+        if not line:
+            continue
+        place = f"{line_word} {number}"
+        constants = _CONSTANTS.fullmatch(line)
+        found = _PREDICATE.fullmatch(line)
+        if constants:
+            _add_constants(into, constants.group(1), _split(constants.group(2)), place)
+        elif found:
+            arguments = _split(found.group(3))
+            if arguments and all(_TYPE.fullmatch(word) for word in arguments) and not into.atoms:
+                _declare(into, found.group(1), found.group(2), arguments, place)
+            else:
+                into.atoms.append(_atom(found.group(1), found.group(2), arguments, place, into))
+        else:
+            raise DataError(
+                f"{place}: {line!r} is neither a ground atom such as Swims(Dolphin), a declaration such as "
+                "Swims(animal), nor a list of constants such as animal = {Dolphin, Ant}."
+            )
+        if only_declarations and into.atoms:
+            raise DataError(f"{place}: a ground atom among the types: put it into the file of atoms.")
+    return into
+
+
+def _split(inside: str) -> list[str]:
+    """Words between commas, of which there may be some inside quotes."""
+    if not inside.strip():
+        return []
+    words, at = [], 0
+    while at <= len(inside):
+        found = _PARTS.match(inside, at)
+        if found is None:  # a quote that is not closed
+            return [*words, inside[at:].strip()]
+        words.append(found.group(1).strip())
+        at = found.end() + (found.end() == len(inside) and not found.group(0).endswith(","))
+    return words
+
+
+def _constant(word: str, place: str) -> str:
+    if not _CONSTANT.fullmatch(word):
+        raise DataError(
+            f"{place}: {word!r} is no constant: those begin with a capital, are numbers, or stand in double quotes. "
+            "Types, which begin with a small letter, are declared before the first ground atom."
+        )
+    return word[1:-1] if word.startswith('"') else word
+
+
+def _atom(sign: str, name: str, arguments: list[str], place: str, lines: Lines) -> Atom:
+    known = lines.predicates.get(name)
+    wanted = (len(known.types),) if known else (1, 2)
+    if len(arguments) not in wanted:
+        raise DataError(
+            f"{place}: {name} has {_arguments(len(arguments))}, but "
+            + (
+                f"{known.place} declares {len(known.types)}."
+                if known
+                else "1 or 2 are what can be read: attributes and relations of two."
+            )
+        )
+    if known is None and lines.predicates:
+        raise DataError(
+            f"{place}: the predicate {name!r} is not declared; those that are: {', '.join(lines.predicates)}."
+        )
+    return Atom(name, tuple(_constant(word, place) for word in arguments), not sign, place)
+
+
+def _declare(lines: Lines, sign: str, name: str, arguments: list[str], place: str) -> None:
+    if sign:
+        raise DataError(f"{place}: a declaration has no '!' before it.")
+    if len(arguments) not in (1, 2):
+        raise DataError(
+            f"{place}: {name} has {_arguments(len(arguments))}; 1 or 2 are what can be read: attributes and relations "
+            "of two."
+        )
+    marks = [word.endswith("!") for word in arguments]
+    if any(marks[:-1]) or (marks[-1] and len(marks) == 1):
+        raise DataError(f"{place}: '!' marks the value of a predicate, its second argument: {name}(animal, colour!).")
+    made = Predicate(name, tuple(word.rstrip("!") for word in arguments), marks[-1], place)
+    known = lines.predicates.setdefault(name, made)
+    if (known.types, known.valued) != (made.types, made.valued):
+        raise DataError(
+            f"{place}: {name} is declared otherwise than in {known.place}. (If "
+            f"{arguments[0]!r} is meant as a constant: those begin with a capital or stand in double quotes.)"
+        )
+
+
+def _add_constants(lines: Lines, kind: str, words: list[str], place: str) -> None:
+    if not _TYPE.fullmatch(kind):
+        raise DataError(f"{place}: {kind!r} is no type: the name of a type begins with a small letter.")
+    if kind in lines.constants:
+        raise DataError(f"{place}: the constants of {kind!r} are listed twice: make it one list.")
+    if not words:
+        raise DataError(f"{place}: the list of constants of {kind!r} is empty.")
+    if len(words) == 3 and words[1] == "...":
+        try:
+            first, last = int(words[0]), int(words[2])
+        except ValueError:
+            raise DataError(f"{place}: a range of constants goes from one whole number to another.") from None
+        if not first <= last < first + MOST_IN_A_RANGE:
+            raise DataError(f"{place}: the range {first}, ..., {last} is empty or longer than {MOST_IN_A_RANGE:,}.")
+        words = [str(number) for number in range(first, last + 1)]
+    lines.constants[kind] = list(dict.fromkeys(_constant(word, place) for word in words))
+
+
+def _arguments(count: int) -> str:
+    return f"{count} argument{'' if count == 1 else 's'}"

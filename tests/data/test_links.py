@@ -1,0 +1,101 @@
+"""Links and templates are read from words, lists and mappings, and refused where they do not make sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparsefield.data.links import ForeignKey, Step, Template, as_link, as_names, as_template
+from sparsefield.errors import DataError
+
+
+def test_three_names_are_a_foreign_key() -> None:
+    assert as_link("subject", ("pair", "subject", "nation")) == ForeignKey("pair", "subject", "nation")
+    assert as_link("subject", ["pair", "subject", "nation"]) == ForeignKey("pair", "subject", "nation")
+
+
+def test_a_link_stays_itself() -> None:
+    for link in (ForeignKey("pair", "subject", "nation"), Step("token", by=-2)):
+        assert as_link("any", link) is link
+
+
+@pytest.mark.parametrize("given", ["abc", ("pair", "subject"), ("a", "b", 3), 5, None])
+def test_other_things_are_no_link(given) -> None:
+    with pytest.raises(DataError, match=r"Link 'x' is .*must be \(table, column, table"):
+        as_link("x", given)
+
+
+def test_a_step_stays_in_its_table_and_takes_its_columns() -> None:
+    step = Step("token", along="position", within=("sentence", "page"))
+    assert step.to == "token"
+    assert step.columns == ("sentence", "page", "position")
+    assert Step("token").columns == ()
+
+
+def test_one_column_may_be_named_without_a_list() -> None:
+    assert Step("token", within="sentence") == Step("token", within=("sentence",))  # pyright: ignore
+    assert hash(Step("token", within=["sentence"])) == hash(Step("token", within=("sentence",)))  # pyright: ignore
+    assert as_names("one") == ("one",)
+    assert as_names(["one", "two"]) == ("one", "two")
+
+
+@pytest.mark.parametrize("by", [0, 1.5, "1", True])
+def test_a_step_is_a_whole_number_of_places(by) -> None:
+    with pytest.raises(DataError, match=r"table 'token' is by .*whole number, not 0"):
+        Step("token", by=by)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "across subject",
+        ["across", "subject"],
+        {"kind": "across", "names": ["subject"]},
+        {"kind": "across", "names": "subject"},
+        Template("across", ("subject",)),
+        Template("across", ["subject"]),  # pyright: ignore
+        Template("across", "subject"),  # pyright: ignore
+    ],
+)
+def test_a_template_is_the_same_however_it_is_given(given) -> None:
+    template = as_template(given)
+    assert template == Template("across", ("subject",))
+    assert template.label == "across subject"
+    assert as_template(template.as_plain()) == template
+
+
+def test_sides_of_a_template_survive_plain_values() -> None:
+    template = as_template({"kind": "joined", "names": ["who", "whom"], "left": "age", "right": ["age", "sex"]})
+    assert template.left == ("age",)
+    assert as_template(template.as_plain()) == template
+
+
+def test_swapped_and_shared_by_one_link_are_symmetric() -> None:
+    assert as_template("swapped a b").symmetric
+    assert as_template("shared a").symmetric
+    assert as_template("shared a a").symmetric
+    assert not as_template("shared a b").symmetric
+    assert not as_template("across a").symmetric
+    assert not as_template("joined a b").symmetric
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("", "is empty"),
+        ("beside nation", "of kind 'beside'; the kinds are within, across, shared, swapped, joined"),
+        ("within", "'within' needs one table"),
+        ("across a b", "'across a b' needs 1 link"),
+        ("shared a b c", "needs 1 or 2 link"),
+        ("swapped a", "'swapped a' needs 2 link"),
+        ("joined a", "needs 2 link"),
+        ({"kind": "within", "names": ["nation"], "symmetric": True}, "takes no further options"),
+        ({"kind": "within", "names": ["nation"], "left": ["x"]}, "takes no further options"),
+        ({"kind": "swapped", "names": ["a", "b"], "left": ["x"]}, "left and right variables must be the same"),
+        ({"kind": "across", "names": ["a"], "side": "left"}, "has the parts kind, names, symmetric, left, right"),
+        ({"names": ["a"]}, "has the parts kind, names"),
+        (5, "must be words such as 'across subject'"),
+    ],
+)
+def test_a_template_that_makes_no_sense_is_refused(given, words: str) -> None:
+    with pytest.raises(DataError, match=words.replace("(", r"\(")):
+        as_template(given)
