@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.data import Table, compile_table, learn_schema, read
+from sparsefield.data import MegaSample, Table, compile_table, learn_schema, read
 from sparsefield.datasets import load_dataset
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
@@ -53,7 +53,7 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
         started = time.perf_counter()
         with Threads() as engine:
             learned = Trainer(
-                table,
+                MegaSample.single(table),
                 rule=ContrastiveInduction(),
                 objective=PseudoLikelihood(),
                 inference=MeanField(),

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.data import compile_table, read
+from sparsefield.data import MegaSample, compile_table, read
 from sparsefield.engines import Threads
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
-from sparsefield.field import Field, compile_graph
+from sparsefield.field import Field, compile_graphs
 from sparsefield.objectives import OBJECTIVES, Evaluator
 from sparsefield.report.pictures import Completion, Network
 
@@ -187,14 +187,15 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     alone = [
         np.log(variable.column_frequencies / variable.frequencies[variable.base]) for variable in field.schema.targets
     ]
-    nothing = compile_graph(field.schema, np.empty((0, 2), dtype=np.int64))
+    nothing = compile_graphs(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
-        evaluator = Evaluator(table, OBJECTIVES["pl"](), engine)
+        evaluator = Evaluator(MegaSample.single(table), OBJECTIVES["pl"](), engine)
         evaluator.evaluate(nothing, np.concatenate(alone))
-        before = np.hstack(evaluator.contrast().errors)
-        evaluator.evaluate(field.graph, field.theta)
+        before = np.hstack(evaluator.contrast().errors[0])
+        evaluator.evaluate(field.graphs, field.theta)
         contrast = evaluator.contrast()
-    return np.hstack(contrast.middles) - contrast.means[:, None], before, np.hstack(contrast.errors)
+    signals = np.hstack(contrast.middles[0]) - contrast.means[0][:, None]
+    return signals, before, np.hstack(contrast.errors[0])
 
 
 def completions(digits: Digits, beliefs: Sequence[Array]) -> list[Completion]:

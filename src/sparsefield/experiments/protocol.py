@@ -13,15 +13,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsefield.data import Schema, Source, read
+from sparsefield.data import Relational, Schema, Source, read
 from sparsefield.data.schema import factorize
 from sparsefield.errors import DataError
-from sparsefield.estimators import MarkovField
+from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.experiments.metrics import UNKNOWN, Answer, Scores, score
 
 __all__ = ["Evaluation", "Fold", "Spread", "evaluate", "hold_out"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Estimator = MarkovField | RelationalField
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Fold:
         Hidden cells that were predicted.
     auc, cll, error_rate : float
         The measures of `sparsefield.experiments.metrics` for these cells.
-    frequency_auc, frequency_cll, frequency_error_rate : float
+    auc_yes : float
+        Area for the true state of yes/no columns alone.
+    frequency_auc, frequency_cll, frequency_error_rate, frequency_auc_yes : float
         The same for the frequencies of the states in the seen cells of each column: what anyone could say.
     seconds : float
         Wall time of the fit.
@@ -50,9 +53,11 @@ class Fold:
     auc: float
     cll: float
     error_rate: float
+    auc_yes: float
     frequency_auc: float
     frequency_cll: float
     frequency_error_rate: float
+    frequency_auc_yes: float
     seconds: float
     induced: int
     active: int
@@ -93,7 +98,7 @@ class Evaluation:
 
 def evaluate(
     X: Any,
-    estimator: MarkovField,
+    estimator: Estimator,
     folds: int = 10,
     observed: Sequence[str | int] | None = None,
     seed: int = 0,
@@ -107,13 +112,15 @@ def evaluate(
 
     Parameters
     ----------
-    X : frame, 2-D array or sparse 0/1 matrix
-        Rows by columns, as for `MarkovField.fit`; cells that are gaps already are not scored.
-    estimator : MarkovField
+    X : frame, 2-D array or sparse 0/1 matrix; or Relational
+        Rows by columns, as for `MarkovField.fit`; cells that are gaps already are not scored. The cells of linked
+        tables are split together.
+    estimator : MarkovField, or RelationalField for linked tables
         Cloned for every fold.
     folds : int
         At least 2.
     observed : columns, by name or position, that are conditioned on and never predicted
+        Linked tables say it themselves.
     seed : int
         Of the split.
     progress : callable, optional
@@ -144,8 +151,8 @@ def evaluate(
     done = []
     for k, hidden in enumerate(_split(table, folds, seed)):
         if k == 0:
-            _warm_up(table, estimator, hidden, observed)
-        done.append(_run_fold(table, estimator, hidden, observed))
+            _warm_up(table, estimator, hidden)
+        done.append(_run_fold(table, estimator, hidden))
         if progress is not None:
             progress(done[-1])
     return Evaluation(tuple(done))
@@ -153,7 +160,7 @@ def evaluate(
 
 def hold_out(
     X: Any,
-    estimator: MarkovField,
+    estimator: Estimator,
     share: float = 0.1,
     observed: Sequence[str | int] | None = None,
     seed: int = 0,
@@ -165,70 +172,122 @@ def hold_out(
     parts = max(2, round(1 / share))
     if table.n_cells < parts:
         raise DataError(f"The table has {table.n_cells} seen target cells, too few to hide {share:.0%} of them.")
-    return _run_fold(table, estimator, next(_split(table, parts, seed)), observed)
+    return _run_fold(table, estimator, next(_split(table, parts, seed)))
 
 
 @dataclass(frozen=True)
-class _Cells:
+class _Part:
     """A table, and the true state of each of its target cells."""
 
+    name: str
     source: Source
     schema: Schema
     truth: Array
     """(rows, targets): index into the states of the whole table, -1 for a gap."""
 
     @classmethod
-    def of(cls, X: Any, estimator: MarkovField, observed: Sequence[str | int] | None) -> _Cells:
+    def of(cls, name: str, source: Source, schema: Schema) -> _Part:
+        codes = [factorize(source.column(variable.name))[1] for variable in schema.targets]
+        return cls(name, source, schema, np.column_stack([np.empty((source.n_rows, 0), dtype=np.int64), *codes]))
+
+    @property
+    def states(self) -> dict[str, tuple[Any, ...]]:
+        return {variable.name: variable.states for variable in self.schema.targets}
+
+    def with_gaps(self, hidden: Array) -> Any:
+        """The table, same kind, with the ``hidden`` (rows, targets) cells made gaps."""
+        return _with_gaps(self.source, {v.name: hidden[:, k] for k, v in enumerate(self.schema.targets)})
+
+    def answers(self, found: dict[str, Array], hidden: Array) -> Iterator[tuple[Answer, Answer]]:
+        """Per column, what was believed of its hidden cells, and what the frequencies of its seen cells say."""
+        for v, variable in enumerate(self.schema.targets):
+            rows = np.flatnonzero(hidden[:, v])
+            truth = self.truth[rows, v]
+            positive = 1 if variable.states == (0, 1) else None
+            seen = np.where(hidden[:, v], UNKNOWN, self.truth[:, v])
+            frequencies = _smoothed_frequencies(seen, len(variable.states))
+            frequent = Answer(np.tile(frequencies, (len(rows), 1)), truth, positive)
+            yield Answer(found[variable.name][rows], truth, positive), frequent
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """All target cells of one table or of several."""
+
+    X: Any
+    observed: Sequence[str | int] | None
+    parts: tuple[_Part, ...]
+
+    @classmethod
+    def of(cls, X: Any, estimator: Estimator, observed: Sequence[str | int] | None) -> _Cells:
         if sp.issparse(X):
             X = X.toarray()
-        source = read(X)
         # One iteration says which columns are targets, and refuses unusable data before the long work.
-        schema = _first_iteration(estimator, X, observed).field_.schema
-        codes = [factorize(source.column(variable.name))[1] for variable in schema.targets]
-        return cls(source, schema, np.column_stack(codes))
+        layout = _first_iteration(estimator, X, observed).field_.layout
+        sources = X.sources if isinstance(X, Relational) else {"": read(X)}
+        schemas = zip(layout.tables, layout.schemas, strict=True)
+        return cls(X, observed, tuple(_Part.of(name, sources[name], schema) for name, schema in schemas))
+
+    @property
+    def truth(self) -> Array:
+        """(cells,): of all tables, one after another."""
+        return np.concatenate([part.truth.ravel() for part in self.parts])
 
     @property
     def n_cells(self) -> int:
         return int(np.count_nonzero(self.truth != UNKNOWN))
 
-    def with_gaps(self, hidden: Array) -> Any:
-        """The table, same kind, with the ``hidden`` (rows, targets) cells made gaps."""
-        return _with_gaps(self.source, {variable.name: hidden[:, v] for v, variable in enumerate(self.schema.targets)})
+    def cut(self, cells: Array) -> list[Array]:
+        """(cells,) of all tables as (rows, targets) of each."""
+        ends = np.cumsum([part.truth.size for part in self.parts])[:-1]
+        return [p.reshape(part.truth.shape) for p, part in zip(np.split(cells, ends), self.parts, strict=True)]
+
+    def with_gaps(self, hidden: list[Array]) -> Any:
+        if not isinstance(self.X, Relational):
+            return self.parts[0].with_gaps(hidden[0])
+        parts = zip(self.parts, hidden, strict=True)
+        return self.X.with_tables({part.name: part.with_gaps(mask) for part, mask in parts if mask.any()})
+
+    def fit(self, estimator: Any, gappy: Any) -> None:
+        """Fit to a table with gaps; the field is told the states of the whole one."""
+        if isinstance(self.X, Relational):
+            estimator.fit(gappy, states={part.name: part.states for part in self.parts})
+        else:
+            estimator.fit(gappy, observed=self.observed, states=self.parts[0].states)
 
 
-def _split(table: _Cells, folds: int, seed: int) -> Iterator[Array]:
-    """(rows, targets) masks of hidden cells, one per fold."""
-    cells = np.flatnonzero(table.truth.ravel() != UNKNOWN)
-    mixed = np.random.default_rng(seed).permutation(cells)
-    for part in np.array_split(mixed, folds):
-        hidden = np.zeros(table.truth.shape, dtype=bool)
-        hidden.ravel()[part] = True
-        emptied = ~((table.truth != UNKNOWN) & ~hidden).any(axis=0)
-        for column in np.flatnonzero(emptied):
-            hidden[np.flatnonzero(hidden[:, column])[0], column] = False
-        if hidden.any():
+def _split(table: _Cells, folds: int, seed: int) -> Iterator[list[Array]]:
+    """Per table, (rows, targets) masks of hidden cells, one list per fold."""
+    truth = table.truth
+    mixed = np.random.default_rng(seed).permutation(np.flatnonzero(truth != UNKNOWN))
+    for cells in np.array_split(mixed, folds):
+        chosen = np.zeros(truth.shape, dtype=bool)
+        chosen[cells] = True
+        hidden = table.cut(chosen)
+        for part, mask in zip(table.parts, hidden, strict=True):
+            emptied = ~((part.truth != UNKNOWN) & ~mask).any(axis=0)
+            for column in np.flatnonzero(emptied & mask.any(axis=0)):
+                mask[np.flatnonzero(mask[:, column])[0], column] = False
+        if any(mask.any() for mask in hidden):
             yield hidden
         else:
             raise DataError("Each column has too few values to hide any of them: use fewer folds or more rows.")
 
 
-def _run_fold(table: _Cells, estimator: MarkovField, hidden: Array, observed: Sequence[str | int] | None) -> Fold:
-    field = _fresh(estimator)
+def _run_fold(table: _Cells, estimator: Estimator, hidden: list[Array]) -> Fold:
+    field: Any = _fresh(estimator)
     gappy = table.with_gaps(hidden)
-    states = {variable.name: variable.states for variable in table.schema.targets}
     started = time.perf_counter()
-    field.fit(gappy, observed=observed, states=states)
+    table.fit(field, gappy)
     seconds = time.perf_counter() - started
     found = field.predict_proba(gappy)
-    believed, frequent = [], []
-    for v, variable in enumerate(table.schema.targets):
-        rows = np.flatnonzero(hidden[:, v])
-        truth = table.truth[rows, v]
-        believed.append(Answer(found[variable.name][rows], truth))
-        seen = np.where(hidden[:, v], UNKNOWN, table.truth[:, v])
-        frequencies = _smoothed_frequencies(seen, len(variable.states))
-        frequent.append(Answer(np.tile(frequencies, (len(rows), 1)), truth))
-    return _as_fold(field, int(hidden.sum()), score(believed), score(frequent), seconds)
+    pairs = [
+        pair
+        for part, mask in zip(table.parts, hidden, strict=True)
+        for pair in part.answers(found[part.name] if isinstance(table.X, Relational) else found, mask)
+    ]
+    ours, frequencies = (score([pair[k] for pair in pairs]) for k in (0, 1))
+    return _as_fold(field, sum(int(mask.sum()) for mask in hidden), ours, frequencies, seconds)
 
 
 def _smoothed_frequencies(seen: Array, n_states: int) -> Array:
@@ -237,7 +296,7 @@ def _smoothed_frequencies(seen: Array, n_states: int) -> Array:
     return counts / counts.sum()
 
 
-def _as_fold(field: MarkovField, cells: int, ours: Scores, frequencies: Scores, seconds: float) -> Fold:
+def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, seconds: float) -> Fold:
     history = nw.from_native(field.history_, eager_only=True)
     induced, active = (int(history[name][-1]) if len(history) else 0 for name in ("features", "active"))
     return Fold(
@@ -253,24 +312,25 @@ def _as_fold(field: MarkovField, cells: int, ours: Scores, frequencies: Scores, 
     )
 
 
-def _fresh(estimator: MarkovField) -> MarkovField:
+def _fresh(estimator: Estimator) -> Estimator:
     """An unfitted copy that reports to whom the original does."""
     copy: Any = clone(estimator)
     copy._progress = getattr(estimator, "_progress", None)
     return copy
 
 
-def _warm_up(table: _Cells, estimator: MarkovField, hidden: Array, observed: Sequence[str | int] | None) -> None:
+def _warm_up(table: _Cells, estimator: Estimator, hidden: list[Array]) -> None:
     """Compile what a fit and a prediction with gaps need."""
     gappy = table.with_gaps(hidden)
-    _first_iteration(estimator, gappy, observed).predict_proba(gappy)
+    _first_iteration(estimator, gappy, table.observed).predict_proba(gappy)
 
 
-def _first_iteration(estimator: MarkovField, X: Any, observed: Sequence[str | int] | None) -> MarkovField:
+def _first_iteration(estimator: Estimator, X: Any, observed: Sequence[str | int] | None) -> Any:
     copy: Any = clone(estimator)
+    copy.set_params(max_iter=1, verbose=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return copy.set_params(max_iter=1, verbose=0).fit(X, observed=observed)
+        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed)
 
 
 def _with_gaps(source: Source, gaps: dict[str, Array]) -> Any:
