@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, Relational, Step, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.inference import MeanField
+    from sparsefield.readers import read_atoms, read_database, read_schema, read_triples
 
 __all__ = [
     "CRFClassifier",
@@ -25,6 +26,10 @@ __all__ = [
     "Template",
     "__version__",
     "load",
+    "read_atoms",
+    "read_database",
+    "read_schema",
+    "read_triples",
 ]
 
 _HOMES = {
@@ -37,6 +42,10 @@ _HOMES = {
     "Step": "sparsefield.data",
     "Template": "sparsefield.data",
     "MeanField": "sparsefield.inference",
+    "read_atoms": "sparsefield.readers",
+    "read_database": "sparsefield.readers",
+    "read_schema": "sparsefield.readers",
+    "read_triples": "sparsefield.readers",
 }
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show
-from sparsefield.cli.fit import read_with_roles
+from sparsefield.cli.data import Given, read_data
 from sparsefield.cli.tables import Reading
 
 if TYPE_CHECKING:
-    from sparsefield import MarkovField
+    from sparsefield.cli.options import AnyField
     from sparsefield.experiments.protocol import Evaluation, Fold
+
+MEASURES = {"auc": "AUC", "auc_yes": "AUC of yes", "cll": "CLL", "error_rate": "error"}
 
 Inductions = Annotated[
     list[str] | None,
@@ -39,6 +42,7 @@ def evaluate(
     missing: opt.Missing = None,
     no_header: opt.NoHeader = False,
     separator: opt.Separator = None,
+    template: opt.Templates = None,
     induction: Inductions = None,
     objective: opt.Objective = "pl",
     l1: opt.L1 = 2.0,
@@ -53,29 +57,31 @@ def evaluate(
 ) -> None:
     """Hide cells part by part, learn from the others, and say how well the hidden ones are predicted.
 
+    DATA may also be a TOML file that describes linked tables, or a folder with a schema.toml.
     AUC: all states of the hidden cells ranked by belief, the true ones relevant; area under precision and
-    recall. CLL: mean natural log of the belief in the true state. Mean (standard deviation) over folds.
+    recall. AUC of yes: the same for the question which cells of 0/1 columns are 1. CLL: mean natural log of
+    the belief in the true state. Mean (standard deviation) over folds.
     """
     reading = Reading(tuple(missing or ()), not no_header, separator)
-    table, roles = read_with_roles(data, reading, observed, identifiers, numeric)
+    given = read_data(data, reading, observed, identifiers, numeric)
     learning = {
         "objective": objective, "l1": l1, "l2": l2, "threshold": threshold, "batch_size": batch_size,
         "certify": certify, "penalize_unary": penalize_unary, "max_iter": max_iter,
-        "numeric": roles["numeric"],
     }  # fmt: skip
     found = {}
     for name in induction or ["cfi"]:
-        field = opt.make_field(induction=name, jobs=jobs, seed=seed, **learning)
-        found[name] = _evaluate(field, table, roles["observed"], folds, seed)
+        field = opt.make_field(given, template, induction=name, jobs=jobs, seed=seed, **learning)
+        found[name] = _evaluate(field, given, folds, seed)
     if as_json:
-        about = {"data": str(data), "folds": folds, "seed": seed, "observed": roles["observed"]}
+        about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}
+        learning |= {"templates": template} if given.linked else {"numeric": given.numeric}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
         typer.echo(json.dumps({**about, "options": learning, "results": results}, indent=2))
     else:
         _show(found)
 
 
-def _evaluate(field: MarkovField, table: Any, observed: list[str], folds: int, seed: int) -> Evaluation:
+def _evaluate(field: AnyField, given: Given, folds: int, seed: int) -> Evaluation:
     from sparsefield.experiments.protocol import evaluate as run
 
     done: list[Fold] = []
@@ -86,7 +92,7 @@ def _evaluate(field: MarkovField, table: Any, observed: list[str], folds: int, s
             done.append(fold)
             watch.tell(f"{len(done)} done")
 
-        evaluation = run(table, field, folds, observed, seed, progress)
+        evaluation = run(given.X, field, folds, given.observed, seed, progress)
     early = sum(not fold.converged for fold in done)
     if field.certify and early:
         note(f"{field.induction}: {early} of {folds} fits stopped before their certificate; raise --max-iter.")
@@ -94,19 +100,16 @@ def _evaluate(field: MarkovField, table: Any, observed: list[str], folds: int, s
 
 
 def _show(found: dict[str, Evaluation]) -> None:
-    table = new_table("", "AUC", "CLL", "error", "time", "induced", "active")
-    frequencies = {name: f"frequency_{name}" for name in ("auc", "cll", "error_rate")}
+    first = next(iter(found.values()))
+    measures = [name for name in MEASURES if not math.isnan(first.spread(name).mean)]
+    table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
     for name, evaluation in found.items():
-        scores = _scores(evaluation, {key: key for key in frequencies})
+        scores = [_figure(evaluation, measure, "{:.3f}") for measure in measures]
         costs = [_figure(evaluation, "seconds", "{:.2f}") + " s"]
         costs += [_figure(evaluation, measure, "{:,.0f}") for measure in ("induced", "active")]
         table.add_row(name, *scores, *costs)
-    table.add_row("column frequencies", *_scores(next(iter(found.values())), frequencies))
+    table.add_row("column frequencies", *(_figure(first, f"frequency_{name}", "{:.3f}") for name in measures))
     show(table)
-
-
-def _scores(evaluation: Evaluation, names: dict[str, str]) -> list[str]:
-    return [_figure(evaluation, names[key], "{:.3f}") for key in ("auc", "cll", "error_rate")]
 
 
 def _figure(evaluation: Evaluation, measure: str, form: str) -> str:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show
-from sparsefield.cli.tables import Reading, check_output, find_columns, read_table
+from sparsefield.cli.data import Given, read_data
+from sparsefield.cli.tables import Reading, check_output
 from sparsefield.cli.words import STRONGEST, certificate, size, strongest
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield import MarkovField
+    from sparsefield.cli.options import AnyField
     from sparsefield.experiments.protocol import Fold
 
 SHOWN_FEATURES = 10
 CHECKED_SHARE = 0.1
-MANY_STATES = 10
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
@@ -53,6 +53,7 @@ def fit(
     missing: opt.Missing = None,
     no_header: opt.NoHeader = False,
     separator: opt.Separator = None,
+    template: opt.Templates = None,
     induction: Induction = "cfi",
     objective: opt.Objective = "pl",
     l1: opt.L1 = 2.0,
@@ -68,72 +69,45 @@ def fit(
 ) -> None:
     """Learn a field from a table of categories with gaps, and write it to a file.
 
+    DATA may also be a TOML file that describes linked tables, or a folder with a schema.toml.
     Prints the strongest features, the certificate, and how well hidden cells are predicted.
     """
     check_output(output)
     reading = Reading(tuple(missing or ()), not no_header, separator)
-    table, roles = read_with_roles(data, reading, observed, identifiers, numeric)
+    given = read_data(data, reading, observed, identifiers, numeric)
     field = opt.make_field(
-        induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
-        certify=certify, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,
-        numeric=roles["numeric"],
+        given, template, induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold,
+        batch_size=batch_size, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,
     )  # fmt: skip
-    checked = _check(field, table, roles["observed"], seed) if check else None
-    seconds = _learn(field, table, roles["observed"])
+    checked = _check(field, given, seed) if check else None
+    seconds = _learn(field, given)
     field.save(output)
     _report(field, seconds, checked)
     show(f"\nWrote {output}.")
 
 
-def read_with_roles(
-    data: Path,
-    reading: Reading,
-    observed: list[str] | None,
-    identifiers: list[str] | None,
-    numeric: list[str] | None,
-) -> tuple[Any, dict[str, Any]]:
-    """The table without its ids, and which of its columns are observed and which of these are numbers."""
-    table = read_table(data, reading)
-    ids = find_columns(identifiers, table.columns, "--id")
-    numbers = find_columns(numeric, table.columns, "--numeric")
-    given = [*find_columns(observed, table.columns, "--observed"), *numbers]
-    both = [name for name in given if name in ids]
-    if both:
-        raise DataError(f"Column {both[0]!r} is an --id, which is left out: it cannot be observed as well.")
-    table = table.drop(ids)
-    _note_identifiers([name for name in table.columns if name not in given], table)
-    return table, {"observed": list(dict.fromkeys(given)), "numeric": numbers or "auto"}
-
-
-def _note_identifiers(names: list[str], table: Any) -> None:
-    for name in names:
-        seen = table[name].drop_nulls()
-        if len(seen) > MANY_STATES and seen.n_unique() == len(seen):
-            note(f"Column {name!r} has {len(seen):,} values, all different: is it an --id?")
-
-
-def _check(field: MarkovField, table: Any, observed: list[str], seed: int) -> Fold | None:
+def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
     from sparsefield.experiments.protocol import hold_out
 
     with Watch(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say is said of the fit to all cells
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
         try:
-            return hold_out(table, field, CHECKED_SHARE, observed, seed)
+            return hold_out(given.X, field, CHECKED_SHARE, given.observed, seed)
         except DataError as error:
             note(f"No check: {error}")
             return None
 
 
-def _learn(field: MarkovField, table: Any, observed: list[str]) -> float:
+def _learn(field: AnyField, given: Given) -> float:
     started = time.perf_counter()
-    with Watch(f"Learning from {table.height:,} rows") as watch:
+    with Watch(f"Learning from {given.rows:,} rows") as watch:
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
-        field.fit(table, observed=observed)
+        given.fit(field)
     return time.perf_counter() - started
 
 
-def _report(field: MarkovField, seconds: float, checked: Fold | None) -> None:
+def _report(field: AnyField, seconds: float, checked: Fold | None) -> None:
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     features = strongest(field, SHOWN_FEATURES)
     show(f"\n{STRONGEST}")

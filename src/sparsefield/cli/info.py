@@ -25,16 +25,23 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
     from sparsefield import load
 
     field: Any = load(model)
-    about, schema = field.field_.about, field.field_.schema
-    states = sum(len(variable.states) for variable in schema.targets)
+    about, layout = field.field_.about, field.field_.layout
+    states = sum(len(variable.states) for variable in layout.targets)
     show(f"{model}: {type(field).__name__}, written by sparsefield {about['version']}")
     show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations.")
-    targets, observed = len(schema.targets), len(schema.observed)
+    targets, observed = len(layout.targets), sum(len(schema.observed) for schema in layout.schemas)
+    if layout.tables != ("",):
+        show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
     show(f"Features: {size(field)}.")
     show(certificate(field))
     show(f"Options: {_options(field)}.")
-    _list("Variables", [_describe(variable) for variable in schema.variables], variables)
+    lines = [
+        _describe(variable, f"{table}." if table else "")
+        for table, schema in zip(layout.tables, layout.schemas, strict=True)
+        for variable in schema.variables
+    ]
+    _list("Variables", lines, variables)
     lines = strongest(field, features)
     if lines:
         show(f"\n{STRONGEST}")
@@ -48,14 +55,14 @@ def _options(field: Any) -> str:
     return ", ".join(f"{name}={params[name]}" for name in shown)
 
 
-def _describe(variable: Variable) -> str:
+def _describe(variable: Variable, table: str) -> str:
     role = "" if variable.role == "target" else "observed; "
     if variable.numeric:
-        return f"{variable.name}: {role}number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
+        return f"{table}{variable.name}: {role}number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
     pairs = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
     shown = ", ".join(f"{state} ({share:.0%})" for share, state in pairs[:SHOWN_STATES])
     more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""
-    return f"{variable.name}: {role}{shown}{more}"
+    return f"{table}{variable.name}: {role}{shown}{more}"
 
 
 def _list(title: str, lines: list[str], count: int) -> None:

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sparsefield import MarkovField
+    from sparsefield import MarkovField, RelationalField
+    from sparsefield.cli.data import Given
+
+    AnyField = MarkovField | RelationalField
 
 __all__ = ["make_field"]
 
 READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table to read: CSV or Parquet.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Table to read, CSV or Parquet; or a TOML file that describes linked tables, or its folder."
+    ),
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by 'fit'.")]
 
 Observed = Annotated[
@@ -68,6 +76,16 @@ Separator = Annotated[
     ),
 ]
 
+Templates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--template",
+        metavar="WORDS",
+        help="Where features of linked tables may lie, such as 'within person', 'across employer', 'swapped from to'. "
+        "May be repeated; without it: those of the schema file, or within each table and across each link.",
+        rich_help_panel=LEARNING,
+    ),
+]
 L1 = Annotated[
     float,
     typer.Option("--l1", help="Strength of the penalty that leaves features out.", rich_help_panel=LEARNING),
@@ -117,13 +135,23 @@ Jobs = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Which cells are hidden at random.", rich_help_panel=RUNNING)]
 
 
-def make_field(*, batch_size: str, jobs: int | None, seed: int, **options: object) -> MarkovField:
-    """A field with the options of the command line, which keep the names that they have in Python."""
-    from sparsefield import MarkovField
+def make_field(
+    given: Given, templates: list[str] | None, *, batch_size: str, jobs: int | None, seed: int, **options: object
+) -> AnyField:
+    """A field for the data, with the options of the command line, which keep the names that they have in Python."""
+    from sparsefield import MarkovField, RelationalField
+    from sparsefield.data import resolve_templates
 
     if batch_size != "auto" and not batch_size.isdigit():
         raise typer.BadParameter(f"--batch-size must be 'auto' or a number, got {batch_size!r}")
-    size = batch_size if batch_size == "auto" else int(batch_size)
-    field = MarkovField(batch_size=size, n_jobs=jobs, random_state=seed, **options)  # pyright: ignore
+    options |= {"batch_size": batch_size if batch_size == "auto" else int(batch_size), "n_jobs": jobs}
+    options |= {"random_state": seed, "numeric": given.numeric}
+    if templates and not given.linked:
+        raise typer.BadParameter("--template is for linked tables; DATA is one table")
+    if given.linked:
+        resolve_templates(given.X, templates)  # a mistake in them is told at once
+        field = RelationalField(templates=templates, **options)  # pyright: ignore[reportArgumentType]
+    else:
+        field = MarkovField(**options)  # pyright: ignore[reportArgumentType]
     field._check_parameters()
     return field

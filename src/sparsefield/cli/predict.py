@@ -11,6 +11,8 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, note, show
+from sparsefield.cli.data import is_linked, read_linked
+from sparsefield.cli.linked import check_linked_output, predict_linked
 from sparsefield.cli.tables import (
     PARQUET,
     TABLES,
@@ -31,7 +33,12 @@ if TYPE_CHECKING:
 
 Output = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file for the answer, by its suffix."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="CSV or Parquet file for the answer, by its suffix; for linked tables a folder.",
+    ),
 ]
 Proba = Annotated[
     bool,
@@ -55,13 +62,20 @@ def predict(
 ) -> None:
     """Fill the gaps of a table with their most probable states, or write the probabilities.
 
+    For linked tables DATA is the TOML file that describes them, and the output a folder, which gets a CSV
+    for each table; with --proba it is one file.
+
     Cells with a value, ids and other columns that the model does not know stay as they are. A predicted
     column that the table lacks is added and filled. A value that the model never saw is left as it is.
     """
-    check_output(output, TABLES)
-    field = _load(model)
+    field = _load(model, linked=is_linked(data))
     field.n_jobs = jobs
     reading = Reading(tuple(missing or ()), not no_header, separator)
+    if is_linked(data):
+        check_linked_output(output, proba)
+        predict_linked(field, read_linked(data, reading), output, proba)
+        return
+    check_output(output, TABLES)
     table = read_table(data, reading, as_text=True)
     asked = _as_known(table, field, reading.markers(data))
     with Watch(f"Filling {asked.n_gaps:,} gaps in {table.height:,} rows"):
@@ -85,12 +99,15 @@ class _Asked:
         return sum(int(gap.sum()) for gap in self.gaps.values())
 
 
-def _load(model: Path) -> MarkovField:
-    from sparsefield import MarkovField, load
+def _load(model: Path, *, linked: bool) -> Any:
+    """The field in a file, if it is one for such data."""
+    from sparsefield import MarkovField, RelationalField, load
 
     field = load(model)
-    if not isinstance(field, MarkovField):
-        raise ModelFileError(f"{model}: holds a {type(field).__name__}; only a MarkovField can fill a table.")
+    wanted = RelationalField if linked else MarkovField
+    if not isinstance(field, wanted):
+        what = "linked tables" if linked else "one table"
+        raise ModelFileError(f"{model}: holds a {type(field).__name__}; only a {wanted.__name__} can fill {what}.")
     return field
 
 

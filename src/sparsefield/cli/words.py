@@ -39,11 +39,20 @@ def certificate(field: FieldEstimator) -> str:
     return f"Not certified ({reason}): the worst of all candidates {found}; a certificate allows {allowed:.2g}."
 
 
-def _sentence(variable_a: str, state_a: Any, variable_b: str, state_b: Any, weight: float) -> str:
+def _sentence(
+    variable_a: str,
+    state_a: Any,
+    variable_b: str,
+    state_b: Any,
+    weight: float,
+    template: str = "",
+    table_a: str = "",
+    table_b: str = "",
+) -> str:
+    one, other = (f"{table}.{name}" if table else name for table, name in ((table_a, variable_a), (table_b, variable_b)))
+    where = f", {template}" if template and not template.startswith("within") else ""
     if state_a is None or state_b is None:  # a numeric column
-        number, other = (
-            (variable_a, f"{variable_b}={state_b}") if state_a is None else (variable_b, f"{variable_a}={state_a}")
-        )
-        return f"{other} is likelier where {number} is {'high' if weight > 0 else 'low'}"
+        number, category = (one, f"{other}={state_b}") if state_a is None else (other, f"{one}={state_a}")
+        return f"{category} is likelier where {number} is {'high' if weight > 0 else 'low'}{where}"
     together = "go together" if weight > 0 else "seldom go together"
-    return f"{variable_a}={state_a} and {variable_b}={state_b} {together}"
+    return f"{one}={state_a} and {other}={state_b} {together}{where}"

@@ -247,12 +247,16 @@ def _is_missing(value: Any) -> bool:
 
 
 def _frame_column(name: str, series: nw.Series) -> RawColumn:
-    missing = series.is_null().to_numpy().astype(bool)
     if series.dtype.is_float():
-        missing |= np.nan_to_num(series.is_nan().fill_null(True).to_numpy().astype(bool))
-    seen = ~missing
-    kept = series.filter(seen.tolist()) if missing.any() else series
-    return RawColumn(name, np.asarray(kept.to_numpy()), seen)
+        # One look tells values and gaps: a null among floats comes out as NaN.
+        values = np.asarray(series.to_numpy())
+        values = values if values.dtype.kind == "f" else values.astype(np.float64)
+        seen = ~np.isnan(values)
+        return RawColumn(name, values if seen.all() else values[seen], seen)
+    if series.null_count() == 0:
+        return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool))
+    seen = ~series.is_null().to_numpy().astype(bool)
+    return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), seen)
 
 
 def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> np.ndarray:

@@ -240,12 +240,28 @@ class Layout:
         return FeatureName(label, *here, *there)
 
     def is_sound(self, pairs: Array) -> bool:
-        """Whether every pair is a target state and a column that its table sees."""
+        """Whether every pair is a target state and a column that a template lets it meet: kernels trust that."""
         if (pairs < 0).any() or (pairs >= self.n_columns).any():
             return False
         a, b = pairs[:, 0], pairs[:, 1]
-        fits = (self._state_of_column[a] >= 0) & (self.table_of_column[a] == self.table_of_column[b])
-        return bool(fits.all())
+        table, views = self.table_of_column[a], self._view_of_column[b]
+        if (self._state_of_column[a] < 0).any() or (table != self.table_of_column[b]).any():
+            return False
+        for k in np.unique(table):
+            start, schema = self.column_starts[k], self.schemas[k]
+            own = (table == k) & (views < 0)
+            owner = schema.variable_of_column
+            if (owner[a[own] - start] == owner[b[own] - start]).any():
+                return False
+            if own.any() and not any(m.within and m.left == k for m in self.meetings):
+                return False
+        for k in np.unique(views[views >= 0]):
+            view = self.views[k]
+            template = self.templates[view.template]
+            mine = self._columns(view.seer, template.left if view.forward else template.right)
+            if not np.isin(a[views == k] - self.column_starts[view.seer], mine).all():
+                return False
+        return True
 
     # -- behind them ---------------------------------------------------------------------------------------------
 

@@ -234,10 +234,9 @@ class Relational:
         source = self.sources[link.table]
         group = np.zeros(source.n_rows, dtype=np.int64)
         for within in link.within:
-            column = source.column(within)
-            if not column.seen.all():
-                raise DataError(f"Link {name!r}: column {within!r} of table {link.table!r} has gaps.")
-            labels, codes = factorize(column)
+            labels, codes = factorize(source.column(within))
+            if (codes < 0).any():
+                raise DataError(f"Link {name!r}: column {within!r} of table {link.table!r} has gaps: fill them in.")
             _, group = np.unique(group * len(labels) + codes, return_inverse=True)
         place = _counted(group) if link.along is None else self._places(name, link, link.along)
         # Places are numbered by rank, so that a key fits into 64 bits however far apart the places are.
@@ -248,7 +247,7 @@ class Relational:
         twice = np.flatnonzero(ranked[1:] == ranked[:-1])
         if len(twice):
             shown = _shown(order[twice + 1] + 1)
-            raise DataError(f"Link {name!r}: several rows of {link.table!r} stand at the same place: row {shown}.")
+            raise DataError(f"Link {name!r}: rows of {link.table!r} stand at the same place: row {shown}. Move one.")
         next_rank = np.minimum(np.searchsorted(places, place + link.by), len(places) - 1)
         ahead = np.where(places[next_rank] == place + link.by, group * len(places) + next_rank, -1)
         at = np.minimum(np.searchsorted(ranked, ahead), len(ranked) - 1)
@@ -256,11 +255,10 @@ class Relational:
         return hit, order[at[hit]]
 
     def _places(self, name: str, link: Step, along: str) -> np.ndarray:
-        column = self.sources[link.table].column(along)
-        labels, codes = factorize(column)
+        labels, codes = factorize(self.sources[link.table].column(along))
         # Half of the range of 64 bits, so that a step never leaves it.
         whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**62 for v in labels)
-        if not column.seen.all() or not whole:
+        if (codes < 0).any() or not whole:
             raise DataError(f"Link {name!r}: column {along!r} of {link.table!r} must be whole numbers, no gaps.")
         return np.array(labels, dtype=np.int64)[codes]
 

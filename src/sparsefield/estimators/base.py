@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
-from sparsefield.data import MegaSample, Schema, Source, check_kind, make_frame, read
+from sparsefield.data import Layout, MegaSample, Schema, Source, check_kind, make_frame, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field, edge_table, feature_table, save_field
@@ -163,6 +163,8 @@ class FieldEstimator(BaseEstimator):
 
     def _restore_columns(self, field: Field, extra: dict[str, Any]) -> None:
         """Names and states of the columns of one table."""
+        if field.layout != Layout.single(field.schema):
+            raise ValueError("linked tables, where one plain table is wanted")
         self.states_ = states_of(field.schema)
         names = self._input_names(field.schema)
         self.n_features_in_ = len(names)

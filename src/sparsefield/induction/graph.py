@@ -37,15 +37,15 @@ class GivenGraph(ClosedRule):
         ends = [_ends(layout, meeting) for meeting in layout.meetings]
         owner = np.concatenate([np.full(len(part[0]), k) for k, part in enumerate(ends)])
         one, other = (np.concatenate([part[side] for part in ends]) for side in (0, 1))
+        roles = [variable.role for schema in layout.schemas for variable in schema.variables]
         for edge in self.edges:
-            a, b, template = self._read(layout, edge)
-            allowed = np.isin(owner, template)
-            hit = allowed & (((one == a) & (other == b)) | ((one == b) & (other == a)))
-            if not hit.any():
-                raise DataError(
-                    f"graph= holds the edge {edge!r}, which no template allows; one end at least must be a target."
-                )
-            wanted.append(np.flatnonzero(hit))
+            a, b, templates = self._read(layout, edge)
+            if roles[a] == roles[b] == "observed":
+                raise DataError(f"graph= holds the edge {edge!r} between two observed columns; one must be a target.")
+            if not any(_joins(layout, k, a, b) for k in templates):
+                raise DataError(f"graph= holds the edge {edge!r}, which no template allows.")
+            hit = np.isin(owner, templates) & (((one == a) & (other == b)) | ((one == b) & (other == a)))
+            wanted.append(np.flatnonzero(hit))  # none when one of the two is constant
         return candidates[np.unique(np.concatenate(wanted))]
 
     @staticmethod
@@ -80,6 +80,20 @@ def _variable(layout: Layout, end: str | int) -> int:
     if end not in names:
         raise DataError(f"graph= names the column {end!r}, which is not there.")
     return names.index(end)
+
+
+def _joins(layout: Layout, template: int, a: int, b: int) -> bool:
+    """Whether a template pairs two variables (by number), be it that one of them has no states to pair."""
+    firsts = np.cumsum([0, *(len(schema.variables) for schema in layout.schemas)])
+
+    def at_end(table: int, names: tuple[str, ...] | None) -> list[int]:
+        variables = enumerate(layout.schemas[table].variables, start=int(firsts[table]))
+        return [number for number, variable in variables if names is None or variable.name in names]
+
+    chosen, (left, right) = layout.templates[template], layout.ends[template]
+    one, other = at_end(left, chosen.left), at_end(right, chosen.right)
+    meets = (a in one and b in other) or (b in one and a in other)
+    return meets and not (chosen.kind == "within" and a == b)
 
 
 def _ends(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.ndarray]:

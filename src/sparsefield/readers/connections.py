@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -151,7 +152,8 @@ class DuckConnection(Connection):
                 raise DataError(f"{self.place}: the query for table {name!r} must be one SELECT.")
             answer = self._connection.sql(query)
             _refuse_twice(answer.columns, self.place, name)
-            return pl.DataFrame(answer)
+            # Without pyarrow polars takes the answer too, but DuckDB 2.0 then prints at exit that it is still held.
+            return answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer)
 
     def declared(self) -> Declared:
         query = (
