@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from oracle import Row, SlowField, candidate_pairs, rows_of
+from plain import graphs_of
 
-from sparsefield.data import Schema, Table, compile_table, learn_schema, read
+from sparsefield.data import Layout, MegaSample, Schema, Table, compile_table, learn_schema, read
 from sparsefield.engines import Threads
+from sparsefield.field import Graph
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -47,6 +49,18 @@ class Problem:
     slow: SlowField
     pairs: np.ndarray
     theta: np.ndarray
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.single(self.schema)
+
+    @property
+    def sample(self) -> MegaSample:
+        return MegaSample.single(self.table)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return graphs_of(self.schema, self.pairs)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import sparsefield
 ORDER = (
     "kernels",
     "data",
+    "readers",
     "engines",
     "field",
     "inference",

@@ -9,7 +9,7 @@ import pooch
 import pytest
 
 from sparsefield import datasets
-from sparsefield.datasets import Animals, Splits, data_folder, load_dataset
+from sparsefield.datasets import Animals, Nations, Splits, data_folder, load_dataset
 from sparsefield.errors import DataError
 
 
@@ -93,7 +93,7 @@ def test_a_file_with_other_cells_is_refused(folder: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(DataError, match="no data set called 'wine'; there are animals, nltcs, plants, dna"):
+    with pytest.raises(DataError, match="no data set called 'wine'; there are animals, nations, nltcs, plants, dna"):
         load_dataset("wine")
 
 
@@ -117,3 +117,77 @@ def test_real_data_have_their_known_sizes() -> None:
     assert animals.frame.shape == (50, 85)
     assert int(animals.frame.to_numpy().sum()) == 1562
     assert [len(part) for part in (plants.train, plants.valid, plants.test)] == [17412, 2321, 3482]
+
+
+NATION_LINES = """1,rich,Peru
+0,rich,Chad
+1,big,Chad
+1,exports,Peru,Chad
+0,exports,Chad,Peru
+0,warns,Chad,Peru
+1,big,Mali
+"""
+
+
+@pytest.fixture
+def nations(elsewhere: dict[str, str]) -> Nations:
+    elsewhere[datasets.NATIONS_URL] = NATION_LINES
+    return load_dataset("nations")
+
+
+def test_nations_are_sorted_and_know_what_is_unknown(nations: Nations) -> None:
+    assert nations.nations.columns == ["nation", "big", "rich"]
+    assert nations.nations.rows() == [("Chad", 1, 0), ("Mali", 1, None), ("Peru", None, 1)]
+    assert nations.relations.columns == ["subject", "object", "exports", "warns"]
+    assert nations.relations.rows() == [("Chad", "Peru", 0, 0), ("Peru", "Chad", 1, None)]
+
+
+def test_nations_in_the_folder_are_the_same_as_those_fetched(nations: Nations, tmp_path: Path, monkeypatch) -> None:
+    nations.nations.reverse().select("rich", "nation", "big").write_csv(tmp_path / "nations.csv")
+    nations.relations.reverse().write_csv(tmp_path / "nations_relations.csv")
+    monkeypatch.setenv("SPARSEFIELD_DATA", str(tmp_path))
+    monkeypatch.setattr(pooch, "retrieve", None)
+    kept = load_dataset("nations")
+    assert kept.nations.equals(nations.nations)
+    assert kept.relations.equals(nations.relations)
+
+
+def test_nations_that_lack_a_file_are_fetched(nations: Nations, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "nations.csv").write_text("nation,rich\nChad,1\n")
+    monkeypatch.setenv("SPARSEFIELD_DATA", str(tmp_path))
+    assert load_dataset("nations").nations.equals(nations.nations)
+
+
+def test_in_a_closed_world_of_nations_the_unknown_is_false(nations: Nations) -> None:
+    data = nations.closed_world()
+    assert data.tables["nation"].rows() == [("Chad", 1, 0), ("Mali", 1, 0), ("Peru", 0, 1)]
+    assert data.tables["pair"].height == 9
+    assert data.tables["pair"].null_count().sum_horizontal().item() == 0
+    assert data.tables["pair"].filter(exports=1).rows() == [("Peru", "Chad", 1, 0)]
+    assert [rows.tolist() for rows in data.linked_rows("object")] == [list(range(9)), [0, 1, 2] * 3]
+
+
+def test_in_an_open_world_of_nations_the_unknown_is_a_gap(nations: Nations) -> None:
+    data = nations.open_world()
+    assert data.tables["pair"].equals(nations.relations)
+    assert data.variables("nation") == ("big", "rich")
+
+
+def test_cells_of_nations_are_bits(elsewhere: dict[str, str]) -> None:
+    elsewhere[datasets.NATIONS_URL] = NATION_LINES + "2,warns,Peru,Chad\n"
+    with pytest.raises(DataError, match=r"nations\.unary\.obs.*other than 0 and 1"):
+        load_dataset("nations")
+
+
+def test_the_real_nations_have_their_known_sizes(public_data: Path, monkeypatch) -> None:
+    if not (public_data / "nations.csv").is_file():
+        pytest.skip("no nations in the folder of public data")
+    monkeypatch.setenv("SPARSEFIELD_DATA", str(public_data))
+    nations = load_dataset("nations")
+    assert nations.nations.shape == (14, 112)
+    assert nations.relations.shape == (182, 58)
+    assert nations.relations.null_count().sum_horizontal().item() == 435
+    tables = nations.closed_world().tables
+    cells = [tables["nation"].drop("nation").to_numpy(), tables["pair"].drop("subject", "object").to_numpy()]
+    assert sum(part.size for part in cells) == 12_530
+    assert sum(int(part.sum()) for part in cells) == 2_565

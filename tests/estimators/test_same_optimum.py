@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracle import SlowField, candidate_pairs, rows_of, violation
+from plain import fill
 
 from sparsefield import MarkovField
 from sparsefield.data import compile_table, read
@@ -31,8 +32,7 @@ def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray |
     """The largest violation over all candidates, by the oracle; gaps as inference fills them now."""
     learned, schema = field.field_, field.field_.schema
     table = compile_table(read(X), schema, sample_weight=weight)
-    for block in table.blocks:
-        MeanField(tolerance=1e-10, max_sweeps=5000).fill(block, learned.graph, learned.theta)
+    fill(schema, list(table.blocks), MeanField(tolerance=1e-10, max_sweeps=5000), learned.graphs, learned.theta)
     slow = SlowField(schema, learned.unary, learned.pairs, learned.weights)
     pairs = candidate_pairs(schema)
     gradient = slow.pl_gradient(rows_of(table), pairs)
@@ -161,7 +161,7 @@ def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> No
 def test_a_certified_optimum_is_a_minimum_among_its_neighbours() -> None:
     """Independent of gradients: no small change of any one weight lowers the objective."""
     X = correlated(7, n_rows=60)
-    field = MarkovField(l1=1.0, kkt_tol=1e-6, tol=1e-12, max_iter=4000, n_jobs=1).fit(X, observed=[5])
+    field = MarkovField(l1=1.0, penalize_unary=True, kkt_tol=1e-6, tol=1e-12, max_iter=4000, n_jobs=1).fit(X, observed=[5])
     learned = field.field_
     pairs = np.array(candidate_pairs(learned.schema))
     held = {tuple(pair): w for pair, w in zip(learned.pairs.tolist(), learned.weights, strict=True)}

@@ -233,10 +233,59 @@ def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None
     save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
 
 
-@pytest.mark.parametrize("version", ["2", "99", "1.5", "", "new"])
+@pytest.mark.parametrize("version", ["3", "99", "1.5", "", "new"])
 def test_a_file_of_a_future_version_is_refused_with_the_mend(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "new", metadata={"version": version})
     assert "newer" in refused(tmp_path / "new")
+
+
+def as_format_1(document: dict) -> dict:
+    """The same document as version 1 wrote it: the columns of one table, and neither tables nor templates."""
+    (table,) = document["tables"]
+    columns = {"variables": table["variables"], "order": table["order"]}
+    return {**columns, "about": document["about"], "extra": document["extra"]}
+
+
+@pytest.mark.parametrize("observed", [[], ["x2"]])
+def test_a_file_of_format_1_is_still_read(tmp_path, observed) -> None:
+    field = MarkovField(n_jobs=1).fit(X, observed=observed)
+    field.save(tmp_path / "2")
+    rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
+    with safe_open(tmp_path / "1", framework="np") as file:
+        assert file.metadata()["version"] == "1"
+        assert list(json.loads(file.metadata()["document"])) == ["variables", "order", "about", "extra"]
+    again = load(tmp_path / "1")
+    assert_same(field, again)
+    assert again.field_.layout == field.field_.layout
+    assert np.array_equal(again.transform(X), field.transform(X), equal_nan=True)
+    assert again.score(X) == field.score(X)
+    again.save(tmp_path / "again")
+    assert_same(field, load(tmp_path / "again"))
+
+
+def test_a_classifier_of_format_1_is_still_read(tmp_path) -> None:
+    labels = np.nan_to_num(X[:, 0]).astype(int)
+    model = CRFClassifier(n_jobs=1).fit(X[:, 1:], labels)
+    model.save(tmp_path / "2")
+    rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
+    again = load(tmp_path / "1")
+    assert_same(model, again)
+    assert np.array_equal(again.predict_proba(X[:, 1:]), model.predict_proba(X[:, 1:]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda d: d.pop("variables"), lambda d: d.pop("order"), lambda d: d["variables"].pop()],
+    ids=["no columns", "no order", "one column less"],
+)
+def test_a_damaged_file_of_format_1_is_refused(saved, tmp_path, change) -> None:
+    def damaged(document: dict) -> dict:
+        old = as_format_1(document)
+        change(old)
+        return old
+
+    rewritten(saved, tmp_path / "odd", metadata={"version": "1"}, document=damaged)
+    assert "damaged" in refused(tmp_path / "odd")
 
 
 def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
@@ -247,12 +296,20 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"document": lambda d: d.pop("variables") and None},
+        {"document": lambda d: d.pop("tables") and None},
+        {"document": lambda d: d.pop("templates") and None},
+        {"document": lambda d: d["tables"][0].pop("variables") and None},
+        {"document": lambda d: d["tables"][0].pop("order") and None},
+        {"document": lambda d: d.update(tables=[])},
+        {"document": lambda d: d["tables"].append(d["tables"][0])},
+        {"document": lambda d: d["templates"][0].update(ends=[0, 1])},
+        {"document": lambda d: d["templates"][0].update(kind="beside")},
+        {"document": lambda d: d["templates"].append({"kind": "across", "names": ["next"], "ends": [0, 0]})},
         {"document": lambda d: d.pop("extra") and None},
         {"document": lambda d: d["extra"].pop("params") and None},
         {"document": lambda d: d["extra"].pop("kind") and None},
         {"document": lambda d: d["extra"]["params"].update(magic=1)},
-        {"document": lambda d: d["variables"].pop() and None},
+        {"document": lambda d: d["tables"][0]["variables"].pop() and None},
         {"document": lambda d: [1, 2]},
         {"metadata": {"document": "{"}},
         {"arrays": lambda t: {"unary": t["unary"][:-1]}},
@@ -271,8 +328,8 @@ def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> No
     [
         {"arrays": lambda t: {"weights": np.full_like(t["weights"], np.nan)}},
         {"arrays": lambda t: {"pairs": t["pairs"].astype(float)}},
-        {"document": lambda d: d["variables"][0].update(base=17)},
-        {"document": lambda d: d["variables"][0].update(frequencies=[])},
+        {"document": lambda d: d["tables"][0]["variables"][0].update(base=17)},
+        {"document": lambda d: d["tables"][0]["variables"][0].update(frequencies=[])},
         {"document": lambda d: d["extra"].update(kind="nonsense")},
     ],
     ids=["weights", "places", "base", "frequencies", "kind"],

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.field import Field, compile_graph
+from sparsefield.field import Field, compile_graphs
 
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.3, 1.0]))
@@ -15,7 +15,7 @@ def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, sh
     n = problem.schema.n_states
     order = np.random.default_rng(seed).permutation(len(problem.pairs))
     pairs = problem.pairs[order]
-    graph = compile_graph(problem.schema, pairs)
+    (graph,) = compile_graphs(problem.layout, problem.layout.arcs(pairs))
     expected = set()
     for f, (a, b) in enumerate(pairs.tolist()):
         expected.add((a, b, n + f))
@@ -35,6 +35,7 @@ def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, sh
 def test_theta_is_unary_weights_then_pair_weights(make_problem) -> None:
     problem = make_problem(1)
     n = problem.schema.n_states
-    field = Field(problem.schema, problem.theta[:n], problem.pairs, problem.theta[n:])
+    field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
     assert np.array_equal(field.theta, problem.theta)
-    assert field.graph.arc_offsets[-1] == len(field.graph.arc_source)
+    (graph,) = field.graphs
+    assert graph.arc_offsets[-1] == len(graph.arc_source)

@@ -10,10 +10,10 @@ from contrasts import contrast_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
+from plain import graphs_of
 
-from sparsefield.data import compile_table, learn_schema, read
+from sparsefield.data import Layout, MegaSample, compile_table, learn_schema, read
 from sparsefield.engines import Threads
-from sparsefield.field import compile_graph
 from sparsefield.induction import ContrastiveInduction, Grafting, IdealParent
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
@@ -23,7 +23,7 @@ GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 def score(rule, problem, contrast, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
     with Threads(1) as engine:
-        found = rule.score(contrast, problem.schema, cut, NOTHING, engine)
+        found = rule.score(contrast, problem.layout, cut, NOTHING, engine)
     values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
     return dict(zip(map(tuple, found.pairs.tolist()), values, strict=True))
 
@@ -61,11 +61,11 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     gradient is the rank-one term alone. It is there as long as unary features have not converged."""
     source = read([[0, 0], [0, 1], [1, 0], [1, 1]])
     schema = learn_schema(source)
-    evaluator = Evaluator(compile_table(source, schema), OBJECTIVES["pl"](), engine)
-    evaluator.evaluate(compile_graph(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
-    contrast = evaluator.contrast()
-    exact = Grafting().score(contrast, schema, 0.0, NOTHING, engine)
-    found = ContrastiveInduction(0.0, 0.0, product).score(contrast, schema, 0.0, NOTHING, engine)
+    evaluator = Evaluator(MegaSample.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
+    evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
+    contrast, layout = evaluator.contrast(), Layout.single(schema)
+    exact = Grafting().score(contrast, layout, 0.0, NOTHING, engine)
+    found = ContrastiveInduction(0.0, 0.0, product).score(contrast, layout, 0.0, NOTHING, engine)
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
     assert found.pairs.tolist() == exact.pairs.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
@@ -99,15 +99,16 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(make_problem, objecti
     contrast = contrast_of(problem, objective)
     found = score(ContrastiveInduction(errors, signals), problem, contrast)
     n = problem.schema.n_states
-    err, mid, weight = contrast.errors[0], contrast.middles[0], contrast.weights[0]
+    err, mid, weight = contrast.errors[0][0], contrast.middles[0][0], contrast.weights[0][0]
+    means, unary = contrast.means[0], contrast.unary[0]
     for a, b in candidate_pairs(problem.schema):
-        total = contrast.means[b] * contrast.unary[a]
-        total += contrast.means[a] * contrast.unary[b] if b < n else 0.0
+        total = means[b] * unary[a]
+        total += means[a] * unary[b] if b < n else 0.0
         for i in range(len(weight)):
             for one, other in ((a, b), (b, a)):
                 if one >= n:
                     continue
-                error, signal = err[one, i], mid[other, i] - contrast.means[other]
+                error, signal = err[one, i], mid[other, i] - means[other]
                 if abs(error / weight[i]) > errors and abs(signal) > signals:
                     total += error * signal
         assert found.get((a, b), (0.0, 0.0))[0] == pytest.approx(total, abs=1e-4)
@@ -118,7 +119,7 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     problem = make_problem(seed)
     contrast = contrast_of(problem)
     n = problem.schema.n_states
-    err, sig = contrast.errors[0], contrast.middles[0] - contrast.means[:, None]
+    err, sig = contrast.errors[0][0], contrast.middles[0][0] - contrast.means[0][:, None]
     found = score(IdealParent(0.0, 0.0), problem, contrast)
     assert found
     for (a, b), (gradient, rank) in found.items():
@@ -139,7 +140,7 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     assert problem.schema.n_states > 128
     assert problem.schema.n_columns - problem.schema.n_states > 128
     contrast = contrast_of(problem)
-    assert len(contrast.errors) == 3
+    assert len(contrast.errors[0]) == 3
     exact = score(Grafting(), problem, contrast)
     for product in ("dense", "sparse"):
         found = score(ContrastiveInduction(0.0, 0.0, product), problem, contrast)

@@ -9,7 +9,7 @@ import pytest
 from oracle import SlowField
 
 from sparsefield import MarkovField
-from sparsefield.data import Source, Table, compile_table, learn_schema, read
+from sparsefield.data import Layout, MegaSample, Source, Table, compile_table, learn_schema, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field
@@ -30,7 +30,7 @@ def small_field(seed: int = 0, size: float = 0.8) -> Field:
         ]
     )
     theta = rng.normal(scale=size, size=schema.n_states + len(pairs))
-    return Field(schema, theta[: schema.n_states], pairs, theta[schema.n_states :])
+    return Field(Layout.single(schema), theta[: schema.n_states], pairs, theta[schema.n_states :])
 
 
 def rows_like(field: Field, row: list, count: int) -> Table:
@@ -48,7 +48,7 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     count = 20000
     table = rows_like(field, row, count)
     with Threads(2) as engine:
-        codes = draw(field, table, sweeps=40, seed=1, engine=engine)
+        (codes,) = draw(field, MegaSample.single(table), sweeps=40, seed=1, engine=engine)
     start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
     joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
     seen = {}
@@ -71,7 +71,7 @@ def test_a_wrong_field_fails_the_same_test() -> None:
     slow = SlowField(other.schema, other.unary, other.pairs, other.weights)
     table = rows_like(field, [np.nan, np.nan, np.nan, np.nan, 0.7], 20000)
     with Threads(2) as engine:
-        codes = draw(field, table, sweeps=40, seed=1, engine=engine)
+        (codes,) = draw(field, MegaSample.single(table), sweeps=40, seed=1, engine=engine)
     joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
     counts = dict.fromkeys(joint, 0)
     for way in map(tuple, codes.T.tolist()):
@@ -84,7 +84,8 @@ def test_seen_cells_are_not_drawn_and_seeds_decide() -> None:
     field = small_field()
     table = rows_like(field, [1, np.nan, 0, np.nan, 0.0], 700)
     with Threads(1) as engine:
-        one, same, other = (draw(field, table, sweeps=5, seed=seed, engine=engine) for seed in (1, 1, 2))
+        sample = MegaSample.single(table)
+        one, same, other = (draw(field, sample, sweeps=5, seed=seed, engine=engine)[0] for seed in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
     known = field.schema.targets[0].code_of_label[1]
@@ -98,7 +99,7 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     schema = field.schema
     targets = field.pairs[:, 1] < schema.n_states
     # Base states more frequent than others, so that the learned field has the same ones.
-    bare = Field(schema, -1.0 - np.abs(field.unary), field.pairs[targets], field.weights[targets])
+    bare = Field(field.layout, -1.0 - np.abs(field.unary), field.pairs[targets], field.weights[targets])
     slow = SlowField(schema, bare.unary, bare.pairs, bare.weights)
     joint = slow.joint((-1,) * 4, (0.0,))
     count = 60000

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import fill
 
-from sparsefield.field import compile_graph
 from sparsefield.inference import INFERENCE
 
 
 def filled(problem, name: str):
     block = problem.table.blocks[0]
     block = block._replace(beliefs=block.beliefs.copy())
-    left = INFERENCE[name]().fill(block, compile_graph(problem.schema, problem.pairs), problem.theta)
+    left = fill(problem.schema, [block], INFERENCE[name](), problem.graphs, problem.theta)
     return block, left
 
 
@@ -41,7 +41,7 @@ def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, 
 def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -> None:
     problem = make_problem(seed, gaps=0.4, size=2.0)
     together, _ = filled(problem, name)
-    graph = compile_graph(problem.schema, problem.pairs)
+    graphs = problem.graphs
     whole = problem.table.blocks[0]
     for row in range(whole.n_rows):
         codes = np.ascontiguousarray(whole.codes[:, [row]])
@@ -53,7 +53,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -
             gap_offsets=np.searchsorted(gap_variable, np.arange(len(codes) + 1)),
             gap_rows=gap_rows,
         )
-        INFERENCE[name]().fill(alone, graph, problem.theta)
+        fill(problem.schema, [alone], INFERENCE[name](), graphs, problem.theta)
         assert np.array_equal(alone.beliefs[:, 0], together.beliefs[:, row])
 
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import fill
 
 from sparsefield import MarkovField
-from sparsefield.field import compile_graph
 from sparsefield.inference import MeanField
 
 
-def fill(problem, method: MeanField):
+def filled(problem, method: MeanField):
     block = problem.table.blocks[0]
     block = block._replace(beliefs=block.beliefs.copy())
-    left = method.fill(block, compile_graph(problem.schema, problem.pairs), problem.theta)
+    left = fill(problem.schema, [block], method, problem.graphs, problem.theta)
     return block.beliefs, left
 
 
@@ -30,7 +30,7 @@ def gap_updates(problem, q, row):
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.5, 2.0]), damping=st.sampled_from([0.0, 0.5]))
 def test_it_ends_at_a_fixed_point(make_problem, seed, size, damping) -> None:
     problem = make_problem(seed, gaps=0.5, size=size)
-    beliefs, left = fill(problem, MeanField(tolerance=1e-10, max_sweeps=20000, damping=damping))
+    beliefs, left = filled(problem, MeanField(tolerance=1e-10, max_sweeps=20000, damping=damping))
     assert left == 0
     for i, row in enumerate(problem.rows):
         for now, then in gap_updates(problem, beliefs[:, i].tolist(), row):
@@ -46,7 +46,7 @@ def test_no_sweep_raises_the_free_energy(make_problem, seed, size, damping) -> N
     problem = make_problem(seed, gaps=0.5, size=size)
     energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
     for sweeps in (1, 2, 5, 30):
-        beliefs, _ = fill(problem, MeanField(tolerance=0.0, max_sweeps=sweeps, damping=damping))
+        beliefs, _ = filled(problem, MeanField(tolerance=0.0, max_sweeps=sweeps, damping=damping))
         energies.append([problem.slow.free_energy(column) for column in beliefs.T.tolist()])
     assert (np.diff(energies, axis=0) <= 1e-9 * max(size, 1.0)).all()
 
@@ -54,16 +54,16 @@ def test_no_sweep_raises_the_free_energy(make_problem, seed, size, damping) -> N
 @given(seed=st.integers(0, 2**32 - 1))
 def test_one_sweep_is_that_of_the_oracle(make_problem, seed) -> None:
     problem = make_problem(seed, gaps=0.5)
-    beliefs, _ = fill(problem, MeanField(tolerance=0.0, max_sweeps=1))
+    beliefs, _ = filled(problem, MeanField(tolerance=0.0, max_sweeps=1))
     for i, row in enumerate(problem.rows):
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
 def test_rows_that_reach_the_cap_are_counted(make_problem) -> None:
     problem = make_problem(3, gaps=0.6, size=2.0)
-    _, left = fill(problem, MeanField(tolerance=1e-12, max_sweeps=1))
+    _, left = filled(problem, MeanField(tolerance=1e-12, max_sweeps=1))
     assert left > 0
-    assert fill(problem, MeanField(tolerance=1e-12, max_sweeps=5000))[1] == 0
+    assert filled(problem, MeanField(tolerance=1e-12, max_sweeps=5000))[1] == 0
 
 
 @pytest.mark.parametrize("options", [{"damping": 1.0}, {"damping": -0.1}, {"tolerance": -1.0}, {"max_sweeps": 0}])

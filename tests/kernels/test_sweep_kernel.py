@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import graphs_of
 
-from sparsefield.data import Table
+from sparsefield.data import MegaSample, Table
 from sparsefield.engines import Threads
-from sparsefield.field import compile_graph
 from sparsefield.kernels.sweep import uncertainty
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
@@ -36,23 +36,23 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
     edges = [0, *sorted(cuts), 20]
     blocks = [part(problem.table.blocks[0], slice(i, j)) for i, j in pairwise(edges)]
     table = Table(problem.schema, tuple(blocks), 20)
-    graph = compile_graph(problem.schema, problem.pairs)
+    graphs = problem.graphs
     with Threads(1) as engine:
-        whole = Evaluator(problem.table, OBJECTIVES[name](), engine)
-        split = Evaluator(table, OBJECTIVES[name](), engine)
-        one, other = whole.evaluate(graph, problem.theta), split.evaluate(graph, problem.theta)
+        whole = Evaluator(problem.sample, OBJECTIVES[name](), engine)
+        split = Evaluator(MegaSample.single(table), OBJECTIVES[name](), engine)
+        one, other = whole.evaluate(graphs, problem.theta), split.evaluate(graphs, problem.theta)
         assert one[0] == pytest.approx(other[0], rel=1e-12)
         np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)
-        np.testing.assert_allclose(whole.contrast().means, split.contrast().means, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(whole.contrast().means[0], split.contrast().means[0], rtol=0, atol=1e-13)
         np.testing.assert_allclose(whole.moments(), split.moments(), rtol=0, atol=1e-13)
-    errors = np.concatenate(split.contrast().errors, axis=1)
-    np.testing.assert_allclose(errors, whole.contrast().errors[0], rtol=0, atol=1e-13)
+    errors = np.concatenate(split.contrast().errors[0], axis=1)
+    np.testing.assert_allclose(errors, whole.contrast().errors[0][0], rtol=0, atol=1e-13)
 
 
 def test_uncertainty_is_p_times_1_minus_p_over_seen_cells(make_problem, engine) -> None:
     problem = make_problem(3, gaps=0.2)
-    evaluator = Evaluator(problem.table, OBJECTIVES["pl"](), engine)
-    evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+    evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+    evaluator.evaluate(problem.graphs, problem.theta)
     expected = np.zeros(problem.schema.n_states)
     for row in problem.rows:
         for v, code in enumerate(row.codes):
@@ -71,8 +71,8 @@ def test_pairs_of_weight_0_change_nothing(make_problem, engine) -> None:
     theta = problem.theta.copy()
     theta[n::2] = 0.0
     kept = np.flatnonzero(theta[n:])
-    evaluator = Evaluator(problem.table, OBJECTIVES["pl"](), engine)
-    one, _ = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), theta)
+    evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+    one, _ = evaluator.evaluate(problem.graphs, theta)
     smaller = np.concatenate([theta[:n], theta[n:][kept]])
-    other, _ = evaluator.evaluate(compile_graph(problem.schema, problem.pairs[kept]), smaller)
+    other, _ = evaluator.evaluate(graphs_of(problem.schema, problem.pairs[kept]), smaller)
     assert one == other

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import graphs_of
 
-from sparsefield.data import Table, compile_table, learn_schema, read
+from sparsefield.data import MegaSample, Table, compile_table, learn_schema, read
 from sparsefield.engines import Threads
-from sparsefield.field import compile_graph
 from sparsefield.inference import MeanField
 from sparsefield.objectives import Evaluator
 from sparsefield.objectives.cd import ContrastiveDivergence
@@ -17,8 +17,8 @@ from sparsefield.objectives.cd import ContrastiveDivergence
 
 def evaluate(problem):
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.table, ContrastiveDivergence(), engine)
-        loss, gradient = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        evaluator = Evaluator(problem.sample, ContrastiveDivergence(), engine)
+        loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
         return loss, gradient, evaluator.contrast()
 
 
@@ -41,8 +41,8 @@ def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> N
     n = problem.schema.n_states
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
-        np.testing.assert_allclose(contrast.errors[0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(contrast.middles[0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(contrast.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(contrast.middles[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
 
 
 def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() -> None:
@@ -52,10 +52,8 @@ def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() ->
     schema = learn_schema(source)
     pairs = np.array([[0, 1]])
     with Threads(1) as engine:
-        evaluator = Evaluator(compile_table(source, schema), ContrastiveDivergence(), engine)
-        losses = [
-            evaluator.evaluate(compile_graph(schema, pairs), np.array([2.0, 2.0, -w]))[0] for w in (1e2, 1e4, 1e6)
-        ]
+        evaluator = Evaluator(MegaSample.single(compile_table(source, schema)), ContrastiveDivergence(), engine)
+        losses = [evaluator.evaluate(graphs_of(schema, pairs), np.array([2.0, 2.0, -w]))[0] for w in (1e2, 1e4, 1e6)]
     assert min(losses) >= 0.0
     assert np.isfinite(losses).all()
 
@@ -67,12 +65,12 @@ def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_probl
     gap_variable, gap_rows = np.nonzero(hidden.codes < 0)
     hidden = hidden._replace(gap_offsets=np.searchsorted(gap_variable, np.arange(4)), gap_rows=gap_rows)
     table = Table(problem.schema, (hidden,), problem.table.n_rows)
-    graph = compile_graph(problem.schema, problem.pairs)
+    graphs = problem.graphs
     with Threads(1) as engine:
-        evaluator = Evaluator(table, ContrastiveDivergence(), engine)
-        before, _ = evaluator.evaluate(graph, problem.theta)
-        evaluator.fill_gaps(MeanField(tolerance=1e-12), graph, problem.theta)
-        after, gradient = evaluator.evaluate(graph, problem.theta)
+        evaluator = Evaluator(MegaSample.single(table), ContrastiveDivergence(), engine)
+        before, _ = evaluator.evaluate(graphs, problem.theta)
+        evaluator.fill_gaps(MeanField(tolerance=1e-12), graphs, problem.theta)
+        after, gradient = evaluator.evaluate(graphs, problem.theta)
     assert before > 1e-3
     assert after == pytest.approx(0.0, abs=1e-9)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-9)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
+from plain import graphs_of
 
-from sparsefield.data import Table
+from sparsefield.data import MegaSample, Table
 from sparsefield.engines import Threads
-from sparsefield.field import compile_graph
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SHAPES = {
@@ -31,8 +31,8 @@ def test_every_registered_objective_has_an_oracle() -> None:
 
 def evaluate(problem, name: str):
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.table, OBJECTIVES[name](), engine)
-        loss, gradient = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        evaluator = Evaluator(problem.sample, OBJECTIVES[name](), engine)
+        loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
         return evaluator, loss, gradient
 
 
@@ -80,24 +80,25 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     contrast = evaluator.contrast()
     n, columns = problem.schema.n_states, problem.schema.n_columns
     errors = np.zeros((columns, problem.table.n_rows))
-    errors[:n] = np.concatenate(contrast.errors, axis=1)
-    signals = np.concatenate(contrast.middles, axis=1) - contrast.means[:, None]
-    unary = np.concatenate([contrast.unary, np.zeros(columns - n)])
+    (means,) = contrast.means
+    errors[:n] = np.concatenate(contrast.errors[0], axis=1)
+    signals = np.concatenate(contrast.middles[0], axis=1) - means[:, None]
+    unary = np.concatenate([contrast.unary[0], np.zeros(columns - n)])
     product = errors @ signals.T
-    whole = product + product.T + np.outer(contrast.means, unary) + np.outer(unary, contrast.means)
+    whole = product + product.T + np.outer(means, unary) + np.outer(unary, means)
     pairs = candidate_pairs(problem.schema)
     exact = GRADIENT[name](problem.slow, problem.rows, pairs)
     np.testing.assert_allclose(whole[tuple(np.transpose(pairs))], exact[n:], rtol=0, atol=1e-11)
-    np.testing.assert_allclose(contrast.unary, exact[:n], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(contrast.unary[0], exact[:n], rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_means_are_the_weighted_means_of_the_middles(make_problem, name) -> None:
     problem = make_problem(5)
     contrast = evaluate(problem, name)[0].contrast()
-    weights = np.concatenate(contrast.weights)
-    expected = np.average(np.concatenate(contrast.middles, axis=1), axis=1, weights=weights)
-    np.testing.assert_allclose(contrast.means, expected, rtol=0, atol=1e-13)
+    weights = np.concatenate(contrast.weights[0])
+    expected = np.average(np.concatenate(contrast.middles[0], axis=1), axis=1, weights=weights)
+    np.testing.assert_allclose(contrast.means[0], expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -105,7 +106,7 @@ def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, n
     problem = make_problem(8, share=0.3)
     evaluator, _, _ = evaluate(problem, name)
     pairs = np.array(candidate_pairs(problem.schema))
-    found = evaluator.gradient(compile_graph(problem.schema, pairs), problem.schema.n_states + len(pairs))
+    found = evaluator.gradient(graphs_of(problem.schema, pairs), problem.schema.n_states + len(pairs))
     np.testing.assert_allclose(found, GRADIENT[name](problem.slow, problem.rows, pairs), rtol=0, atol=1e-11)
 
 
@@ -113,11 +114,11 @@ def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, n
 def test_evaluating_twice_gives_the_same_bits_and_leaves_the_table_alone(make_problem, name) -> None:
     problem = make_problem(9)
     before = [block.beliefs.copy() for block in problem.table.blocks]
-    graph = compile_graph(problem.schema, problem.pairs)
+    graphs = problem.graphs
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.table, OBJECTIVES[name](), engine)
-        loss, gradient = evaluator.evaluate(graph, problem.theta)
-        again, gradient_again = evaluator.evaluate(graph, problem.theta)
+        evaluator = Evaluator(problem.sample, OBJECTIVES[name](), engine)
+        loss, gradient = evaluator.evaluate(graphs, problem.theta)
+        again, gradient_again = evaluator.evaluate(graphs, problem.theta)
     assert loss == again
     assert np.array_equal(gradient, gradient_again)
     assert all(np.array_equal(b.beliefs, old) for b, old in zip(problem.table.blocks, before, strict=True))
@@ -131,8 +132,8 @@ def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
     table = Table(problem.schema, (block._replace(weight=silent),), 10)
     kept = [row for k, row in enumerate(problem.rows) if k % 3]
     with Threads(1) as engine:
-        evaluator = Evaluator(table, OBJECTIVES[name](), engine)
-        loss, gradient = evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
+        evaluator = Evaluator(MegaSample.single(table), OBJECTIVES[name](), engine)
+        loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
     assert loss == pytest.approx(LOSS[name](problem.slow, kept), rel=1e-11)
     np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, kept, problem.pairs), rtol=0, atol=1e-11)
 
@@ -148,9 +149,9 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, name) -> None:
         beliefs=np.repeat(block.beliefs, often, axis=1),
         weight=np.ones(often.sum()),
     )
-    graph = compile_graph(problem.schema, problem.pairs)
+    graphs = problem.graphs
     with Threads(1) as engine:
-        tables = [Table(problem.schema, (b,), b.n_rows) for b in (weighted, repeated)]
-        one, other = (Evaluator(t, OBJECTIVES[name](), engine).evaluate(graph, problem.theta) for t in tables)
+        samples = [MegaSample.single(Table(problem.schema, (b,), b.n_rows)) for b in (weighted, repeated)]
+        one, other = (Evaluator(s, OBJECTIVES[name](), engine).evaluate(graphs, problem.theta) for s in samples)
     assert one[0] == pytest.approx(other[0], rel=1e-12)
     np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from plain import graphs_of
 
-from sparsefield.field import compile_graph
 from sparsefield.objectives import Evaluator
 from sparsefield.objectives.pl import PseudoLikelihood
 
@@ -16,15 +16,15 @@ from sparsefield.objectives.pl import PseudoLikelihood
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, gaps) -> None:
     problem = make_problem(seed, gaps=gaps, n_rows=15)
-    evaluator = Evaluator(problem.table, PseudoLikelihood(), engine)
-    graph = compile_graph(problem.schema, problem.pairs)
-    _, gradient = evaluator.evaluate(graph, problem.theta)
+    evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)
+    graphs = problem.graphs
+    _, gradient = evaluator.evaluate(graphs, problem.theta)
     step = 1e-5
     for k in range(len(problem.theta)):
         there, back = problem.theta.copy(), problem.theta.copy()
         there[k] += step
         back[k] -= step
-        slope = (evaluator.evaluate(graph, there)[0] - evaluator.evaluate(graph, back)[0]) / (2 * step)
+        slope = (evaluator.evaluate(graphs, there)[0] - evaluator.evaluate(graphs, back)[0]) / (2 * step)
         assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
@@ -35,17 +35,15 @@ def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem,
     for row in problem.rows:
         for v, code in enumerate(row.codes):
             expected -= row.weight * math.log(problem.slow.conditional(v, row.codes, row.q[n:])[code])
-    loss, _ = Evaluator(problem.table, PseudoLikelihood(), engine).evaluate(
-        compile_graph(problem.schema, problem.pairs), problem.theta
-    )
+    loss, _ = Evaluator(problem.sample, PseudoLikelihood(), engine).evaluate(problem.graphs, problem.theta)
     assert loss == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
     problem = make_problem(7, gaps=0.4)
-    evaluator = Evaluator(problem.table, PseudoLikelihood(), engine)
-    evaluator.evaluate(compile_graph(problem.schema, problem.pairs), problem.theta)
-    errors = evaluator.contrast().errors[0]
+    evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)
+    evaluator.evaluate(problem.graphs, problem.theta)
+    errors = evaluator.contrast().errors[0][0]
     codes = problem.table.codes()
     offsets = problem.schema.state_offsets
     for v in range(len(codes)):
@@ -58,8 +56,8 @@ def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, 
     """Normalisers are multiplied along a row: 800 variables with three even states make about 3^800."""
     problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, gaps=0.1)
     theta = np.zeros(problem.schema.n_states)
-    loss, _ = Evaluator(problem.table, PseudoLikelihood(), engine).evaluate(
-        compile_graph(problem.schema, np.empty((0, 2), dtype=np.int64)), theta
+    loss, _ = Evaluator(problem.sample, PseudoLikelihood(), engine).evaluate(
+        graphs_of(problem.schema, np.empty((0, 2), dtype=np.int64)), theta
     )
     logs = [math.log(len(variable.states)) for variable in problem.schema.targets]
     expected = sum(

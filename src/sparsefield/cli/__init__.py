@@ -1,4 +1,4 @@
-"""The command line: ``sparsefield demo | fit | predict | evaluate | info | bench``.
+"""The command line: ``sparsefield demo | fit | predict | evaluate | info | bench | reproduce``.
 
 Commands import what is heavy when they run, so that help and mistakes are answered at once.
 """
@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import bench, demo, evaluate, fit, info, predict
+from sparsefield.cli import bench, demo, evaluate, fit, info, predict, reproduce
 from sparsefield.cli.console import say, warnings_as_notes
 
 __all__ = ["app", "main"]
@@ -33,6 +33,7 @@ app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
 app.add_typer(bench.app, name="bench")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def _version(wanted: bool) -> None:

@@ -72,6 +72,39 @@ def ablations(seed: Seed = 0, as_json: Json = False) -> None:
     _answer(found, ("decision", "setting", "steps", "seconds", "objective", "auc", "cll"), as_json)
 
 
+@app.command("sequences")
+def sequences(
+    data: Annotated[list[str] | None, typer.Option("--data", help="tags, references; both unless told.")] = None,
+    sentences: Annotated[int, typer.Option("--sentences", min=20, help="Sentences to learn from.")] = 400,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    objective: Annotated[str, typer.Option("--objective", help="Of ours: pl or cd.")] = "pl",
+    penalize_unary: Annotated[bool, typer.Option("--penalize-unary", help="Of ours.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Label the words of sentences: a field over linked words beside CRFsuite and a regression per word."""
+    from sparsefield.experiments.sequences import run_sequences
+
+    ours = {"objective": objective, "penalize_unary": penalize_unary}
+    names = tuple(data or ("tags", "references"))
+    found = run_sequences(names, sentences, seed, methods=method, report=say, **ours)
+    _answer(found, ("data", "method", "words_right", "sentences_right", "seconds", "weights", "setting"), as_json)
+
+
+@app.command("denoising")
+def denoising(
+    flipped: Annotated[float, typer.Option("--flipped", help="Share of pixels that are flipped.")] = 0.2,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Clean pictures of digits: a field over linked pixels beside filters and pixels on their own."""
+    from sparsefield.experiments.denoising import run_denoising
+
+    found = run_denoising(flipped=flipped, seed=seed, methods=method, report=say)
+    _answer(found, ("data", "method", "error", "pictures_right", "seconds", "weights", "setting"), as_json)
+
+
 def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

@@ -50,7 +50,7 @@ def evaluate(
     threshold: opt.Threshold = 0.2,
     batch_size: opt.BatchSize = "auto",
     certify: opt.Certify = True,
-    penalize_unary: opt.PenalizeUnary = True,
+    penalize_unary: opt.PenalizeUnary = False,
     max_iter: opt.MaxIter = 1000,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,

@@ -61,7 +61,7 @@ def fit(
     threshold: opt.Threshold = 0.2,
     batch_size: opt.BatchSize = "auto",
     certify: opt.Certify = True,
-    penalize_unary: opt.PenalizeUnary = True,
+    penalize_unary: opt.PenalizeUnary = False,
     max_iter: opt.MaxIter = 1000,
     check: Check = True,
     jobs: opt.Jobs = None,

@@ -5,22 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sparsefield.cli.console import Watch, show
 from sparsefield.cli.tables import TABLES, check_output, write_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
     from sparsefield import RelationalField
     from sparsefield.data import Relational
 
-__all__ = ["check_linked_output", "predict_linked"]
+    Gaps = dict[tuple[str, str], np.ndarray]
+    """(table, column) -> rows."""
 
-Gaps = dict[tuple[str, str], np.ndarray]
-"""(table, column) -> rows."""
+__all__ = ["check_linked_output", "predict_linked"]
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
@@ -39,14 +38,13 @@ def predict_linked(field: RelationalField, data: Relational, output: Path, proba
     gaps = _gaps(field, data)
     total = sum(len(rows) for rows in gaps.values())
     with Watch(f"Filling {total:,} gaps in {len(data.tables):,} linked tables"):
-        answer = _probabilities(field, data, gaps) if proba else field.transform(data)
-    if proba:
-        write_table(answer, output)
-    else:
+        answer: Any = _probabilities(field, data, gaps) if proba else field.transform(data)
+    tables = {output: answer} if proba else {output / f"{name}.csv": table for name, table in answer.tables.items()}
+    if not proba:
         output.mkdir(exist_ok=True)
-        for name, frame in answer.tables.items():
-            write_table(frame, output / f"{name}.csv")
-    written = output if proba else ", ".join(str(output / f"{name}.csv") for name in data.tables)
+    for path, table in tables.items():
+        write_table(table, path)
+    written = ", ".join(map(str, tables))
     show(f"{total:,} gaps in {len(gaps):,} columns of {len(data.tables):,} tables; wrote {written}.")
 
 
@@ -67,6 +65,8 @@ def _with_types_of(field: RelationalField, data: Relational) -> Relational:
 
 
 def _gaps(field: RelationalField, data: Relational) -> Gaps:
+    import numpy as np
+
     found: Gaps = {}
     for table, columns in field.states_.items():
         for column in columns:
@@ -79,6 +79,7 @@ def _gaps(field: RelationalField, data: Relational) -> Gaps:
 
 def _probabilities(field: RelationalField, data: Relational, gaps: Gaps) -> pl.DataFrame:
     """A line per gap and state."""
+    import numpy as np
     import polars as pl
 
     found: dict[str, dict[str, Any]] = field.predict_proba(data)

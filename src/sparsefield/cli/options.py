@@ -20,7 +20,8 @@ READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="Table to read, CSV or Parquet; or a TOML file that describes linked tables, or its folder."
+        metavar="DATA",
+        help="Table to read, CSV or Parquet; or a TOML file that describes linked tables, or its folder.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by 'fit'.")]

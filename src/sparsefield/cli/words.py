@@ -49,7 +49,8 @@ def _sentence(
     table_a: str = "",
     table_b: str = "",
 ) -> str:
-    one, other = (f"{table}.{name}" if table else name for table, name in ((table_a, variable_a), (table_b, variable_b)))
+    one = f"{table_a}.{variable_a}" if table_a else variable_a
+    other = f"{table_b}.{variable_b}" if table_b else variable_b
     where = f", {template}" if template and not template.startswith("within") else ""
     if state_a is None or state_b is None:  # a numeric column
         number, category = (one, f"{other}={state_b}") if state_a is None else (other, f"{one}={state_a}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -69,7 +69,7 @@ class Joined:
 
     parts: tuple[Source, ...]
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for part in self.parts for name in part.names)
 
@@ -126,8 +126,14 @@ def read(X: Any, *, what: str = "X") -> Source:
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
-Columns = Source | Joined
-"""What a schema is learned from and a table compiled from."""
+class Columns(Protocol):
+    """What a schema is learned from and a table compiled from."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def n_rows(self) -> int: ...
+    def column(self, name: str) -> RawColumn: ...
 
 
 def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:

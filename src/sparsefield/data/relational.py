@@ -55,7 +55,8 @@ class Relational:
         Columns that are left out. Keys, and columns of links, are no variables anyway.
     templates : list of templates, such as ``"across subject"`` or a `Template`
         Over which kinds of pairs of rows features may be defined. None takes the default: within each table, and
-        across each link; rows that a table without variables joins are linked through it.
+        across each link; rows that a table without variables joins are linked through it; and pairs of entities
+        without variables, r(n, m), are linked with r(m, n).
 
     Examples
     --------
@@ -343,12 +344,21 @@ def _default_templates(data: Relational) -> Iterable[Template]:
     for name, link in data.links.items():
         if link.table not in bare and link.to not in bare:
             yield Template("across", (name,))
-    for table in (name for name in data.tables if name in bare):
-        links = [name for name, link in data.links.items() if link.table == table and isinstance(link, ForeignKey)]
-        for k, one in enumerate(links):
-            for other in links[k + 1 :]:
-                if not {data.links[one].to, data.links[other].to} & bare:
-                    yield Template("joined", (one, other))
+    for one, other in _sister_links(data):
+        table, ends = data.links[one].table, {data.links[one].to, data.links[other].to}
+        if table in bare and not ends & bare:
+            yield Template("joined", (one, other))
+        if table not in bare and len(ends) == 1 and ends <= bare:
+            yield Template("swapped", (one, other))
+
+
+def _sister_links(data: Relational) -> Iterable[tuple[str, str]]:
+    """Pairs of foreign keys of one table."""
+    keys = [(name, link.table) for name, link in data.links.items() if isinstance(link, ForeignKey)]
+    for k, (one, table) in enumerate(keys):
+        for other, home in keys[k + 1 :]:
+            if table == home:
+                yield one, other
 
 
 def _counted(group: np.ndarray) -> np.ndarray:

@@ -46,7 +46,7 @@ class FieldEstimator(BaseEstimator):
         tol: float = 1e-6,
         kkt_tol: float = 0.01,
         inference: str | InferenceMethod = "mean-field",
-        penalize_unary: bool = True,
+        penalize_unary: bool = False,
         steps_per_batch: int | str = "auto",
         stages: int = 1,
         graph: Any = None,
@@ -222,8 +222,8 @@ class FieldEstimator(BaseEstimator):
             answers = ask(self.field_, sample, self._inference(), engine)
         if answers.unconverged:
             warnings.warn(
-                f"Inference reached its cap in {answers.unconverged:,} of {sample.n_rows:,} rows; their beliefs are not "
-                "settled. Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...).",
+                f"Inference reached its cap in {answers.unconverged:,} of {sample.n_rows:,} rows; their beliefs are "
+                "not settled. Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...).",
                 ConvergenceWarning,
                 stacklevel=3,
             )

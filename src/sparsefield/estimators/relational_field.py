@@ -88,7 +88,7 @@ class RelationalField(FieldEstimator):
         tol: float = 1e-6,
         kkt_tol: float = 0.01,
         inference: str | InferenceMethod = "mean-field",
-        penalize_unary: bool = True,
+        penalize_unary: bool = False,
         steps_per_batch: int | str = "auto",
         stages: int = 1,
         graph: Any = None,
@@ -127,7 +127,14 @@ class RelationalField(FieldEstimator):
         names = tuple(data.tables)
         strangers = set(states or {}) - set(names)
         if strangers:
-            raise DataError(f"states= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}.")
+            raise DataError(
+                f"states= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}."
+            )
+        strangers = set(self.numeric) - set(names) if isinstance(self.numeric, Mapping) else set()
+        if strangers:
+            raise DataError(
+                f"numeric= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}."
+            )
         schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
         layout = Layout(names, schemas, templates, tuple(_ends(data, names, template) for template in templates))
         self._learn(_compile(data, layout), next(iter(data.sources.values())).kind)
@@ -173,7 +180,9 @@ class RelationalField(FieldEstimator):
             sample.layout.tables, sample.tables, truth.tables, gaps, strict=True
         ):  # fmt: skip
             if table.n_rows != known.n_rows:
-                raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_with_gaps.")
+                raise DataError(
+                    f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_with_gaps."
+                )
             part, cells = log_belief(table, known, belief)
             total, count = total + part, count + cells
         if count == 0:
@@ -257,12 +266,10 @@ def _checked(data: Any) -> Relational:
 
 
 def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[int, int]:
-    """Tables at the two ends of a template."""
-    if template.kind == "within":
-        ends = template.names[0], template.names[0]
-    else:
-        ends = template_ends(data.links, template)
-    return names.index(ends[0]), names.index(ends[1])
+    """Tables at the two ends of a template, -1 for one that is not among ``names``."""
+    ends = (template.names[0],) * 2 if template.kind == "within" else template_ends(data.links, template)
+    left, right = (names.index(end) if end in names else -1 for end in ends)
+    return left, right
 
 
 def _compile(data: Relational, layout: Layout) -> MegaSample:

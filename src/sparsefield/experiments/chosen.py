@@ -45,9 +45,7 @@ class ChosenPenalty(RelationalField):
         """Choose l1, kept as ``l1_``, and learn the field."""
         params = self.get_params(deep=False)
         seed = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
-        scores = {
-            l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed).cll for l1 in CHOICES
-        }
+        scores = {l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed).cll for l1 in CHOICES}
         self.l1_ = max(scores, key=lambda l1: scores[l1])
         hearer = getattr(self, "_progress", None)
         if isinstance(hearer, Picks):

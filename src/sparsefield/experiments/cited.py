@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 __all__ = ["CANDIDATES", "CITED", "CLAIMS", "LAO_ZHU", "Cited", "agrees"]
 
-KOK_DOMINGOS = "Kok and Domingos, as cited by the paper"
+KOK_DOMINGOS = "Kok, Domingos (2007)"
 LAO_ZHU = "the paper"
 SAAD_MANSINGHKA = "probcomp/hierarchical-irm"
 

@@ -102,10 +102,8 @@ def _in_order(content: bytes) -> bytes:
 
 
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
-    if "tables" in document:
-        layout = _layout(document)
-    else:
-        layout = Layout.single(_schema(document))  # written in format 1
+    # Format 1 knew one table alone.
+    layout = _layout(document) if "tables" in document else Layout.single(_schema(document))
     about, extra = document["about"], document["extra"]
     if not isinstance(about, dict) or not isinstance(extra, dict):
         raise ValueError("outcome or options are not there")

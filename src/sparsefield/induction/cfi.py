@@ -52,12 +52,12 @@ class ContrastiveInduction(InductionRule):
 
         def finish(
             meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
-        ) -> tuple[np.ndarray, np.ndarray]:
+        ) -> tuple[np.ndarray, None]:
             edge = margins[meeting.template]
             gradient = forth + back
             gradient = gradient + np.outer(edge.unary_left[i], edge.mean_right[j])
             gradient = gradient + np.outer(edge.mean_left[i], edge.unary_right[j])
-            return gradient, np.abs(gradient)
+            return gradient, None
 
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
         dtype = policy.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32

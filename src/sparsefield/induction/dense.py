@@ -15,9 +15,9 @@ __all__ = ["Finish", "score_tiles"]
 
 Blocks = Sequence[np.ndarray]
 
-Finish = Callable[[Meeting, np.ndarray, np.ndarray, slice, slice], tuple[np.ndarray, np.ndarray]]
+Finish = Callable[[Meeting, np.ndarray, np.ndarray, slice, slice], tuple[np.ndarray, np.ndarray | None]]
 """From a meeting, the two one-way products of a tile, (error of A x signal of B) and (signal of A x error of B), and
-its rows and columns: the gradient of each pair and the value that ranks it."""
+its rows and columns: the gradient of each pair and the value that ranks it, None where that is the gradient's size."""
 
 
 def score_tiles(
@@ -42,11 +42,12 @@ def score_tiles(
         if meeting.mirrored and i == j:
             # Both directions are one here, and a pair of a state with itself has only that one.
             np.fill_diagonal(gradient, 0.5 * gradient.diagonal())
-        a, b = np.nonzero(np.abs(gradient) > cut)
+        size = np.abs(gradient)
+        a, b = np.nonzero(size > cut)
         if meeting.mirrored:
             upper = b + j.start >= a + i.start
             a, b = a[upper], b[upper]
-        found = Scored(a + i.start, b + j.start, gradient[a, b], rank[a, b])
+        found = Scored(a + i.start, b + j.start, gradient[a, b], (size if rank is None else rank)[a, b])
         return admissible(found, meeting, layout, known)
 
     tiles = [tile for meeting in layout.meetings for tile in _tiles(meeting)]

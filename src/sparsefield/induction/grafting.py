@@ -22,8 +22,7 @@ class Grafting(InductionRule):
     def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         def finish(
             meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
-        ) -> tuple[np.ndarray, np.ndarray]:
-            gradient = forth + back
-            return gradient, np.abs(gradient)
+        ) -> tuple[np.ndarray, None]:
+            return forth + back, None
 
         return score_tiles(layout, contrast.errors, contrast.middles, finish, cut, known, engine)

@@ -13,9 +13,7 @@ from sparsefield.kernels.gaps import gibbs
 __all__ = ["draw"]
 
 
-def draw(
-    field: Field, sample: MegaSample, *, sweeps: int, seed: int | None, engine: Threads
-) -> tuple[np.ndarray, ...]:
+def draw(field: Field, sample: MegaSample, *, sweeps: int, seed: int | None, engine: Threads) -> tuple[np.ndarray, ...]:
     """Table by table, (targets, rows) int32 codes after ``sweeps`` Gibbs sweeps over all gaps.
 
     Rows without links are chains of their own.

@@ -19,7 +19,7 @@ __all__ = ["Web", "Woven", "fill_blocks", "weave"]
 
 
 class Web(NamedTuple):
-    """What kernels need to fill gaps. A place is a position in ``beliefs``, where an entity's own columns lie together."""
+    """What kernels need to fill gaps. A place is a position in ``beliefs``; an entity's own columns lie together."""
 
     beliefs: np.ndarray
     linked: bool

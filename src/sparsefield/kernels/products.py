@@ -97,7 +97,8 @@ def score_states(sides, places, margins, first, last, cut, out_a, out_b, out_h):
                 _add_errors(sides.errors_right, seen.rows[k], right[least], place, seen.column_entries[k], scores)
         end = right.shape[0] if a < places.left_states else places.right_states
         for b in range(least, right.shape[0]):
-            h = scores[b] + margins.unary_left[a] * margins.mean_right[b] + margins.mean_left[a] * margins.unary_right[b]
+            h = scores[b] + margins.unary_left[a] * margins.mean_right[b]
+            h += margins.mean_left[a] * margins.unary_right[b]
             scores[b] = 0.0
             if places.mirrored and a == b:
                 h *= 0.5  # both directions are one

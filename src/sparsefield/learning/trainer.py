@@ -45,7 +45,7 @@ class Options:
 
     l1: float = 2.0
     l2: float = 1.0
-    penalize_unary: bool = True
+    penalize_unary: bool = False
     batch_size: int | Literal["auto"] = "auto"
     steps_per_batch: int | Literal["auto", "converge"] = "auto"
     stages: Literal[1, 2] = 1

@@ -56,7 +56,9 @@ def draw_boards(boards: Sequence[Board]) -> str:
     height = HEAD + sum(BOARD_HEAD + STEP * len(board.lines) + FOOT for board in boards)
     drawing = Drawing(WIDTH, height, "AUC and conditional log-likelihood of all methods, with standard deviations")
     drawing.text(36, 42, "Hidden cells, predicted", size=18, font_weight=600)
-    drawing.text(36, 64, "right is better; whiskers: one standard deviation over folds; line: the paper's CFI", fill=GREY)
+    drawing.text(
+        36, 64, "right is better; whiskers: one standard deviation over folds; line: the paper's CFI", fill=GREY
+    )
     for k, (colour, filled, words) in enumerate(STYLES.values()):
         x = 560.0 + 108.0 * k
         _dot(drawing, x, 38.0, colour, filled)

@@ -1,0 +1,490 @@
+"""A slow, obvious field over linked tables: dicts of names, lists of pairs of rows, plain loops and enumeration.
+
+It shares nothing with the library's numbering: a *spot* is (table, row, variable, state), a feature is named by its
+template and its two (table, variable, state), and which rows touch is found by looking at all pairs of rows. Only what
+a column was learned to be (states, base, frequencies, centre and scale) is taken from the library.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparsefield.data import (
+    ForeignKey,
+    Layout,
+    MegaSample,
+    Relational,
+    Step,
+    compile_table,
+    learn_schema,
+    resolve_templates,
+    row_pairs,
+    template_ends,
+)
+from sparsefield.field import Field
+from sparsefield.induction import all_pairs
+
+# -- which rows touch, by looking at all pairs of rows -----------------------------------------------------------------
+
+
+def linked(data: Relational, rows: dict[str, list[dict]], name: str, i: int, j: int) -> bool:
+    """Whether row i of the table that a link starts from is linked to row j of the one it leads to."""
+    link = data.links[name]
+    if isinstance(link, ForeignKey):
+        wanted = rows[link.table][i][link.column]
+        return wanted is not None and rows[link.to][j][data.keys[link.to]] == wanted
+    assert isinstance(link, Step)
+    one, other = rows[link.table][i], rows[link.table][j]
+    if any(one[column] != other[column] for column in link.within):
+        return False
+
+    def place(row: int) -> int:
+        if link.along is not None:
+            return rows[link.table][row][link.along]
+        mine = [rows[link.table][row][column] for column in link.within]
+        return sum([r[column] for column in link.within] == mine for r in rows[link.table][:row])
+
+    return place(j) == place(i) + link.by
+
+
+def touching_rows(data: Relational, rows: dict[str, list[dict]], template) -> list[tuple[int, int]]:
+    """Pairs of rows of a template's two ends; of a symmetric template each pair once, the lower row first."""
+    if template.kind == "within":
+        return [(i, i) for i in range(len(rows[template.names[0]]))]
+    one, other = template.names[0], template.names[-1]
+    left, right = ends_of(data, template)
+    start, end, start2, end2 = data.links[one].table, data.links[one].to, data.links[other].table, data.links[other].to
+
+    links = {}
+    for name in {one, other}:
+        places = itertools.product(range(len(rows[data.links[name].table])), range(len(rows[data.links[name].to])))
+        links[name] = {(i, j) for i, j in places if linked(data, rows, name, i, j)}
+
+    def at(name: str, i: int, j: int) -> bool:
+        return (i, j) in links[name]
+
+    found: list[tuple[int, int]] = []
+    for i, j in itertools.product(range(len(rows[left])), range(len(rows[right]))):
+        if template.kind == "across":
+            count = int(at(one, i, j))
+        elif template.kind == "joined":
+            count = sum(at(one, k, i) and at(other, k, j) for k in range(len(rows[start])))
+        elif template.kind == "shared":
+            count = sum(at(one, i, k) and at(other, j, k) for k in range(len(rows[end])))
+        else:
+            hubs = itertools.product(range(len(rows[end])), range(len(rows[end2])))
+            count = sum(at(one, i, n) and at(other, i, m) and at(one, j, m) and at(other, j, n) for n, m in hubs)
+        found += [(i, j)] * count
+    assert start2 == start or template.kind == "shared"
+    if left == right:
+        found = [(i, j) for i, j in found if i != j]
+    if template.symmetric:
+        found = sorted({(min(i, j), max(i, j)) for i, j in found})
+    return found
+
+
+def ends_of(data: Relational, template) -> tuple[str, str]:
+    if template.kind == "within":
+        return template.names[0], template.names[0]
+    one, other = data.links[template.names[0]], data.links[template.names[-1]]
+    if template.kind == "across":
+        return one.table, one.to
+    return (one.to, other.to) if template.kind == "joined" else (one.table, other.table)
+
+
+# -- the field ---------------------------------------------------------------------------------------------------------
+
+Spot = tuple[str, int, str, Any]
+Cell = tuple[str, int, str]
+Name = tuple[str, tuple[str, str, Any], tuple[str, str, Any]]
+
+
+@dataclass
+class SlowRelational:
+    """Linked tables, a field over them, and beliefs q in every spot.
+
+    ``unary`` is by (table, variable, state), ``weights`` by the names of features; what is not there weighs nothing.
+    """
+
+    data: Relational
+    rows: dict[str, list[dict]]
+    variables: dict[str, dict[str, Any]]
+    templates: tuple
+    unary: dict[tuple[str, str, Any], float] = field(default_factory=dict)
+    weights: dict[Name, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pairs = {t.label: touching_rows(self.data, self.rows, t) for t in self.templates}
+        self.candidates = [name for t in self.templates for name in self._candidates_of(t)]
+        self.spots_of = {name: list(self._terms(name)) for name in self.candidates}
+        self.touching: dict[Spot, list[tuple[Name, Spot]]] = {}
+        for name, terms in self.spots_of.items():
+            for a, b in terms:
+                self.touching.setdefault(a, []).append((name, b))
+                self.touching.setdefault(b, []).append((name, a))
+        self.q = self._first_beliefs()
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def is_target(self, table: str, variable: str) -> bool:
+        return variable not in self.data.observed.get(table, ())
+
+    def states(self, table: str, variable: str) -> list:
+        """States that carry a weight: all but the base; a number has one place, None."""
+        learned = self.variables[table][variable]
+        if learned.numeric:
+            return [None]
+        return [state for k, state in enumerate(learned.states) if k != learned.base]
+
+    def base(self, table: str, variable: str) -> Any:
+        learned = self.variables[table][variable]
+        return learned.states[learned.base]
+
+    def cells(self) -> list[Cell]:
+        """Target cells, table by table, row by row, variable by variable."""
+        return [
+            (table, i, variable)
+            for table, learned in self.variables.items()
+            for i in range(len(self.rows[table]))
+            for variable in learned
+            if self.is_target(table, variable)
+        ]
+
+    def value(self, cell: Cell) -> Any:
+        table, i, variable = cell
+        return self.rows[table][i][variable]
+
+    def _candidates_of(self, template) -> list[Name]:
+        left, right = ends_of(self.data, template)
+
+        def side(table: str, wanted) -> list[tuple[str, str, Any]]:
+            return [
+                (table, variable, state)
+                for variable in self.variables[table]
+                if wanted is None or variable in wanted
+                for state in self.states(table, variable)
+            ]
+
+        found = []
+        for a, b in itertools.product(side(left, template.left), side(right, template.right)):
+            if not (self.is_target(*a[:2]) or self.is_target(*b[:2])):
+                continue
+            if template.kind == "within" and a[:2] == b[:2]:
+                continue
+            name = self.named(template, a, b)
+            if name not in found:
+                found.append(name)
+        return found
+
+    def named(self, template, a, b) -> Name:
+        """A feature's name; where both directions count the same, the ends come in one order."""
+        if template.kind == "within" or template.symmetric:
+            a, b = sorted((a, b), key=repr)
+        return template.label, a, b
+
+    def _terms(self, name: Name) -> list[tuple[Spot, Spot]]:
+        """The pairs of spots whose beliefs are multiplied and added up to a feature's value."""
+        label, (table_a, variable_a, state_a), (table_b, variable_b, state_b) = name
+        (template,) = [t for t in self.templates if t.label == label]
+        for i, j in self.pairs[label]:
+            yield (table_a, i, variable_a, state_a), (table_b, j, variable_b, state_b)
+            if template.symmetric and name[1] != name[2]:
+                yield (table_a, j, variable_a, state_a), (table_b, i, variable_b, state_b)
+
+    # -- beliefs -------------------------------------------------------------------------------------------------------
+
+    def _first_beliefs(self) -> dict[Spot, float]:
+        """One-hot where seen, training frequencies in gaps, standardised numbers."""
+        q = {}
+        for table, learned in self.variables.items():
+            for i, row in enumerate(self.rows[table]):
+                for name, variable in learned.items():
+                    value = row[name]
+                    for state in self.states(table, name):
+                        if variable.numeric:
+                            belief = 0.0 if value is None else (value - variable.centre) / variable.scale
+                        elif value is None:
+                            belief = variable.frequencies[variable.states.index(state)]
+                        else:
+                            belief = float(value == state)
+                        q[table, i, name, state] = belief
+        return q
+
+    def is_gap(self, cell: Cell) -> bool:
+        return self.value(cell) is None
+
+    def put(self, q: dict[Spot, float], cell: Cell, belief: dict[Any, float]) -> None:
+        for state in self.states(cell[0], cell[2]):
+            q[(*cell, state)] = belief[state]
+
+    def one_hot(self, assignment: dict[Cell, Any]) -> dict[Spot, float]:
+        """Beliefs under an assignment of states to some cells; the rest as they are."""
+        q = dict(self.q)
+        for cell, value in assignment.items():
+            for state in self.states(cell[0], cell[2]):
+                q[(*cell, state)] = float(value == state)
+        return q
+
+    # -- exact answers, by enumeration ---------------------------------------------------------------------------------
+
+    def log_potential(self, q: dict[Spot, float]) -> float:
+        total = 0.0
+        for table, i, variable in self.cells():
+            for state in self.states(table, variable):
+                total += self.unary.get((table, variable, state), 0.0) * q[table, i, variable, state]
+        for name, weight in self.weights.items():
+            for a, b in self.spots_of[name]:
+                total += weight * q[a] * q[b]
+        return total
+
+    def joint(self, hidden: list[Cell]) -> dict[tuple, float]:
+        """Probability of every assignment of the hidden cells, given everything else."""
+        choices = [self.variables[table][variable].states for table, _, variable in hidden]
+        ways = list(itertools.product(*choices))
+        logs = [self.log_potential(self.one_hot(dict(zip(hidden, way, strict=True)))) for way in ways]
+        top = max(logs)
+        total = sum(math.exp(x - top) for x in logs)
+        return {way: math.exp(x - top) / total for way, x in zip(ways, logs, strict=True)}
+
+    def marginals(self, hidden: list[Cell]) -> dict[Cell, dict[Any, float]]:
+        found = {cell: dict.fromkeys(self.variables[cell[0]][cell[2]].states, 0.0) for cell in hidden}
+        for way, p in self.joint(hidden).items():
+            for cell, state in zip(hidden, way, strict=True):
+                found[cell][state] += p
+        return found
+
+    # -- one update, and what is made of it ----------------------------------------------------------------------------
+
+    def update(self, cell: Cell, q: dict[Spot, float]) -> dict[Any, float]:
+        """Belief in each state of a cell, base included, given the beliefs in everything else (Eq. 3)."""
+        table, _, variable = cell
+        z = {self.base(table, variable): 0.0}
+        for state in self.states(table, variable):
+            z[state] = self.unary.get((table, variable, state), 0.0)
+            for name, other in self.touching.get((*cell, state), ()):
+                z[state] += self.weights.get(name, 0.0) * q[other]
+        top = max(z.values())
+        total = sum(math.exp(x - top) for x in z.values())
+        return {state: math.exp(x - top) / total for state, x in z.items()}
+
+    @property
+    def has_links(self) -> bool:
+        """Whether any row with something to predict may see another."""
+        ends = {end for t in self.templates if t.kind != "within" for end in ends_of(self.data, t)}
+        return any(self.is_target(t, v) and self.states(t, v) for t in ends for v in self.variables[t])
+
+    def mean_field(self, tolerance: float, max_sweeps: int = 500, damping: float = 0.0) -> tuple[dict, int]:
+        """Beliefs, and rounds made: entity by entity, variable by variable, until no belief moves by more.
+
+        Linked rows go on together; without links each row stops for itself.
+        """
+        q = dict(self.q)
+        gaps: dict[tuple[str, int], list[Cell]] = {}
+        for cell in self.cells():
+            if self.is_gap(cell):
+                gaps.setdefault(cell[:2], []).append(cell)
+        moving, together = dict.fromkeys(gaps, True), self.has_links
+        for sweep in range(1, max_sweeps + 1):
+            for entity, cells in gaps.items():
+                if not (moving[entity] or together):
+                    continue
+                moving[entity] = False
+                for cell in cells:
+                    new = self.update(cell, q)
+                    for state in self.states(cell[0], cell[2]):
+                        spot = (*cell, state)
+                        belief = damping * q[spot] + (1.0 - damping) * new[state]
+                        moving[entity] |= abs(belief - q[spot]) > tolerance
+                        q[spot] = belief
+            if not any(moving.values()):
+                return q, sweep
+        return q, max_sweeps
+
+    # -- pseudo-likelihood ---------------------------------------------------------------------------------------------
+
+    def pl_loss(self, q: dict[Spot, float]) -> float:
+        """- sum over seen cells of ln p(cell | everything else)."""
+        return -sum(math.log(self.update(c, q)[self.value(c)]) for c in self.cells() if not self.is_gap(c))
+
+    def pl_gradient(self, q: dict[Spot, float]) -> tuple[dict, dict]:
+        """By unary feature and by candidate: sums of error x belief at the other end."""
+        errors = {}
+        for cell in self.cells():
+            new = self.update(cell, q)
+            for state in self.states(cell[0], cell[2]):
+                errors[(*cell, state)] = 0.0 if self.is_gap(cell) else new[state] - q[(*cell, state)]
+        return self._gradient(errors, lambda name, spot: q[spot])
+
+    # -- contrastive divergence: a row is a training instance, its neighbours stay at q0 -------------------------------
+
+    def row_free_energy(self, table: str, row: int, q: dict[Spot, float]) -> float:
+        """F of one row: - <log-potential of all that touches it> + sum q ln q, other rows at q0."""
+        total = 0.0
+        for variable in self.variables[table]:
+            if self.is_target(table, variable):
+                beliefs = [q[table, row, variable, state] for state in self.states(table, variable)]
+                for p in [1.0 - sum(beliefs), *beliefs]:
+                    total += p * math.log(p) if p > 1e-300 else 0.0
+                for state, p in zip(self.states(table, variable), beliefs, strict=True):
+                    total -= self.unary.get((table, variable, state), 0.0) * p
+        for name, weight in self.weights.items():
+            for a, b in self.spots_of[name]:
+                if (table, row) in (a[:2], b[:2]):
+                    one, other = (q[spot] if spot[:2] == (table, row) else self.q[spot] for spot in (a, b))
+                    total -= weight * one * other
+        return total
+
+    def row_sweep(self, table: str, row: int) -> dict[Spot, float]:
+        """q1: the targets of one row updated one after another, all else at q0."""
+        q = dict(self.q)
+        for variable in self.variables[table]:
+            if self.is_target(table, variable):
+                self.put(q, (table, row, variable), self.update((table, row, variable), q))
+        return q
+
+    def cd_loss(self) -> float:
+        total = 0.0
+        for table in self.variables:
+            for row in range(len(self.rows[table])):
+                q1 = self.row_sweep(table, row)
+                total += self.row_free_energy(table, row, self.q) - self.row_free_energy(table, row, q1)
+        return total
+
+    def cd_gradient(self) -> tuple[dict, dict]:
+        """error x (q0 + q1) / 2 within a row, error x q0 of the neighbour over links."""
+        errors, middles = {}, dict(self.q)
+        for table in self.variables:
+            for row in range(len(self.rows[table])):
+                q1 = self.row_sweep(table, row)
+                for spot in self.q:
+                    if spot[:2] == (table, row) and self.is_target(table, spot[2]):
+                        errors[spot] = q1[spot] - self.q[spot]
+                        middles[spot] = 0.5 * (q1[spot] + self.q[spot])
+        return self._gradient(errors, lambda name, spot: middles[spot] if name.startswith("within") else self.q[spot])
+
+    def _gradient(self, errors: dict[Spot, float], seen) -> tuple[dict, dict]:
+        unary = {}
+        for (table, _, variable, state), error in errors.items():
+            unary[table, variable, state] = unary.get((table, variable, state), 0.0) + error
+        pairs = {}
+        for name, terms in self.spots_of.items():
+            pairs[name] = 0.0
+            for a, b in terms:
+                pairs[name] += errors.get(a, 0.0) * seen(name[0], b) + errors.get(b, 0.0) * seen(name[0], a)
+        return unary, pairs
+
+
+# -- from the library's numbers to names, and back ---------------------------------------------------------------------
+
+
+@dataclass
+class Problem:
+    """Linked tables with a random field over them, slow and compiled."""
+
+    slow: SlowRelational
+    sample: MegaSample
+    field: Field
+
+    @property
+    def layout(self) -> Layout:
+        return self.sample.layout
+
+
+def layout_of(data: Relational, templates=None) -> Layout:
+    names = tuple(data.tables)
+    templates = resolve_templates(data, templates)
+    schemas = tuple(learn_schema(data.selected(name), observed=data.observed.get(name, ())) for name in names)
+    ends = tuple(tuple(map(names.index, ends_of(data, template))) for template in templates)
+    for template, (left, right) in zip(templates, ends, strict=True):
+        assert template.kind == "within" or template_ends(data.links, template) == (names[left], names[right])
+    return Layout(names, schemas, templates, ends)
+
+
+def names_of(slow: SlowRelational, layout: Layout, pairs: np.ndarray) -> list[Name]:
+    """The names of features given by numbers."""
+    by_label = {template.label: template for template in slow.templates}
+    found = []
+    for a, b in pairs.tolist():
+        name = layout.feature_name(a, b)
+        found.append(slow.named(by_label[name.template], tuple(name[1:4]), tuple(name[4:7])))
+    return found
+
+
+def unary_names(layout: Layout) -> list[tuple[str, str, Any]]:
+    """(table, variable, state) of every unary weight, in the library's order."""
+    return [
+        (table, *name)
+        for table, schema in zip(layout.tables, layout.schemas, strict=True)
+        for name in schema.column_names[: schema.n_states]
+    ]
+
+
+def slow_over(data: Relational, rows: dict[str, list[dict]], layout: Layout) -> SlowRelational:
+    variables = {t: {v.name: v for v in s.variables} for t, s in zip(layout.tables, layout.schemas, strict=True)}
+    return SlowRelational(data, rows, variables, layout.templates)
+
+
+def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = None) -> MegaSample:
+    """The mega-sample; where ``slow`` is given, with its beliefs in the gaps."""
+    tables = []
+    for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
+        table = compile_table(data.selected(name), schema, width=int(width))
+        for block in table.blocks if slow is not None else ():
+            for k, (variable, state) in enumerate(schema.column_names[: schema.n_states]):
+                for i in range(block.n_rows):
+                    block.beliefs[k, i] = slow.q[name, block.start + i, variable, state]
+        tables.append(table)
+    nothing = np.empty(0, dtype=np.int64)
+    touch = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
+    return MegaSample.linked(layout, tables, touch)
+
+
+def tell(slow: SlowRelational, fitted: Field) -> None:
+    """Give the slow field the weights of a fast one."""
+    slow.unary = dict(zip(unary_names(fitted.layout), fitted.unary.tolist(), strict=True))
+    names = names_of(slow, fitted.layout, fitted.pairs)
+    assert len(set(names)) == len(names)
+    slow.weights = dict(zip(names, fitted.weights.tolist(), strict=True))
+
+
+def problem_of(
+    data: Relational,
+    rows: dict[str, list[dict]],
+    seed: int,
+    *,
+    share: float = 0.6,
+    size: float = 0.7,
+    scatter: bool = True,
+    layout: Layout | None = None,
+) -> Problem:
+    """A random field over the tables; ``scatter`` puts random beliefs into the gaps."""
+    rng = np.random.default_rng(seed)
+    layout = layout_of(data) if layout is None else layout
+    slow = slow_over(data, rows, layout)
+    if scatter:
+        for cell in slow.cells():
+            if slow.is_gap(cell):
+                states = slow.variables[cell[0]][cell[2]].states
+                slow.put(slow.q, cell, dict(zip(states, rng.dirichlet(np.ones(len(states))), strict=True)))
+    fast = random_field(layout, rng, share, size)
+    tell(slow, fast)
+    return Problem(slow, compiled(data, layout, slow), fast)
+
+
+def random_field(layout: Layout, rng: np.random.Generator, share: float = 0.6, size: float = 0.7) -> Field:
+    candidates = all_pairs(layout)
+    pairs = candidates[rng.random(len(candidates)) < share]
+    return Field(layout, rng.normal(scale=size, size=layout.n_states), pairs, rng.normal(scale=size, size=len(pairs)))
+
+
+def problem_over(data: Relational, field: Field, rows: dict[str, list[dict]] | None = None) -> Problem:
+    """A given field over linked tables, gaps at their training frequencies."""
+    rows = {name: table.to_dicts() for name, table in data.tables.items()} if rows is None else rows
+    slow = slow_over(data, rows, field.layout)
+    tell(slow, field)
+    return Problem(slow, compiled(data, field.layout), field)

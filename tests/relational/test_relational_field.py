@@ -1,0 +1,660 @@
+"""Fits over linked tables: certified, the same from every side, saved whole, and refused in plain words."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from oracle import violation
+from relational_oracle import layout_of, slow_over, tell, unary_names
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from sklearn.base import clone
+from villages import TEMPLATES, relational, village
+
+from sparsefield import MarkovField, MeanField, RelationalField, load
+from sparsefield.data import ForeignKey, Relational, Step
+from sparsefield.errors import DataError, ModelFileError, UnseenStateWarning
+from sparsefield.induction import RULES, all_pairs
+
+OPTIONS = {"l1": 0.7, "l2": 0.1, "tol": 1e-9, "n_jobs": 1}
+
+
+def certificate(field: RelationalField, data, rows, q=None) -> tuple[float, float]:
+    """Objective, and the worst violation of the optimality conditions over all candidates, both by plain loops."""
+    slow = slow_over(data, rows, field.field_.layout)
+    tell(slow, field.field_)
+    q = slow.q if q is None else q(slow)
+    unary, pairs = slow.pl_gradient(q)
+    gradients = {**unary, **pairs}
+    weights = {**slow.unary, **slow.weights}
+    assert len(gradients) == field.field_.layout.n_candidate_pairs + field.field_.layout.n_states
+
+    def penalties(name) -> tuple[float, float]:
+        """l1 and l2 of a feature; every state of these tables has an example."""
+        held = name in pairs or field.penalize_unary
+        return (field.l1, field.l2) if held else (0.0, 0.0)
+
+    worst, size = 0.0, 0.0
+    for name, slope in gradients.items():
+        (l1, l2), weight = penalties(name), weights.get(name, 0.0)
+        worst = max(worst, violation(weight, slope + l2 * weight, l1))
+        size += l1 * abs(weight) + 0.5 * l2 * weight**2
+    return slow.pl_loss(q) + size, worst
+
+
+def edges_of(data) -> list[tuple[str, str, str]]:
+    """Every pair of variables in every template."""
+    layout, edges = layout_of(data), []
+    for template, (left, right) in zip(layout.templates, layout.ends, strict=True):
+        for a, b in itertools.product(layout.schemas[left].variables, layout.schemas[right].variables):
+            allowed = template.left is None or a.name in template.left
+            allowed &= template.right is None or b.name in template.right
+            allowed &= "target" in (a.role, b.role) and not (template.kind == "within" and a.name == b.name)
+            if allowed:
+                edges.append((f"{layout.tables[left]}.{a.name}", f"{layout.tables[right]}.{b.name}", template.label))
+    return edges
+
+
+@pytest.fixture(scope="module")
+def full():
+    return village(3, persons=30, letters=36, gaps=0.0)
+
+
+@pytest.fixture(scope="module")
+def gappy():
+    return village(4, persons=30, letters=36, gaps=0.2)
+
+
+# -- certificates ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalize_unary", [False, True])
+@pytest.mark.parametrize("kkt_tol", [0.05, 1e-3])
+def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize_unary) -> None:
+    data, rows = full
+    field = RelationalField(**OPTIONS, kkt_tol=kkt_tol, penalize_unary=penalize_unary).fit(data)
+    objective, worst = certificate(field, data, rows)
+    assert field.converged_
+    assert worst <= kkt_tol * field.l1 + 1e-9
+    assert worst == pytest.approx(field.kkt_violation_, abs=1e-9)
+    assert objective == pytest.approx(field.objective_, abs=1e-8)
+    assert 0 < len(field.field_.weights) < field.field_.layout.n_candidate_pairs
+
+
+def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(gappy) -> None:
+    data, rows = gappy
+    field = RelationalField(**OPTIONS, kkt_tol=1e-3, inference=MeanField(tolerance=1e-10)).fit(data)
+    objective, worst = certificate(field, data, rows, lambda slow: slow.mean_field(1e-10)[0])
+    assert field.converged_
+    assert worst <= 1e-3 * field.l1 + 1e-6
+    assert objective == pytest.approx(field.objective_, abs=1e-6)
+
+
+def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
+    data, _ = full
+    fits = {}
+    for name in RULES:
+        graph = edges_of(data) if name == "graph" else None
+        fits[name] = RelationalField(**OPTIONS, kkt_tol=1e-5, induction=name, graph=graph).fit(data)
+        assert fits[name].converged_
+    first = fits["full"]
+    for field in fits.values():
+        assert field.objective_ == pytest.approx(first.objective_, abs=1e-6)
+        assert np.array_equal(field.field_.pairs, first.field_.pairs)
+        assert field.field_.theta == pytest.approx(first.field_.theta, abs=1e-4)
+
+
+def test_without_a_certificate_the_violation_is_still_that_of_all_candidates(full) -> None:
+    data, rows = full
+    field = RelationalField(**OPTIONS, threshold=0.6, certify=False, max_iter=6).fit(data)
+    assert certificate(field, data, rows)[1] == pytest.approx(field.kkt_violation_, abs=1e-9)
+
+
+def test_contrastive_divergence_learns_over_links(gappy) -> None:
+    data, _ = gappy
+    field = RelationalField(**OPTIONS, objective="cd", certify=False).fit(data)
+    history = field.history_["objective"].to_list()
+    assert history[-1] < history[0]
+    assert len(field.edges_) > 0
+
+
+# -- the same field from every side ------------------------------------------------------------------------------------
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    data, _ = village(5, persons=600, letters=700, gaps=0.1, templates=TEMPLATES[:8] + TEMPLATES[12:14])
+    fits = [RelationalField(l1=3.0, n_jobs=n_jobs).fit(data) for n_jobs in (1, 2)]
+    assert len(fits[0].field_.weights) > 0
+    assert np.array_equal(fits[0].field_.pairs, fits[1].field_.pairs)
+    assert np.array_equal(fits[0].field_.theta, fits[1].field_.theta)
+    answers = [field.predict_proba(data) for field in fits]
+    for table, columns in answers[0].items():
+        for column, found in columns.items():
+            assert np.array_equal(found, answers[1][table][column])
+
+
+def weights_by_name(field, data, rows) -> dict:
+    slow = slow_over(data, rows, field.field_.layout)
+    tell(slow, field.field_)
+    return {**slow.unary, **slow.weights}
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.15])
+def test_the_order_of_rows_does_not_matter(gaps) -> None:
+    _, rows = village(6, persons=16, letters=20, gaps=gaps)
+    rng = np.random.default_rng(0)
+    # A step that takes the order of the rows as it is would mean something else.
+    shuffled = {n: t if n == "letter" else [t[k] for k in rng.permutation(len(t))] for n, t in rows.items()}
+    found = []
+    for part in (rows, shuffled):
+        inference = MeanField(tolerance=1e-12, max_sweeps=5000)
+        field = RelationalField(**{**OPTIONS, "tol": 1e-12}, kkt_tol=1e-7, inference=inference).fit(relational(part))
+        found.append((field, weights_by_name(field, relational(part), part)))
+    (one, first), (other, second) = found
+    assert other.objective_ == pytest.approx(one.objective_, abs=1e-6)
+    for name in {**first, **second}:
+        assert second.get(name, 0.0) == pytest.approx(first.get(name, 0.0), abs=1e-6)
+
+
+def test_other_names_for_the_same_rows_give_the_same_bits(gappy) -> None:
+    data, rows = gappy
+    first = RelationalField(**OPTIONS).fit(data)
+    codes = np.random.default_rng(0).permutation(1000).tolist()
+    columns = {"id", "owner", "best", "sender", "receiver", "who", "whom"}
+    renamed = {
+        name: [{c: codes[int(v[1:])] if c in columns and v is not None else v for c, v in row.items()} for row in table]
+        for name, table in rows.items()
+    }
+    second = RelationalField(**OPTIONS).fit(relational(renamed))
+    assert np.array_equal(first.field_.pairs, second.field_.pairs)
+    assert np.array_equal(first.field_.theta, second.field_.theta)
+
+
+@pytest.mark.parametrize("objective", ["pl", "cd"])
+@pytest.mark.parametrize("rule", ["cfi", "full"])
+def test_one_table_without_links_is_a_plain_field_bit_for_bit(gappy, rule, objective) -> None:
+    people = gappy[0].tables["person"].drop("id", "home", "best", "rank")
+    options = {**OPTIONS, "tol": 1e-6, "induction": rule, "objective": objective, "certify": objective == "pl"}
+    options["inference"] = MeanField(tolerance=1e-6)
+    plain = MarkovField(**options).fit(people, observed=["town", "age"])
+    linked = RelationalField(**options).fit(Relational({"person": people}, observed={"person": ["town", "age"]}))
+    assert np.array_equal(plain.field_.pairs, linked.field_.pairs)
+    assert np.array_equal(plain.field_.theta, linked.field_.theta)
+    assert plain.objective_ == linked.objective_
+    answers = linked.predict_proba(Relational({"person": people}))["person"]
+    for column, found in plain.predict_proba(people).items():
+        assert np.array_equal(found, answers[column])
+
+
+def test_two_tables_without_links_are_two_plain_fields(gappy) -> None:
+    data, _ = gappy
+    people = data.tables["person"].drop("id", "home", "best", "rank")
+    letters = data.tables["letter"].drop("sender", "receiver", "bag")
+    options = {**OPTIONS, "kkt_tol": 1e-5, "inference": MeanField(tolerance=1e-8)}
+    observed = {"person": ["town", "age"], "letter": ["weight"]}
+    both = RelationalField(**options).fit(Relational({"person": people, "letter": letters}, observed=observed))
+    parts = [
+        MarkovField(**options).fit(people, observed=["town", "age"]),
+        MarkovField(**options).fit(letters, observed=["weight"]),
+    ]
+    assert both.objective_ == pytest.approx(sum(part.objective_ for part in parts), abs=1e-5)
+    assert both.field_.unary == pytest.approx(np.concatenate([part.field_.unary for part in parts]), abs=1e-3)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted(gappy):
+    return RelationalField(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(gappy[0])
+
+
+def test_probabilities_and_scores_are_those_of_plain_loops(fitted, gappy) -> None:
+    data, rows = gappy
+    slow = slow_over(data, rows, fitted.field_.layout)
+    tell(slow, fitted.field_)
+    q, _ = slow.mean_field(1e-8)
+    found = fitted.predict_proba(data)
+    seen, total = 0, 0.0
+    for cell in slow.cells():
+        table, row, column = cell
+        wanted = slow.update(cell, q)
+        for k, state in enumerate(fitted.states_[table][column]):
+            assert found[table][column][row, k] == pytest.approx(wanted[state], abs=1e-6)
+        if not slow.is_gap(cell):
+            seen, total = seen + 1, total + np.log(wanted[slow.value(cell)])
+    assert fitted.score(data) == pytest.approx(total / seen, abs=1e-9)
+    assert set(found) == {"badge", "person", "place", "letter", "friend"}
+    assert [len(found[name]) for name in found] == [0, 2, 0, 1, 0]
+
+
+def test_hidden_cells_are_scored_by_the_belief_in_the_truth(fitted, gappy) -> None:
+    data, rows = gappy
+    truth = {
+        n: [{c: "love" if c == "kind" and v is None else v for c, v in r.items()} for r in t] for n, t in rows.items()
+    }
+    hidden = [k for k, row in enumerate(rows["letter"]) if row["kind"] is None]
+    position = fitted.states_["letter"]["kind"].index("love")
+    beliefs = fitted.predict_proba(data)["letter"]["kind"][hidden, position]
+    found = fitted.conditional_log_likelihood(relational(truth), data)
+    assert found == pytest.approx(np.log(beliefs).mean())
+    with pytest.raises(DataError, match="nothing to score"):
+        fitted.conditional_log_likelihood(data, data)
+    shorter = {**truth, "letter": truth["letter"][:-1]}
+    with pytest.raises(DataError, match="'letter' has 35 rows in data_true, 36 in data_with_gaps"):
+        fitted.conditional_log_likelihood(relational(shorter), data)
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
+def test_transform_fills_gaps_alone_and_keeps_the_kind_of_each_table(fitted, gappy, kind) -> None:
+    _, rows = gappy
+    frames = relational(
+        rows, frame=lambda t: pl.DataFrame(t, infer_schema_length=None) if kind is pl.DataFrame else pd.DataFrame(t)
+    )
+    filled = fitted.transform(frames)
+    beliefs = fitted.predict_proba(frames)
+    assert isinstance(filled, Relational)
+    assert list(filled.tables) == list(rows)
+    assert filled.links == frames.links
+    for name, table in filled.tables.items():
+        assert type(table) is kind
+        assert list(table.columns) == list(rows[name][0])
+        assert len(table) == len(rows[name])
+        for column in table.columns:
+            for row, value in enumerate(table[column].to_list()):
+                before = rows[name][row][column]
+                if before is not None:
+                    assert value == before
+                elif column in fitted.states_[name]:
+                    best = beliefs[name][column][row].argmax()
+                    assert value == fitted.states_[name][column][best]
+                else:
+                    assert value is None or value != value
+
+
+def test_tables_of_several_kinds_go_together(gappy) -> None:
+    _, rows = gappy
+    frames = {name: pd.DataFrame(table) if name == "person" else pl.DataFrame(table, infer_schema_length=None)
+              for name, table in rows.items()}  # fmt: skip
+    mixed = relational(rows).with_tables(frames)
+    field = RelationalField(**OPTIONS).fit(mixed)
+    same = RelationalField(**OPTIONS).fit(relational(rows))
+    assert np.array_equal(field.field_.theta, same.field_.theta)
+    filled = field.transform(mixed).tables
+    assert {name: type(table) for name, table in filled.items()} == {name: type(t) for name, t in frames.items()}
+
+
+def test_fit_transform_is_fit_and_then_transform(gappy) -> None:
+    data, _ = gappy
+    one = RelationalField(**OPTIONS).fit_transform(data)
+    other = RelationalField(**OPTIONS).fit(data).transform(data)
+    for name in data.tables:
+        assert one.tables[name].equals(other.tables[name])
+
+
+def test_a_field_answers_for_rows_it_has_never_seen(fitted) -> None:
+    data, rows = village(77, persons=9, letters=7, gaps=0.3)
+    slow = slow_over(data, rows, fitted.field_.layout)
+    tell(slow, fitted.field_)
+    q, _ = slow.mean_field(1e-8)
+    found = fitted.predict_proba(data)
+    assert found["person"]["mood"].shape == (9, 3)
+    for cell in slow.cells():
+        table, row, column = cell
+        for state, p in slow.update(cell, q).items():
+            assert found[table][column][row, fitted.states_[table][column].index(state)] == pytest.approx(p, abs=1e-6)
+    assert fitted.transform(data).tables["letter"]["kind"].null_count() == 0
+
+
+def test_sampling_fills_gaps_alone_with_known_states(fitted, gappy) -> None:
+    data, rows = gappy
+    drawn = fitted.sample(data, sweeps=3, random_state=0)
+    assert isinstance(drawn, Relational)
+    for name, column in (("person", "mood"), ("person", "smokes"), ("letter", "kind")):
+        for row, value in zip(rows[name], drawn.tables[name][column].to_list(), strict=True):
+            assert value == row[column] if row[column] is not None else value in fitted.states_[name][column]
+    assert drawn.tables["badge"].equals(data.tables["badge"])
+
+
+def test_features_are_named_by_template_tables_variables_and_states(fitted, gappy) -> None:
+    data, rows = gappy
+    slow = slow_over(data, rows, fitted.field_.layout)
+    tell(slow, fitted.field_)
+    by_label = {template.label: template for template in TEMPLATES}
+    frame = fitted.features_
+    assert frame.columns == [
+        "template", "table_a", "variable_a", "state_a", "table_b", "variable_b", "state_b", "weight",
+    ]  # fmt: skip
+    assert frame["weight"].abs().is_sorted(descending=True)
+    words = {str(name): weight for name, weight in {**slow.weights, **slow.unary}.items() if weight != 0}
+    assert len(frame) == len(words)
+
+    def state(variable: str, text):
+        return int(text) if variable == "smokes" else text
+
+    for row in frame.iter_rows(named=True):
+        one = (row["table_a"], row["variable_a"], state(row["variable_a"], row["state_a"]))
+        other = (row["table_b"], row["variable_b"], state(row["variable_b"], row["state_b"]))
+        name = slow.named(by_label[row["template"]], one, other) if row["template"] else one
+        assert words[str(name)] == row["weight"]
+    edges = fitted.edges_
+    assert edges.columns == ["template", "table_a", "variable_a", "table_b", "variable_b", "strength"]
+    assert (edges["strength"] ** 2).sum() == pytest.approx((fitted.field_.weights**2).sum())
+
+
+def test_states_that_are_known_to_exist_need_no_example(full) -> None:
+    data, _ = full
+    field = RelationalField(**OPTIONS).fit(data, states={"person": {"mood": ["bored"]}, "letter": {"kind": ["card"]}})
+    assert field.states_["person"]["mood"] == ["bored", "calm", "glad", "sad"]
+    assert field.states_["letter"]["kind"] == ["bill", "card", "love"]
+    found = field.predict_proba(data)["person"]["mood"]
+    assert found.shape == (30, 4)
+    assert (found[:, 0] < 0.2).all()
+    assert found.sum(axis=1) == pytest.approx(np.ones(30))
+
+
+def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, gappy) -> None:
+    _, rows = gappy
+    odd = {name: [dict(row) for row in table] for name, table in rows.items()}
+    odd["person"][0]["mood"] = "furious"
+    gap = {name: [dict(row) for row in table] for name, table in rows.items()}
+    gap["person"][0]["mood"] = None
+    with pytest.warns(UnseenStateWarning, match="'mood' has 1 cell"):
+        filled = fitted.transform(relational(odd))
+    assert filled.tables["person"]["mood"][0] == "furious"
+    with pytest.warns(UnseenStateWarning):
+        beliefs = fitted.predict_proba(relational(odd))
+    assert np.array_equal(beliefs["person"]["mood"], fitted.predict_proba(relational(gap))["person"]["mood"])
+
+
+def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> None:
+    rng = np.random.default_rng(0)
+    smokes = np.repeat(rng.integers(0, 2, 20), 2)
+    people = pl.DataFrame({"id": range(40), "smokes": smokes})
+    friends = pl.DataFrame({"who": range(0, 40, 2), "whom": range(1, 40, 2)})
+    links = {"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")}
+    data = Relational({"friend": friends, "person": people}, keys={"person": "id"}, links=links)
+    field = RelationalField(l1=0.5, n_jobs=1).fit(data)
+    assert field.edges_["template"].to_list() == ["joined who whom"]
+    assert field.features_.filter(pl.col("template") != "")["weight"][0] > 1
+    hidden = people.with_columns(smokes=pl.when(pl.col("id") % 2 == 0).then(None).otherwise("smokes"))
+    assert field.transform(data.with_tables({"person": hidden})).tables["person"]["smokes"].to_list() == smokes.tolist()
+
+
+def test_inference_that_reaches_its_cap_is_said() -> None:
+    data, _ = village(4, persons=20, letters=20, gaps=0.5)
+    field = RelationalField(**{**OPTIONS, "l1": 0.2}, certify=False).fit(data)
+    field.inference = MeanField(tolerance=0.0, max_sweeps=1)
+    with pytest.warns(UserWarning, match="Inference reached its cap in"):
+        field.predict_proba(data)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [pl.DataFrame({"a": [0, 1]}), pd.DataFrame({"a": [0, 1]}), [[0, 1], [1, 0]], None])
+def test_a_plain_table_is_refused_with_a_word_on_where_to_take_it(given, fitted) -> None:
+    for call in (RelationalField().fit, fitted.predict_proba, fitted.transform, fitted.score, fitted.sample):
+        with pytest.raises(DataError, match=r"takes a Relational, got a .* For one plain table there is MarkovField"):
+            call(given)
+
+
+def test_what_is_wrong_with_a_table_is_said_with_its_name(full) -> None:
+    data, _ = full
+    empty = data.with_tables({"letter": data.tables["letter"].with_columns(kind=pl.lit(None, dtype=pl.String))})
+    with pytest.raises(DataError, match="Table 'letter': Column 'kind' has no values at all"):
+        RelationalField().fit(empty)
+    with pytest.raises(DataError, match=r"states= names the table 'nation', which is not there; tables: badge, person"):
+        RelationalField().fit(data, states={"nation": {"x": [1]}})
+    with pytest.raises(DataError, match=r"numeric= names the table 'nation', which is not there; tables: badge"):
+        RelationalField(numeric={"nation": ["x"]}).fit(data)
+    with pytest.raises(DataError, match="Table 'person': states= names the column 'x'"):
+        RelationalField().fit(data, states={"person": {"x": [1]}})
+    with pytest.raises(DataError, match="numeric must be 'auto' or"):
+        RelationalField(numeric=["age"]).fit(data)
+    with pytest.raises(DataError, match="Table 'person': Column 'mood' is listed as numeric but is a target"):
+        RelationalField(numeric={"person": ["mood"]}).fit(data)
+    places = Relational({"place": data.tables["place"]}, keys={"place": "name"}, observed={"place": ["climate"]})
+    with pytest.raises(DataError, match="nothing to predict"):
+        RelationalField().fit(places)
+
+
+def test_numeric_may_name_columns_by_table(full) -> None:
+    data, _ = full
+    field = RelationalField(**OPTIONS, numeric={"letter": ["weight"], "person": ["age"]}).fit(data)
+    same = RelationalField(**OPTIONS).fit(data)
+    assert np.array_equal(field.field_.theta, same.field_.theta)
+
+
+def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, gappy) -> None:
+    data, _ = gappy
+    without = {name: table for name, table in data.tables.items() if name != "badge"}
+    links = {name: link for name, link in data.links.items() if name != "owner"}
+    observed = {name: columns for name, columns in data.observed.items() if name != "badge"}
+    fewer = Relational(without, keys=data.keys, links=links, observed=observed)
+    with pytest.raises(DataError, match="Table 'badge', which the field was learned with, is not there"):
+        fitted.predict_proba(fewer)
+    unlinked = Relational(data.tables, keys=data.keys, links=links, observed=data.observed)
+    with pytest.raises(DataError, match="template 'across owner' names the link 'owner'"):
+        fitted.predict_proba(unlinked)
+    turned = Relational(
+        data.tables, keys=data.keys, links={**data.links, "elder": Step("letter", along="bag")}, observed=data.observed
+    )
+    with pytest.raises(DataError, match="'across elder' joins other tables than those it was learned with"):
+        fitted.predict_proba(turned)
+    narrow = data.with_tables({"person": data.tables["person"].rename({"smokes": "smoked"})})
+    with pytest.raises(DataError, match="Table 'person': Column 'smokes', which the field was learned with"):
+        fitted.predict_proba(narrow)
+    bare = Relational({**data.tables, "letter": data.tables["letter"].drop("weight")}, keys=data.keys, links=data.links)
+    with pytest.raises(DataError, match="Table 'letter': Observed column 'weight'"):
+        fitted.predict_proba(bare)
+
+
+def test_a_link_to_a_table_that_the_field_does_not_know_is_refused_by_name(fitted, gappy) -> None:
+    data, _ = gappy
+    elsewhere = Relational(
+        {**data.tables, "village": data.tables["place"]},
+        keys={**data.keys, "village": "name"},
+        links={**data.links, "home": ForeignKey("person", "home", "village")},
+        observed={**data.observed, "village": ["climate"]},
+    )
+    with pytest.raises(DataError, match="'across home' joins other tables than those it was learned with"):
+        fitted.predict_proba(elsewhere)
+
+
+def test_more_tables_and_another_order_of_them_change_nothing(fitted, gappy) -> None:
+    data, _ = gappy
+    tables = dict(reversed([*data.tables.items(), ("more", pl.DataFrame({"x": [1, 2]}))]))
+    other = Relational(tables, keys=data.keys, links=data.links, observed=data.observed)
+    one, two = fitted.predict_proba(data), fitted.predict_proba(other)
+    for table, columns in one.items():
+        for column, found in columns.items():
+            assert np.array_equal(found, two[table][column])
+    assert list(fitted.transform(other).tables) == list(tables)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_can_be_read_set_and_cloned(full) -> None:
+    field = RelationalField(templates=TEMPLATES[:3], l1=0.5, inference=MeanField(tolerance=1e-3), n_jobs=1)
+    again = clone(field)
+    assert again.get_params() == field.get_params()
+    assert again.get_params()["templates"] == TEMPLATES[:3]
+    again.set_params(l1=3.0, templates=None)
+    assert (again.l1, again.templates, field.l1) == (3.0, None, 0.5)
+    assert "l1=0.5" in repr(field)
+    field.fit(full[0])
+    assert not hasattr(clone(field), "field_")
+
+
+def test_the_fields_own_templates_win_over_those_of_the_data(full) -> None:
+    data, _ = full
+    field = RelationalField(**OPTIONS, templates=["within person", "across sender"]).fit(data)
+    assert [template.label for template in field.field_.layout.templates] == ["within person", "across sender"]
+    assert len(RelationalField(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
+
+
+def test_linked_rows_are_filled_to_a_tenth_unless_more_is_asked_for(gappy) -> None:
+    """The paper's rule."""
+    data, _ = gappy
+    rough = RelationalField(**OPTIONS, inference=MeanField(tolerance=0.1)).fit(data)
+    named = RelationalField(**OPTIONS).fit(data)
+    assert np.array_equal(rough.field_.theta, named.field_.theta)
+    assert np.array_equal(rough.predict_proba(data)["person"]["mood"], named.predict_proba(data)["person"]["mood"])
+
+
+# -- on disk -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "field.safetensors"
+    fitted.save(path)
+    return path
+
+
+def test_a_field_comes_back_whole(fitted, saved, gappy) -> None:
+    data, _ = gappy
+    again = load(saved)
+    assert type(again) is RelationalField
+    assert again.get_params() == fitted.get_params()
+    assert again.field_.layout == fitted.field_.layout
+    assert again.field_.layout.templates == TEMPLATES
+    assert np.array_equal(again.field_.pairs, fitted.field_.pairs)
+    assert np.array_equal(again.field_.theta, fitted.field_.theta)
+    assert again.states_ == fitted.states_
+    assert (again.objective_, again.kkt_violation_, again.converged_, again.n_iter_) == (
+        fitted.objective_, fitted.kkt_violation_, fitted.converged_, fitted.n_iter_,
+    )  # fmt: skip
+    assert again.features_.equals(fitted.features_)
+    for one, other in ((fitted, again), (again, fitted)):
+        for table, columns in one.predict_proba(data).items():
+            for column, found in columns.items():
+                assert np.array_equal(found, other.predict_proba(data)[table][column])
+    for name, table in again.transform(data).tables.items():
+        assert table.equals(fitted.transform(data).tables[name])
+
+
+def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, gappy, tmp_path) -> None:
+    fitted.save(tmp_path / "one")
+    load(saved).save(tmp_path / "two")
+    clone(fitted).fit(gappy[0]).save(tmp_path / "three")
+    contents = [path.read_bytes() for path in (saved, *(tmp_path / name for name in ("one", "two", "three")))]
+    assert len(set(contents)) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"templates": list(TEMPLATES[:8])},
+        {"templates": ["within person", ("across", "sender"), {"kind": "joined", "names": ["who", "whom"]}]},
+        {"templates": [{"kind": "joined", "names": ["who", "whom"], "left": ["mood"], "right": ["smokes"]}]},
+        {"numeric": {"letter": ["weight"], "person": ("age",)}},
+        {"induction": "graph", "graph": [("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")]},
+        {"threshold": (0.1, 0.3), "random_state": 5},
+    ],
+)  # fmt: skip
+def test_every_option_comes_back(gappy, tmp_path, options) -> None:
+    data, _ = gappy
+    field = RelationalField(**OPTIONS, **options).fit(data)
+    field.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.field_.layout == field.field_.layout
+    assert again.fit(data).field_.theta.tolist() == field.field_.theta.tolist()
+    again.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+def rewrite(saved, path, change) -> None:
+    """The saved file with its document or arrays changed."""
+    with safe_open(saved, framework="np") as file:
+        metadata = dict(file.metadata())
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    document = json.loads(metadata["document"])
+    change(document, tensors)
+    metadata["document"] = json.dumps(document)
+    save_file(tensors, path, metadata)
+
+
+def put(*path):
+    """A change of the document at a place."""
+    *places, last, value = path
+
+    def change(document, tensors) -> None:
+        for place in places:
+            document = document[place]
+        document[last] = value
+
+    return change
+
+
+def point_at(layout, a, b):
+    """A change of the first pair, to columns (table, own column or view) by number."""
+
+    def change(document, tensors) -> None:
+        tensors["pairs"] = tensors["pairs"].copy()
+        tensors["pairs"][0] = a, b
+
+    return change
+
+
+DAMAGES = {
+    "no templates": lambda d, t: d.pop("templates"),
+    "a table fewer": lambda d, t: d["tables"].pop(3),
+    "a template fewer": lambda d, t: d["templates"].pop(0),
+    "ends beyond the tables": put("templates", 2, "ends", [1, 9]),
+    "negative ends": put("templates", 2, "ends", [-1, 1]),
+    "one end": put("templates", 2, "ends", [1]),
+    "ends that are words": put("templates", 2, "ends", ["person", "letter"]),
+    "a symmetric template of two tables": put("templates", 7, "ends", [1, 3]),
+    "a within template of two tables": put("templates", 0, "ends", [1, 3]),
+    "another kind": put("templates", 2, "kind", "beside"),
+    "no names": put("templates", 2, "names", []),
+    "a part too many": put("templates", 2, "more", 1),
+    "no symmetry any more": put("templates", 7, "symmetric", False),
+    "limits that are a number": put("templates", 3, "right", 4),
+    "no name of a table": lambda d, t: d["tables"][1].pop("name"),
+    "columns out of order": lambda d, t: d["tables"][1]["variables"].reverse(),
+    "unary weights too few": lambda d, t: t.update(unary=t["unary"][:-1].copy()),
+    "pairs beyond the columns": lambda d, t: t.update(pairs=t["pairs"] + 10_000),
+    "pairs the other way round": lambda d, t: t.update(pairs=np.ascontiguousarray(t["pairs"][:, ::-1])),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_document_is_refused(saved, tmp_path, damage) -> None:
+    rewrite(saved, tmp_path / "m", damage)
+    with pytest.raises(ModelFileError, match="damaged contents"):
+        load(tmp_path / "m")
+
+
+def test_a_pair_that_its_template_does_not_allow_is_refused(fitted, saved, tmp_path) -> None:
+    """Its arc back would come from a column that is not there."""
+    layout = fitted.field_.layout
+    start = {name: int(layout.column_starts[k]) for k, name in enumerate(layout.tables)}
+    view = next(v for v in layout.views if layout.templates[v.template].label == "shared home")
+    person = layout.schemas[layout.tables.index("person")]
+    (smokes,) = [k for k, name in enumerate(person.column_names) if name[0] == "smokes"]
+    for b in (view.start, smokes):
+        rewrite(saved, tmp_path / "m", point_at(layout, start["person"] + smokes, start["person"] + b))
+        with pytest.raises(ModelFileError, match="features of columns"):
+            load(tmp_path / "m")
+
+
+def test_candidates_of_a_saved_field_are_all_sound(fitted) -> None:
+    layout = fitted.field_.layout
+    assert layout.is_sound(all_pairs(layout))
+    assert layout.is_sound(fitted.field_.pairs)
+    assert len(unary_names(layout)) == layout.n_states
+
+
+def test_options_that_make_no_sense_are_refused(saved, tmp_path) -> None:
+    rewrite(saved, tmp_path / "m", put("extra", "params", "colour", "red"))
+    with pytest.raises(ModelFileError, match="damaged options"):
+        load(tmp_path / "m")

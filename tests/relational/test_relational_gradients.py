@@ -1,0 +1,231 @@
+"""Energy, conditionals, losses and gradients over links, against enumeration and finite differences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from relational_oracle import compiled, layout_of, names_of, problem_of, unary_names
+from villages import TEMPLATES, relational, village
+
+from sparsefield import MeanField, policy
+from sparsefield.data import Template
+from sparsefield.engines import Threads
+from sparsefield.field import compile_graphs
+from sparsefield.induction import all_pairs
+from sparsefield.inference import ask
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+SEEDS = st.integers(0, 2**32 - 1)
+SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
+
+
+def evaluated(problem, objective: str) -> tuple[float, np.ndarray, list]:
+    """Loss, gradient of all unary features and candidates, and their names."""
+    layout, candidates = problem.layout, all_pairs(problem.layout)
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+        loss, own = evaluator.evaluate(problem.field.graphs, problem.field.theta)
+        graphs = compile_graphs(layout, layout.arcs(candidates))
+        gradient = evaluator.gradient(graphs, layout.n_states + len(candidates))
+    names = unary_names(layout) + names_of(problem.slow, layout, candidates)
+    by_name = dict(zip(names, gradient, strict=True))
+    inside = unary_names(layout) + names_of(problem.slow, layout, problem.field.pairs)
+    assert own == pytest.approx(np.array([by_name[name] for name in inside]), abs=1e-11)
+    return loss, gradient, names
+
+
+def conditionals(problem) -> dict:
+    """{cell: {state: probability}} of the fast field, all cells seen."""
+    with Threads(1) as engine:
+        found = ask(problem.field, problem.sample, MeanField(), engine)
+    answers = {}
+    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, found.conditionals, strict=True):
+        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+            for row, p in enumerate(values):
+                answers.setdefault((name, row, variable), {})[state] = p
+    return answers
+
+
+# -- what the field is -------------------------------------------------------------------------------------------------
+
+
+SMALL = (
+    Template("within", ("person",)),
+    Template("across", ("sender",)),
+    Template("across", ("elder",), symmetric=True),
+    Template("across", ("next",)),
+    Template("shared", ("home",)),
+    Template("swapped", ("sender", "receiver")),
+    Template("joined", ("who", "whom")),
+)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_conditionals_are_those_of_the_joint_distribution_of_all_cells(seed) -> None:
+    """One table of the probabilities of all assignments of all cells, from which every conditional is summed."""
+    data, rows = village(seed, persons=3, letters=3, gaps=0.0, templates=SMALL, moods=3, loose=0.05)
+    problem = problem_of(data, rows, seed, share=1.0)
+    slow, cells = problem.slow, problem.slow.cells()
+    joint = slow.joint(cells)
+    assert sum(joint.values()) == pytest.approx(1.0)
+    truth = tuple(slow.value(cell) for cell in cells)
+    found = conditionals(problem)
+    for k, cell in enumerate(cells):
+        states = slow.variables[cell[0]][cell[2]].states
+        ways = {state: joint[(*truth[:k], state, *truth[k + 1 :])] for state in states}
+        for state in slow.states(cell[0], cell[2]):
+            assert found[cell][state] == pytest.approx(ways[state] / sum(ways.values()), abs=1e-12)
+
+
+@given(seed=SEEDS, templates=SOME_TEMPLATES)
+def test_a_conditional_is_a_ratio_of_potentials(seed, templates) -> None:
+    data, rows = village(seed, gaps=0.0, templates=templates)
+    problem = problem_of(data, rows, seed)
+    found, loss = conditionals(problem), 0.0
+    for cell in problem.slow.cells():
+        ways = problem.slow.joint([cell])
+        loss -= math.log(ways[(problem.slow.value(cell),)])
+        for state in problem.slow.states(cell[0], cell[2]):
+            assert found[cell][state] == pytest.approx(ways[(state,)], abs=1e-12)
+    assert evaluated(problem, "pl")[0] == pytest.approx(loss, abs=1e-9)
+
+
+def test_a_symmetric_pair_of_a_state_with_itself_counts_each_pair_of_rows_once() -> None:
+    """Two rows, one weight w between equal states: the log-odds of one, given that the other has it, move by w."""
+    data, rows = village(0, persons=2, gaps=0.0, templates=[Template("across", ("elder",), symmetric=True)])
+    for row, rank in zip(rows["person"], (0, 1), strict=True):
+        row.update(rank=rank, smokes=rank)
+    data = relational(rows, data.templates)
+    problem = problem_of(data, rows, 0, share=1.0)
+    name = ("across elder", ("person", "smokes", 1), ("person", "smokes", 1))
+    weight, slow = problem.slow.weights[name], problem.slow
+    slow.weights = {name: weight}
+    ways = slow.joint([("person", 0, "smokes")])
+    odds = math.log(ways[(1,)] / ways[(0,)])
+    assert odds == pytest.approx(slow.unary["person", "smokes", 1] + weight)
+
+
+# -- gradients ---------------------------------------------------------------------------------------------------------
+
+
+@given(seed=SEEDS, gaps=st.sampled_from([0.0, 0.3]))
+@settings(max_examples=8)
+def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, gaps) -> None:
+    data, rows = village(seed, gaps=gaps)
+    problem = problem_of(data, rows, seed)
+    slow = problem.slow
+    loss, gradient, names = evaluated(problem, "pl")
+    assert loss == pytest.approx(slow.pl_loss(slow.q), abs=1e-10)
+    for name, slope in zip(names, gradient, strict=True):
+        weights = slow.weights if isinstance(name[1], tuple) else slow.unary
+        before, losses = weights.get(name, 0.0), []
+        for step in (1e-5, -1e-5):
+            weights[name] = before + step
+            losses.append(slow.pl_loss(slow.q))
+        weights[name] = before
+        assert slope == pytest.approx((losses[0] - losses[1]) / 2e-5, abs=2e-8)
+
+
+@pytest.mark.parametrize("block_rows", [1, 2, 256])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(seed=SEEDS, gaps=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7))
+@settings(max_examples=15)
+def test_losses_and_gradients_are_those_of_plain_loops(objective, block_rows, seed, gaps, templates, persons) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        data, rows = village(seed, gaps=gaps, templates=templates, persons=persons, letters=5)
+        problem = problem_of(data, rows, seed)
+    slow = problem.slow
+    loss, gradient, names = evaluated(problem, objective)
+    wanted = slow.pl_loss(slow.q) if objective == "pl" else slow.cd_loss()
+    unary, pairs = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
+    assert loss == pytest.approx(wanted, abs=1e-10)
+    exact = [pairs[name] if isinstance(name[1], tuple) else unary[name] for name in names]
+    assert gradient == pytest.approx(np.array(exact), abs=1e-11)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) -> None:
+    data, rows = village(seed, gaps=0.0)
+    layout = layout_of(data)
+    for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
+        for row in rows[table]:
+            row.update(dict.fromkeys(columns))
+    problem = problem_of(relational(rows), rows, seed, size=0.3, layout=layout)
+    assert problem.slow.cd_loss() > 0.0
+    assert evaluated(problem, "cd")[0] > 0.0
+    problem.slow.q, _ = problem.slow.mean_field(1e-14, 5000)
+    settled = replace(problem, sample=compiled(problem.slow.data, layout, problem.slow))
+    loss, gradient, _ = evaluated(settled, "cd")
+    assert loss == pytest.approx(0.0, abs=1e-10)
+    assert gradient == pytest.approx(np.zeros(len(gradient)), abs=1e-10)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_after_filling_gaps_rows_see_what_their_neighbours_now_believe(objective, seed) -> None:
+    data, rows = village(seed, gaps=0.4, persons=5, letters=6)
+    problem = problem_of(data, rows, seed, size=0.4)
+    slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
+    before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+        change = evaluator.fill_gaps(inference, problem.field.graphs, problem.field.theta)
+        loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
+    filled, _ = slow.mean_field(0.0, max_sweeps=3)
+    assert change == pytest.approx(max(abs(filled[spot] - slow.q[spot]) for spot in filled), abs=1e-10)
+    slow.q = filled
+    assert loss == pytest.approx(slow.pl_loss(filled) if objective == "pl" else slow.cd_loss(), abs=1e-9)
+    unary, pairs = slow.pl_gradient(filled) if objective == "pl" else slow.cd_gradient()
+    names = unary_names(problem.layout) + names_of(slow, problem.layout, problem.field.pairs)
+    exact = [pairs[name] if isinstance(name[1], tuple) else unary[name] for name in names]
+    assert gradient == pytest.approx(np.array(exact), abs=1e-9)
+    # The evaluator has beliefs of its own: the sample stays as it was compiled.
+    for old, (_, block) in zip(before, problem.sample.blocks(), strict=True):
+        assert np.array_equal(old, block.beliefs)
+
+
+def test_one_weight_is_shared_by_all_places_of_its_template() -> None:
+    """Twice the same village side by side: the same gradient twice over."""
+    data, rows = village(5, gaps=0.0, persons=4, letters=5)
+    twice = {name: list(table) for name, table in rows.items()}
+    for name, columns in {
+        "badge": ["owner"],
+        "person": ["id", "home", "best"],
+        "place": ["name"],
+        "letter": ["sender", "receiver"],
+        "friend": ["who", "whom"],
+    }.items():
+        for row in rows[name]:
+            copy = {c: f"{v} again" if c in columns and v is not None else v for c, v in row.items()}
+            if name == "person":
+                copy["rank"] += 100
+            if name == "letter":
+                copy["bag"] += 100
+            twice[name].append(copy)
+    one = problem_of(data, rows, 5)
+    both = problem_of(relational(twice), twice, 5)
+    assert both.field.theta.tolist() == one.field.theta.tolist()
+    for objective in OBJECTIVES:
+        loss, gradient, names = evaluated(one, objective)
+        loss_both, gradient_both, names_both = evaluated(both, objective)
+        assert names == names_both
+        assert loss_both == pytest.approx(2 * loss)
+        assert gradient_both == pytest.approx(2 * gradient, abs=1e-11)
+
+
+def test_every_template_has_a_pair_of_rows_somewhere() -> None:
+    """Else the tests of this folder would test nothing."""
+    counts = dict.fromkeys((template.label for template in TEMPLATES), 0)
+    for seed in range(20):
+        data, rows = village(seed)
+        for label, pairs in problem_of(data, rows, seed).slow.pairs.items():
+            counts[label] += len(pairs) > 0
+    assert min(counts.values()) >= 4, counts

@@ -1,0 +1,229 @@
+"""Scores over links: exact where nothing is left out, the same by either product, and never of what is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from relational_oracle import layout_of, names_of, problem_of
+from villages import TEMPLATES, relational, village
+
+from sparsefield import policy
+from sparsefield.data import Template
+from sparsefield.engines import Threads
+from sparsefield.errors import DataError
+from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, Grafting, IdealParent, all_pairs
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+SEEDS = st.integers(0, 2**32 - 1)
+SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+def contrast_of(problem, objective: str):
+    with Threads(1) as engine:
+        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+        evaluator.evaluate(problem.field.graphs, problem.field.theta)
+        return evaluator.contrast()
+
+
+def scores(rule, problem, contrast, *, cut: float = 0.0, known=NOTHING) -> dict:
+    """{name of a feature: (gradient, rank)}."""
+    with Threads(1) as engine:
+        found = rule.score(contrast, problem.layout, cut, known, engine)
+    names = names_of(problem.slow, problem.layout, found.pairs)
+    assert len(set(names)) == len(names)
+    values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
+    return dict(zip(names, values, strict=True))
+
+
+def random_problem(seed: int, *, block_rows: int = 256, **options):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        data, rows = village(seed, **options)
+        return problem_of(data, rows, seed)
+
+
+RULES_WITHOUT_THRESHOLDS = {
+    "grafting": Grafting(),
+    "cfi dense": ContrastiveInduction(0.0, 0.0, "dense"),
+    "cfi sparse": ContrastiveInduction(0.0, 0.0, "sparse"),
+    "cfi auto": ContrastiveInduction(0.0, 0.0, "auto"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES_WITHOUT_THRESHOLDS.values(), ids=RULES_WITHOUT_THRESHOLDS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(
+    seed=SEEDS,
+    templates=SOME_TEMPLATES,
+    gaps=st.sampled_from([0.0, 0.3]),
+    block_rows=st.sampled_from([1, 3, 256]),
+    tile=st.sampled_from([1, 2, 8, 128]),
+)
+@settings(max_examples=12)
+def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
+    rule, objective, seed, templates, gaps, block_rows, tile
+) -> None:
+    """So is a state that meets itself over a symmetric template, which has one direction, not two."""
+    problem = random_problem(seed, gaps=gaps, templates=templates, persons=5, letters=5, block_rows=block_rows)
+    slow = problem.slow
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "TILE_STATES", tile)
+        found = scores(rule, problem, contrast_of(problem, objective))
+    _, exact = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
+    assert set(found) <= set(exact)
+    for name, gradient in exact.items():
+        assert found.get(name, (0.0, 0.0)) == pytest.approx((gradient, abs(gradient)), abs=1e-11), name
+
+
+def test_all_candidates_of_a_village_are_looked_at_at_once() -> None:
+    problem = random_problem(11, persons=12, letters=12, gaps=0.1)
+    contrast = contrast_of(problem, "pl")
+    _, exact = problem.slow.pl_gradient(problem.slow.q)
+    assert {label for label, *_ in exact} == {template.label for template in TEMPLATES}
+    meets_itself = [name for name in exact if name[1] == name[2] and name[0] in ("across elder", "shared sender")]
+    assert meets_itself
+    for rule in RULES_WITHOUT_THRESHOLDS.values():
+        found = scores(rule, problem, contrast)
+        for name, gradient in exact.items():
+            assert found.get(name, (0.0,))[0] == pytest.approx(gradient, abs=1e-11)
+
+
+def by_hand(problem, contrast, threshold: float) -> dict:
+    """cfi's estimate, from the errors and signals of each arc."""
+    layout = problem.layout
+    candidates = all_pairs(layout)
+    arcs = layout.arcs(candidates)
+    estimate = np.zeros(len(candidates))
+    for target, source, feature in zip(*arcs, strict=True):
+        column = layout.column_of_state[target]
+        table = layout.table_of_column[column]
+        start = layout.column_starts[table]
+        mean = contrast.means[table][source - start]
+        for errors, middles in zip(contrast.errors[table], contrast.middles[table], strict=True):
+            error, signal = errors[column - start], middles[source - start] - mean
+            kept = (np.abs(error) > threshold) & (np.abs(signal) > threshold)
+            estimate[feature] += (error * signal * kept).sum() + error.sum() * mean
+    return dict(zip(names_of(problem.slow, layout, candidates), estimate.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.3])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(seed=SEEDS, templates=SOME_TEMPLATES, gaps=st.sampled_from([0.0, 0.3]), tile=st.sampled_from([2, 128]))
+@settings(max_examples=12)
+def test_with_thresholds_both_products_leave_out_the_same(objective, threshold, seed, templates, gaps, tile) -> None:
+    problem = random_problem(seed, gaps=gaps, templates=templates, persons=6, letters=6)
+    contrast = contrast_of(problem, objective)
+    wanted = by_hand(problem, contrast, threshold)
+    for product in ("dense", "sparse"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(policy, "TILE_STATES", tile)
+            found = scores(ContrastiveInduction(threshold, threshold, product), problem, contrast)
+        for name, estimate in wanted.items():
+            # The dense product works in 32 bits.
+            assert found.get(name, (0.0, 0.0)) == pytest.approx((estimate, abs(estimate)), abs=1e-4), (product, name)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", RULES)
+@given(seed=SEEDS, cut=st.sampled_from([0.0, 0.3, 1.0]), known=st.floats(0.0, 1.0), templates=SOME_TEMPLATES)
+@settings(max_examples=8)
+def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(name, objective, seed, cut, known, templates) -> None:
+    problem = random_problem(seed, templates=templates)
+    contrast, layout, rule = contrast_of(problem, objective), problem.layout, RULES[name]()
+    candidates = all_pairs(layout)
+    taken = candidates[np.random.default_rng(seed).random(len(candidates)) < known]
+    everything = scores(rule, problem, contrast, cut=cut)
+    found = scores(rule, problem, contrast, cut=cut, known=np.sort(layout.keys(taken)))
+    left_out = set(names_of(problem.slow, layout, taken))
+    assert found == {feature: score for feature, score in everything.items() if feature not in left_out}
+    assert all(abs(gradient) > cut for gradient, _ in found.values())
+
+
+def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
+    problem = random_problem(3, persons=8, letters=9, gaps=0.0)
+    layout, contrast = problem.layout, contrast_of(problem, "pl")
+    found = scores(IdealParent(0.0, 0.0), problem, contrast)
+    candidates = all_pairs(layout)
+    arcs, best = layout.arcs(candidates), np.zeros(len(candidates))
+    for target, source, feature in zip(*arcs, strict=True):
+        column = layout.column_of_state[target]
+        table = layout.table_of_column[column]
+        start = layout.column_starts[table]
+        error = contrast.errors[table][0][column - start]
+        signal = contrast.middles[table][0][source - start] - contrast.means[table][source - start]
+        size = np.linalg.norm(error) * np.linalg.norm(signal)
+        best[feature] = max(best[feature], abs(error @ signal) / size if size > 1e-12 else 0.0)
+    wanted = dict(zip(names_of(problem.slow, layout, candidates), best.tolist(), strict=True))
+    assert len(found) > 40
+    for name, (_, rank) in found.items():
+        assert rank == pytest.approx(wanted[name], abs=1e-10)
+
+
+# -- a given graph -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return random_problem(8, persons=10, letters=10, gaps=0.0)
+
+
+def graph(problem, *edges) -> set:
+    return set(names_of(problem.slow, problem.layout, GivenGraph.of(edges).start(problem.layout)))
+
+
+def test_an_edge_holds_all_features_of_its_variables_in_every_template(problem) -> None:
+    found = graph(problem, ("person.mood", "person.smokes"))
+    wanted = {
+        name
+        for name in problem.slow.candidates
+        if {name[1][:2], name[2][:2]} == {("person", "mood"), ("person", "smokes")}
+    }
+    assert found == wanted
+    assert len({name[0] for name in found}) > 3
+
+
+def test_an_edge_may_name_its_template(problem) -> None:
+    found = graph(problem, ("person.town", "letter.kind", "across receiver"))
+    assert {name[0] for name in found} == {"across receiver"}
+    assert {(name[1][1], name[2][1]) for name in found} == {("kind", "town")}
+
+
+def test_a_variable_may_meet_itself_over_a_named_template(problem) -> None:
+    for label in ("across elder", "joined who whom"):
+        found = graph(problem, ("person.mood", "person.mood", label))
+        states = len(problem.slow.states("person", "mood"))
+        assert len(found) == (states * (states + 1) // 2 if label == "across elder" else states**2)
+
+
+@pytest.mark.parametrize(
+    ("edge", "words"),
+    [
+        (("person.mood", "letter.nothing"), "'letter.nothing'"),
+        (("mood", "smokes"), "'mood'"),
+        (("person.mood", "person.mood"), "itself"),
+        (("person.mood", "letter.kind", "across nowhere"), "templates: 'within person'"),
+        (("person.town", "person.age"), "two observed columns"),
+        (("person.mood", "letter.kind", "across receiver"), "no template allows"),
+        (("place.climate", "letter.kind"), "no template allows"),
+        ((0, 1), "names column 0"),
+    ],
+)
+def test_an_edge_that_no_template_allows_is_refused(problem, edge, words) -> None:
+    with pytest.raises(DataError, match=words):
+        graph(problem, edge)
+
+
+# -- what a pair that meets itself is worth ----------------------------------------------------------------------------
+
+
+def test_a_state_that_meets_itself_ranks_by_its_own_gradient_not_by_twice_of_it() -> None:
+    data, rows = village(1, persons=6, gaps=0.0, templates=[Template("across", ("elder",), symmetric=True)])
+    problem = problem_of(relational(rows, data.templates), rows, 1)
+    assert layout_of(data).n_candidate_pairs == len(problem.slow.candidates)
+    contrast = contrast_of(problem, "pl")
+    for rule in RULES_WITHOUT_THRESHOLDS.values():
+        for gradient, rank in scores(rule, problem, contrast).values():
+            assert rank == pytest.approx(abs(gradient))

@@ -1,0 +1,287 @@
+"""Mean field and Gibbs over links: entity by entity as plain loops do it, and close to enumeration where it can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from relational_oracle import layout_of, problem_of, problem_over, random_field, slow_over, tell
+from scipy.stats import chi2
+from villages import TEMPLATES, relational, village
+
+from sparsefield import MarkovField, MeanField, RelationalField, policy
+from sparsefield.data import Relational, Step, Template
+from sparsefield.engines import Threads
+from sparsefield.field import Field
+from sparsefield.induction import all_pairs
+from sparsefield.inference import ask
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def beliefs(problem, inference) -> tuple[dict, object]:
+    """{spot: belief} of all target states, and the answers they are from."""
+    with Threads(1) as engine:
+        answers = ask(problem.field, problem.sample, inference, engine)
+    found = {}
+    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.gaps, strict=True):
+        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+            found.update({(name, row, variable, state): p for row, p in enumerate(values.tolist())})
+    return found, answers
+
+
+def assert_same(found: dict, wanted: dict, within: float = 1e-10) -> None:
+    for spot, belief in found.items():
+        assert belief == pytest.approx(wanted[spot], abs=within), spot
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tolerance": 0.1},
+        {"tolerance": 1e-3},
+        {"tolerance": 1e-9},
+        {"tolerance": 0.1, "damping": 0.4},
+        {"tolerance": 1e-6, "damping": 0.7},
+        {"tolerance": 0.0, "max_sweeps": 1},
+        {"tolerance": 0.0, "max_sweeps": 4, "damping": 0.2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("block_rows", [2, 256])
+@given(seed=SEEDS, templates=st.lists(st.sampled_from(TEMPLATES[2:]), min_size=1, unique=True))
+@settings(max_examples=8)
+def test_entities_are_visited_in_order_until_no_belief_moves_by_more(options, block_rows, seed, templates) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        data, rows = village(seed, gaps=0.5, persons=5, letters=5, templates=templates)
+        problem = problem_of(data, rows, seed, scatter=bool(seed % 2))
+    found, answers = beliefs(problem, MeanField(**options))
+    wanted, rounds = problem.slow.mean_field(**options)
+    assert_same(found, wanted)
+    assert answers.unconverged == 0 or rounds == options.get("max_sweeps", 500)
+
+
+def test_the_tolerance_says_in_which_round_linked_rows_stop() -> None:
+    """A round earlier or later the beliefs are others, so that the test above would see it."""
+    rounds, apart = [], []
+    for seed in range(12):
+        data, rows = village(seed, gaps=0.7, persons=6, letters=6)
+        problem = problem_of(data, rows, seed, size=1.0 + seed % 3)
+        found, _ = beliefs(problem, MeanField(tolerance=0.1))
+        wanted, last = problem.slow.mean_field(0.1)
+        assert_same(found, wanted)
+        rounds.append(last)
+        for other in (last - 1, last + 1):
+            off, _ = problem.slow.mean_field(0.0, other)
+            apart.append(max((abs(found[spot] - off[spot]) for spot in found), default=0.0))
+    assert len(set(rounds)) > 1
+    assert sum(distance > 1e-4 for distance in apart) > 10
+
+
+def test_linked_rows_go_on_together_until_the_last_has_settled() -> None:
+    """Two villages in one: the calm one is swept as often as the other, since all are one mega-sample."""
+    data = chain([None, 1, 1, 0, None, None, None, None, None], [0, 0, 0, 1, 1, 1, 1, 1, 1])
+    layout = layout_of(data)
+    problem = problem_over(data, Field(layout, np.array([-1.0]), all_pairs(layout), np.array([2.0])))
+    found, _ = beliefs(problem, MeanField(tolerance=1e-4))
+    wanted, rounds = problem.slow.mean_field(1e-4)
+    assert rounds > 3
+    assert_same(found, wanted)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_settled_beliefs_are_those_that_their_neighbours_call_for(seed) -> None:
+    data, rows = village(seed, gaps=0.5, persons=5, letters=5)
+    problem = problem_of(data, rows, seed, size=0.5)
+    found, answers = beliefs(problem, MeanField(tolerance=1e-12, max_sweeps=20_000))
+    assert answers.unconverged == 0
+    slow = problem.slow
+    q = {**slow.q, **found}
+    for cell in filter(slow.is_gap, slow.cells()):
+        new = slow.update(cell, q)
+        for state in slow.states(cell[0], cell[2]):
+            assert found[(*cell, state)] == pytest.approx(new[state], abs=1e-9)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_seen_cells_are_predicted_from_what_is_believed_of_the_gaps(seed) -> None:
+    data, rows = village(seed, gaps=0.3)
+    problem = problem_of(data, rows, seed)
+    found, answers = beliefs(problem, MeanField(tolerance=1e-6))
+    slow = problem.slow
+    slow.q, _ = slow.mean_field(1e-6)
+    assert answers.log_likelihood == pytest.approx(-slow.pl_loss(slow.q), abs=1e-9)
+    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.conditionals, strict=True):
+        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+            for row, p in enumerate(values):
+                cell = (name, row, variable)
+                wanted = found[(*cell, state)] if slow.is_gap(cell) else slow.update(cell, slow.q)[state]
+                assert p == pytest.approx(wanted, abs=1e-10)
+
+
+def test_a_cap_on_sweeps_says_how_many_rows_have_not_settled() -> None:
+    data, rows = village(3, gaps=0.7, persons=6, letters=6)
+    problem = problem_of(data, rows, 3)
+    gaps = [cell for cell in problem.slow.cells() if problem.slow.is_gap(cell)]
+    _, answers = beliefs(problem, MeanField(tolerance=0.0, max_sweeps=2))
+    assert 0 < answers.unconverged <= len({cell[:2] for cell in gaps})
+
+
+# -- close to the truth ------------------------------------------------------------------------------------------------
+
+
+def chain(says: list, sentence: list | None = None) -> Relational:
+    """Words in a row, each linked to the next."""
+    words = pl.DataFrame({"sentence": sentence or [0] * len(says), "says": says}, schema_overrides={"says": pl.Int64})
+    return Relational(
+        {"word": words}, links={"next": Step("word", within="sentence")}, templates=[Template("across", ("next",))]
+    )
+
+
+@pytest.mark.parametrize(("weight", "close"), [(0.0, 1e-12), (0.1, 2e-4), (0.3, 1e-3), (0.8, 0.03)])
+def test_on_a_chain_beliefs_are_close_to_the_marginals(weight, close) -> None:
+    """A tree: exact without weights, and off by 0.00007, 0.0002 and 0.013 with them."""
+    says = [1, None, None, None, None, 0, None]
+    data = chain(says)
+    layout = layout_of(data)
+    problem = problem_over(data, Field(layout, np.array([-0.3]), all_pairs(layout), np.array([weight])))
+    found, _ = beliefs(problem, MeanField(tolerance=1e-12))
+    exact = problem.slow.marginals([("word", i, "says") for i, word in enumerate(says) if word is None])
+    for cell, shares in exact.items():
+        assert found[(*cell, 1)] == pytest.approx(shares[1], abs=close)
+
+
+@pytest.mark.parametrize(("size", "close"), [(0.05, 1e-3), (0.1, 5e-3)])
+@pytest.mark.parametrize("seed", range(2))
+def test_on_a_weak_field_beliefs_are_close_to_the_marginals(seed, size, close) -> None:
+    """All cells of all rows hidden, and many loops."""
+    data, rows = village(seed, gaps=0.0, persons=3, letters=3, loose=0.0)
+    layout = layout_of(data)
+    for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
+        for row in rows[table]:
+            row.update(dict.fromkeys(columns))
+    problem = problem_of(relational(rows), rows, seed, size=size, layout=layout, share=1.0)
+    found, _ = beliefs(problem, MeanField(tolerance=1e-12))
+    exact = problem.slow.marginals(problem.slow.cells())
+    assert len(exact) == 9
+    off = [abs(found[(*c, s)] - shares[s]) for c, shares in exact.items() for s in problem.slow.states(c[0], c[2])]
+    assert 1e-6 < max(off) < close
+
+
+# -- a plain table -----------------------------------------------------------------------------------------------------
+
+
+def test_rows_without_links_stop_one_by_one() -> None:
+    """A row's beliefs are the same whether or not another row, slow to settle, is in the table."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 60)
+    seen = pl.DataFrame({"a": a, "b": np.where(rng.random(60) < 0.95, a, 1 - a), "c": rng.integers(0, 2, 60)})
+    field = MarkovField(l1=0.3, n_jobs=1, inference=MeanField(tolerance=0.05)).fit(seen)
+    gaps = seen.cast(pl.Int64).with_columns(
+        a=pl.when(pl.int_range(60) % 2 == 0).then(None).otherwise("a"),
+        b=pl.when(pl.int_range(60) % 3 == 0).then(None).otherwise("b"),
+    )
+    alone = np.concatenate([field.predict_proba(gaps[[k]])["a"] for k in range(60)])
+    assert np.array_equal(field.predict_proba(gaps)["a"], alone)
+    # As one table of a Relational: the same bits.
+    data = Relational({"only": gaps})
+    linked = RelationalField(l1=0.3, n_jobs=1, inference=MeanField(tolerance=0.05)).fit(Relational({"only": seen}))
+    assert np.array_equal(linked.predict_proba(data)["only"]["a"], alone)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_each_row_of_a_plain_table_stops_as_plain_loops_do(seed) -> None:
+    data, rows = village(seed, gaps=0.6, persons=6, templates=TEMPLATES[:1])
+    problem = problem_of(data, rows, seed, share=1.0, size=1.5)
+    assert not problem.sample.has_links
+    found, _ = beliefs(problem, MeanField(tolerance=0.1))
+    for k in range(6):
+        alone = slow_over(data, {**rows, "person": rows["person"][k : k + 1]}, problem.layout)
+        tell(alone, problem.field)
+        for spot in alone.q:
+            if spot[0] == "person":
+                alone.q[spot] = problem.slow.q["person", k, *spot[2:]]
+        q, _ = alone.mean_field(0.1)
+        for spot, belief in q.items():
+            if spot[0] == "person" and alone.is_target(spot[0], spot[2]):
+                assert found["person", k, *spot[2:]] == pytest.approx(belief, abs=1e-10)
+
+
+# -- Gibbs -------------------------------------------------------------------------------------------------------------
+
+
+def copies(rows: dict[str, list[dict]], count: int) -> dict[str, list[dict]]:
+    """A tiny village many times over, each with keys of its own."""
+    keys = {"id", "home", "best", "name", "owner", "sender", "receiver", "who", "whom"}
+    return {
+        name: [
+            {
+                column: f"{value}/{k}"
+                if column in keys and value is not None
+                else value + 100 * k
+                if column in ("rank", "bag")
+                else value
+                for column, value in row.items()
+            }
+            for k in range(count)
+            for row in table
+        ]
+        for name, table in rows.items()
+    }
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -> None:
+    """Copies of one village are independent of each other, so each is a draw; all are one chain of linked rows."""
+    _, rows = village(seed, gaps=0.0, persons=2, letters=2, loose=0.0)
+    for row in rows["letter"]:
+        row.update(sender="p0", receiver="p1")
+    rows["letter"][1].update(sender="p1", receiver="p0", bag=rows["letter"][0]["bag"])
+    for k, row in enumerate(rows["person"]):
+        row.update(mood=["glad", "sad"][k], smokes=k, best=f"p{1 - k}", home="hill", rank=k)
+    rows["letter"][0]["kind"], rows["letter"][1]["kind"] = "bill", "love"
+    layout = layout_of(relational(rows))
+    hidden = [("person", 0, "smokes"), ("person", 1, "smokes"), ("person", 1, "mood"), ("letter", 0, "kind")]
+    for table, i, column in hidden:
+        rows[table][i][column] = None
+    problem = problem_of(relational(rows), rows, seed, size=1.0, layout=layout)
+    exact = problem.slow.joint(hidden)
+    many, count = copies(rows, 4000), 4000
+    estimator = RelationalField(n_jobs=1)
+    estimator.field_, estimator.kind_ = problem.field, "polars"
+    drawn = estimator.sample(relational(many), sweeps=40, random_state=7)
+    columns = [drawn.tables[table][column].to_list()[i :: len(rows[table])] for table, i, column in hidden]
+    found = Counter(zip(*columns, strict=True))
+    assert sum(found.values()) == count
+    assert set(found) <= set(exact)
+    statistic = sum((found[way] - count * p) ** 2 / (count * p) for way, p in exact.items())
+    limit = chi2.ppf(0.999, len(exact) - 1)
+    assert statistic < limit
+    # The test has teeth: independent cells would not pass it.
+    single = problem.slow.marginals(hidden)
+    alone = {way: np.prod([single[c][s] for c, s in zip(hidden, way, strict=True)]) for way in exact}
+    assert sum((found[way] - count * p) ** 2 / (count * p) for way, p in alone.items()) > limit
+
+
+def test_draws_are_the_same_for_a_seed_and_on_any_number_of_threads() -> None:
+    data, rows = village(4, gaps=0.4, persons=300, letters=400)
+    field = random_field(layout_of(data), np.random.default_rng(4), size=0.2)
+    drawn = []
+    for n_jobs, seed in ((1, 5), (2, 5), (1, 6)):
+        estimator = RelationalField(n_jobs=n_jobs)
+        estimator.field_, estimator.kind_ = field, "polars"
+        drawn.append(estimator.sample(data, sweeps=5, random_state=seed))
+    for name in data.tables:
+        assert drawn[0].tables[name].equals(drawn[1].tables[name])
+    assert not drawn[0].tables["person"].equals(drawn[2].tables["person"])
+    seen = pl.DataFrame(rows["person"], infer_schema_length=None)["mood"]
+    assert drawn[0].tables["person"]["mood"].null_count() == 0
+    assert (drawn[0].tables["person"]["mood"].filter(seen.is_not_null()) == seen.drop_nulls()).all()

@@ -1,0 +1,91 @@
+"""``sparsefield reproduce``, called as a person would call it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pooch
+import pytest
+
+from sparsefield.cli import main
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def call(*args: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main([str(word) for word in args])
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def few_animals(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty animals and twelve attributes, of two kinds each, stand in for the public ones."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 2, 30)[:, None] == np.arange(12) % 2
+    cells = np.where(rng.random(kinds.shape) < 0.1, ~kinds, kinds).astype(int)
+    table = pl.DataFrame({"animal": [f"a{k:02d}" for k in range(30)], **{f"b{k}": cells[:, k] for k in range(12)}})
+    folder = tmp_path_factory.mktemp("data")
+    table.write_csv(folder / "animals.csv")
+    monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
+
+
+def one_error(done: tuple[int, str, str], *words: str) -> None:
+    code, out, err = done
+    assert code == 2
+    assert out == ""
+    (line,) = [line for line in err.splitlines() if line.startswith("Error: ")]
+    assert "Traceback" not in err
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.usefixtures("few_animals")
+def test_table1_prints_what_it_writes(run, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    code, printed, said = run("reproduce", "table1", "--quick", "--data", "animals", "--folds", "2", "--output", out)
+    assert code == 0
+    assert sorted(os.listdir(out)) == ["table1.csv", "table1.json", "table1.svg"]
+    document = json.loads((out / "table1.json").read_text("utf-8"))
+    for row in document["rows"]:
+        if row["origin"] == "measured":
+            assert f"{row['auc']:.3f} ({row['auc_sd']:.3f})" in printed
+    for words in (
+        "cited: Kok, Domingos (2007)",
+        "HIRM",
+        "12 unary + 66 pairs = 78",
+        "CFI vs Grafting",
+        "Nadeau and Bengio",
+        "AUC yes",
+    ):
+        assert words in printed
+    assert "…" not in printed
+    assert "Animal, paper's setting, pl, CFI (3 of 3): AUC" in said
+    assert "Nation" not in printed
+
+
+def test_table1_says_in_a_line_that_there_is_no_data(run, tmp_path: Path, monkeypatch) -> None:
+    def unreachable(*_: object, **__: object) -> str:
+        raise OSError("no network")
+
+    monkeypatch.delenv("SPARSEFIELD_DATA", raising=False)
+    monkeypatch.setattr(pooch, "retrieve", unreachable)
+    one_error(run("reproduce", "table1", "--output", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
+    assert os.listdir(tmp_path) == []
+
+
+def test_table1_refuses_bad_options_before_any_work(run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    one_error(run("reproduce", "table1", "--data", "plants", "-o", tmp_path / "t"), "animals, nations", "'plants'")
+    one_error(run("reproduce", "table1", "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
+    one_error(run("reproduce", "table1", "--folds", "1", "-o", tmp_path / "t"), "folds")
+    one_error(run("reproduce", "table1", "-o", tmp_path / "file"), "is a file")
+    one_error(run("reproduce", "table1", "-o", tmp_path / "file" / "t"), "cannot be written to")
+    assert os.listdir(tmp_path) == ["file"]
