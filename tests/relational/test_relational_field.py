@@ -364,7 +364,7 @@ def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, gap
     odd["person"][0]["mood"] = "furious"
     gap = {name: [dict(row) for row in table] for name, table in rows.items()}
     gap["person"][0]["mood"] = None
-    with pytest.warns(UnseenStateWarning, match="'mood' has 1 cell"):
+    with pytest.warns(UnseenStateWarning, match="'mood' of table 'person' has 1 cell"):
         filled = fitted.transform(relational(odd))
     assert filled.tables["person"]["mood"][0] == "furious"
     with pytest.warns(UnseenStateWarning):

@@ -75,12 +75,13 @@ def compile_table(
     absent_targets: bool = False,
     repeat: int = 1,
     width: int | None = None,
+    name: str = "",
 ) -> Table:
     """Turn the columns of ``source`` into codes and beliefs.
 
     With ``absent_targets``, target columns that are not in ``source`` are gaps in every row; with ``repeat``, each row
     stands that many times in a row. ``width`` is the number of columns that rows see, when links let them see more
-    than their own.
+    than their own; ``name`` is what warnings call the table when there are several.
     """
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
@@ -94,17 +95,17 @@ def compile_table(
             if absent_targets:
                 continue
             raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
-        codes[v], strangers = _codes(source, variable)
+        codes[v], strangers = _codes(source, variable, name)
         if len(strangers):
             unseen[variable.name] = strangers
-    givens = [_observed_columns(source, variable) for variable in schema.observed]
+    givens = [_observed_columns(source, variable, name) for variable in schema.observed]
     if repeat > 1:
         codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
         givens = [np.repeat(given, repeat, axis=1) for given in givens]
     return Table(schema, tuple(_cut(schema, codes, givens, weight, width)), n_rows * repeat, unseen)
 
 
-def _codes(source: Columns, variable: Variable) -> tuple[np.ndarray, np.ndarray]:
+def _codes(source: Columns, variable: Variable, owner: str) -> tuple[np.ndarray, np.ndarray]:
     """(rows,) codes of a categorical variable, and the rows that hold a value unknown to it."""
     labels, positions = factorize(source.column(variable.name))
     known = variable.code_of_label
@@ -114,7 +115,7 @@ def _codes(source: Columns, variable: Variable) -> tuple[np.ndarray, np.ndarray]
     if len(strangers):
         odd = [label for label in labels if label not in known]
         warnings.warn(
-            f"Column {variable.name!r} has {len(strangers)} cell(s) with values that training never saw "
+            f"Column {variable.name!r}{f' of table {owner!r}' if owner else ''} has {len(strangers)} cell(s) with values that training never saw "
             f"(such as {odd[0]!r}); they are treated as gaps.",
             UnseenStateWarning,
             stacklevel=2,
@@ -122,7 +123,7 @@ def _codes(source: Columns, variable: Variable) -> tuple[np.ndarray, np.ndarray]
     return codes, strangers
 
 
-def _observed_columns(source: Columns, variable: Variable) -> np.ndarray:
+def _observed_columns(source: Columns, variable: Variable, owner: str) -> np.ndarray:
     """(width, rows). A missing or unknown value carries no signal: it sits at its training mean."""
     if variable.name not in source.names:
         raise DataError(f"Observed column {variable.name!r}, which the field was learned with, is not there.")
@@ -131,7 +132,7 @@ def _observed_columns(source: Columns, variable: Variable) -> np.ndarray:
         values = np.zeros((1, source.n_rows), dtype=policy.FLOAT)
         values[0, column.seen] = (as_numbers(column) - variable.centre) / variable.scale
         return values
-    codes, _ = _codes(source, variable)
+    codes, _ = _codes(source, variable, owner)
     return _one_hot(codes, variable)
 
 

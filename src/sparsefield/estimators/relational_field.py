@@ -277,7 +277,7 @@ def _compile(data: Relational, layout: Layout) -> MegaSample:
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
         try:
-            tables.append(compile_table(data.selected(name), schema, width=int(width)))
+            tables.append(compile_table(data.selected(name), schema, width=int(width), name=name))
         except DataError as error:
             raise DataError(f"Table {name!r}: {error}") from error
     nothing = np.empty(0, dtype=np.int64)
