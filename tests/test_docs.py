@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
 from pathlib import Path
@@ -13,21 +15,32 @@ import pytest
 import sparsefield
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 MODULES = sorted(module.name for module in pkgutil.walk_packages(sparsefield.__path__, "sparsefield."))
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/design.md", "CONTRIBUTING.md"])
-def test_python_examples_run(document, tmp_path, monkeypatch) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-    if document == "README.md":
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_python_examples_run_and_print_what_is_shown(document, tmp_path, monkeypatch) -> None:
+    """A block without a language right after an example is what the example prints."""
+    text = (ROOT / document).read_text()
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", text, re.DOTALL)
+    if document in ("README.md", "docs/sequences-and-grids.md"):
         assert blocks
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in blocks:
-        exec(compile(block, document, "exec"), names)
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, document, "exec"), names)
+        if shown:
+            assert NUMBER.sub("#", printed.getvalue()) == NUMBER.sub("#", shown)
+            found, told = ([float(n) for n in NUMBER.findall(part)] for part in (printed.getvalue(), shown))
+            # Processors differ in last bits, and a share may stand close to where it is rounded.
+            assert found == pytest.approx(told, abs=1.0)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/design.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_and_pictures_are_there(document) -> None:
     path = ROOT / document
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text())

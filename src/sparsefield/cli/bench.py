@@ -93,6 +93,9 @@ def sequences(
 
 @app.command("denoising")
 def denoising(
+    scale: Annotated[
+        list[int] | None, typer.Option("--scale", min=1, help="Sides in 8 pixels; 1 and 2 unless told.")
+    ] = None,
     flipped: Annotated[float, typer.Option("--flipped", help="Share of pixels that are flipped.")] = 0.2,
     method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
     seed: Seed = 0,
@@ -101,7 +104,7 @@ def denoising(
     """Clean pictures of digits: a field over linked pixels beside filters and pixels on their own."""
     from sparsefield.experiments.denoising import run_denoising
 
-    found = run_denoising(flipped=flipped, seed=seed, methods=method, report=say)
+    found = run_denoising(tuple(scale or (1, 2)), flipped=flipped, seed=seed, methods=method, report=say)
     _answer(found, ("data", "method", "error", "pictures_right", "seconds", "weights", "setting"), as_json)
 
 

@@ -37,8 +37,8 @@ NOTES = (
 TEST_NOTE = (
     "Paired t-tests of the first method against the second, over the same folds: mean difference, p, verdict at 5%; * "
     "where it is not what the paper says. Folds share most of their training cells, so that the plain test's p is too "
-    "small: p here has the variance of Nadeau and Bengio (2003), 1/folds + n_test/n_train, and is still a rough guide. "
-    "Plain p: see table1.json."
+    "small: p here has the variance of Nadeau and Bengio (2003), 1/folds + n_test/n_train. It is not corrected for the "
+    "number of tests: of twenty without any difference, one is to be expected below 5%. Plain p: see table1.json."
 )
 
 
@@ -159,7 +159,7 @@ def _verdict(one: Comparison) -> str:
 
     mark = " *" if one.claim and not agrees(one.claim, one.verdict) else ""
     p = f"p {one.test.p:.3f}" if one.test.p >= 0.001 else "p <.001"
-    return f"{one.test.difference:+.4f} {p} {one.verdict}{mark}"
+    return f"{one.test.difference:+z.4f} {p} {one.verdict}{mark}"
 
 
 def _note_uncertified(found: Table1) -> None:

@@ -113,8 +113,8 @@ def draw_sentences(grammar: Grammar, count: int, *, seed: int = 0) -> list[Sente
 
     Examples
     --------
-    >>> for sentence in draw_sentences(GRAMMARS["references"], 2, seed=4):
-    ...     print(" ".join(sentence.words))
+    >>> " ".join(draw_sentences(GRAMMARS["references"], 2, seed=4)[1].words)
+    'Gudetiia Veteseman Veteseman 1 kuz nopomeing bozus tegevual Miory zi mimual rag kuz 58 3-34'
     """
     rng = np.random.default_rng([seed, 0])
     lists = {kind: _make_words(kind, size, rng) for kind, size in SIZES.items()}

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -152,17 +153,16 @@ def fit_ours(
 
 def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float) -> Model:
     """CRFsuite's chain, trained by L-BFGS on the exact likelihood and decoded exactly."""
-    import pycrfsuite  # pyright: ignore[reportMissingImports]
-
-    trainer: Any = pycrfsuite.Trainer("lbfgs", verbose=False)
+    crfsuite: Any = import_module("pycrfsuite")  # compiled, without types, and not always there
+    trainer = crfsuite.Trainer("lbfgs", verbose=False)
     trainer.set_params({"c1": c1, "c2": c2, "max_iterations": 1000, "feature.possible_transitions": True})
     for words, labels in _as_chains(train):
         trainer.append(words, labels)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "chain.crfsuite"
-        trainer.train(str(path))
-        tagger: Any = pycrfsuite.Tagger()
-        tagger.open_inmemory(path.read_bytes())
+        path = str(Path(folder) / "chain.crfsuite")
+        trainer.train(path)
+        tagger = crfsuite.Tagger()
+        tagger.open(path)
     found = tagger.info()
 
     def label(frame: pl.DataFrame) -> Array:
@@ -177,10 +177,10 @@ def fit_regression(train: pl.DataFrame, C: float) -> Model:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
 
-    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(C=C, max_iter=2000))
+    model: Any = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(C=C, max_iter=2000))
     model.fit(train.select(FEATURES).to_numpy(), train["label"].to_numpy())
-    coefficients = model[-1].coef_
-    return Model(lambda frame: model.predict(frame.select(FEATURES).to_numpy()), int(np.count_nonzero(coefficients)))
+    weights = int(np.count_nonzero(model[-1].coef_))
+    return Model(lambda frame: model.predict(frame.select(FEATURES).to_numpy()), weights)
 
 
 OUR_GRID = {"l1": (0.03, 0.1, 0.3), "l2": (1.0, 3.0, 10.0)}

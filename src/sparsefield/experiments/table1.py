@@ -142,7 +142,7 @@ class Comparison:
     measure: str
     test: PairedTest
     claim: str
-    """Of the paper's section 4.2, for its own setting; empty where it says nothing."""
+    """Of the paper's section 4.2, which speaks of its own setting; empty where it says nothing."""
 
     @property
     def verdict(self) -> str:
@@ -200,9 +200,7 @@ def run_table1(
         title = f"{DATA[name].title}, {setting.label}, {objective}, {method} ({k} of {len(plan)})"
         table = loaded[name, setting.open_world]
         rows.append(_run_row(table, name, setting, objective, method, folds, seed, _telling(title, progress)))
-        found = rows[-1].evaluation
-        auc, cll, seconds = (found.spread(measure).mean for measure in ("auc", "cll", "seconds"))
-        report(f"{title}: AUC {auc:.3f}, CLL {cll:.3f}, {seconds:.2f} s a fold")
+        report(f"{title}: {_in_short(rows[-1].evaluation)}")
     candidates = {name: count_candidates(DATA[name].load()) for name in dict.fromkeys(row.data for row in rows)}
     return Table1(folds, seed, tuple(rows), candidates)
 
@@ -265,6 +263,11 @@ def _telling(title: str, progress: Callable[[str], None] | None) -> Callable[[Fo
         progress(f"{title}, fold {len(done)} done")
 
     return tell
+
+
+def _in_short(evaluation: Evaluation) -> str:
+    auc, cll, seconds = (evaluation.spread(measure).mean for measure in ("auc", "cll", "seconds"))
+    return f"AUC {auc:.3f}, CLL {cll:.3f}, {seconds:.2f} s a fold"
 
 
 def _test_to_train(evaluation: Evaluation) -> float:
