@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types wheel bench clean
+.PHONY: demo test lint types wheel bench reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,12 @@ bench: $(READY)  ## benchmarks against peers; takes minutes
 	$(BIN)/sparsefield bench impute
 	$(BIN)/sparsefield bench heldout
 	$(BIN)/sparsefield bench ablations
+	$(BIN)/sparsefield bench network
+	$(BIN)/sparsefield bench sequences
+	$(BIN)/sparsefield bench denoising
+
+reproduce: $(READY)  ## the paper's tables; takes minutes
+	$(BIN)/sparsefield reproduce table1 --output table1
 
 clean:
-	rm -rf $(VENV) build dist demo
+	rm -rf $(VENV) build dist demo table1

@@ -75,6 +75,7 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "stages": 2,
         "graph": [("a", "b")],
         "numeric": ["a"],
+        "checkpoint": "folder",
         "n_jobs": 2,
         "random_state": 9,
         "verbose": 1,

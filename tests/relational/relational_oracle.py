@@ -272,36 +272,43 @@ class SlowRelational:
         total = sum(math.exp(x - top) for x in z.values())
         return {state: math.exp(x - top) / total for state, x in z.items()}
 
-    @property
-    def has_links(self) -> bool:
-        """Whether any row with something to predict may see another."""
-        ends = {end for t in self.templates if t.kind != "within" for end in ends_of(self.data, t)}
-        return any(self.is_target(t, v) and self.states(t, v) for t in ends for v in self.variables[t])
+    def circles(self) -> dict[tuple[str, int], int]:
+        """A number for each set of entities that touch, at first hand or over others."""
+        entities = [(table, i) for table, part in self.rows.items() for i in range(len(part))]
+        circle = {entity: k for k, entity in enumerate(entities)}
+        for spot, others in self.touching.items():
+            for _, other in others:
+                one, two = circle[spot[:2]], circle[other[:2]]
+                circle = {entity: one if k == two else k for entity, k in circle.items()}
+        return circle
 
     def mean_field(self, tolerance: float, max_sweeps: int = 500, damping: float = 0.0) -> tuple[dict, int]:
         """Beliefs, and rounds made: entity by entity, variable by variable, until no belief moves by more.
 
-        Linked rows go on together; without links each row stops for itself.
+        Rows that touch go on together; what other rows do never matters to them.
         """
         q = dict(self.q)
         gaps: dict[tuple[str, int], list[Cell]] = {}
         for cell in self.cells():
             if self.is_gap(cell):
                 gaps.setdefault(cell[:2], []).append(cell)
-        moving, together = dict.fromkeys(gaps, True), self.has_links
+        circle = self.circles()
+        moving = {circle[entity] for entity in gaps}
         for sweep in range(1, max_sweeps + 1):
+            moved = set()
             for entity, cells in gaps.items():
-                if not (moving[entity] or together):
+                if circle[entity] not in moving:
                     continue
-                moving[entity] = False
                 for cell in cells:
                     new = self.update(cell, q)
                     for state in self.states(cell[0], cell[2]):
                         spot = (*cell, state)
                         belief = damping * q[spot] + (1.0 - damping) * new[state]
-                        moving[entity] |= abs(belief - q[spot]) > tolerance
+                        if abs(belief - q[spot]) > tolerance:
+                            moved.add(circle[entity])
                         q[spot] = belief
-            if not any(moving.values()):
+            moving = moved
+            if not moving:
                 return q, sweep
         return q, max_sweeps
 

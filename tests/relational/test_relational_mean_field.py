@@ -83,15 +83,25 @@ def test_the_tolerance_says_in_which_round_linked_rows_stop() -> None:
     assert sum(distance > 1e-4 for distance in apart) > 10
 
 
-def test_linked_rows_go_on_together_until_the_last_has_settled() -> None:
-    """Two villages in one: the calm one is swept as often as the other, since all are one mega-sample."""
-    data = chain([None, 1, 1, 0, None, None, None, None, None], [0, 0, 0, 1, 1, 1, 1, 1, 1])
-    layout = layout_of(data)
-    problem = problem_over(data, Field(layout, np.array([-1.0]), all_pairs(layout), np.array([2.0])))
-    found, _ = beliefs(problem, MeanField(tolerance=1e-4))
-    wanted, rounds = problem.slow.mean_field(1e-4)
-    assert rounds > 3
-    assert_same(found, wanted)
+def test_rows_that_see_each_other_go_on_together_and_others_never_matter_to_them() -> None:
+    """Two villages in one: each ends with the beliefs that it has alone, after as many rounds as it takes alone."""
+    # As many of each state in both, so that gaps start from the same frequencies.
+    calm, busy = [None, 1, 1, 0], [None, None, None, None, None, 1, 1, 0]
+
+    def settled(cells: list, village: list[int]) -> tuple[np.ndarray, int]:
+        data = chain(cells, village)
+        layout = layout_of(data)
+        problem = problem_over(data, Field(layout, np.array([-1.0]), all_pairs(layout), np.array([2.0])))
+        found, _ = beliefs(problem, MeanField(tolerance=1e-4))
+        wanted, rounds = problem.slow.mean_field(1e-4)
+        assert_same(found, wanted)
+        return np.array(list(found.values())), rounds
+
+    together, _ = settled(calm + busy, [0] * 4 + [1] * 8)
+    one, few = settled(calm, [0] * 4)
+    other, many = settled(busy, [1] * 8)
+    assert few < many
+    assert np.array_equal(together, np.concatenate([one, other]))
 
 
 @given(seed=SEEDS)

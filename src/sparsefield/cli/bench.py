@@ -108,6 +108,25 @@ def denoising(
     _answer(found, ("data", "method", "error", "pictures_right", "seconds", "weights", "setting"), as_json)
 
 
+@app.command("network")
+def network(
+    entities: Annotated[
+        list[int] | None, typer.Option("--entities", min=200, help="Sizes; 12,500 to 100,000 unless told.")
+    ] = None,
+    attributes: Annotated[int, typer.Option("--attributes", min=2, help="0/1 columns of an entity.")] = 20,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells that are gaps.")] = 0.0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from linked entities: how time and memory grow with links, and what of the planted field is found."""
+    from sparsefield.experiments.network import run_network
+
+    sizes = tuple(entities or (12_500, 25_000, 50_000, 100_000))
+    found = run_network(sizes, attributes, missing=missing, seed=seed, report=say)
+    shown = ("entities", "links", "seconds", "exponent", "peak_mb", "iterations", "precision", "recall", "certified")
+    _answer(found, shown, as_json)
+
+
 def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

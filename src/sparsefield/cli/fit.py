@@ -34,6 +34,15 @@ Check = Annotated[
         rich_help_panel=opt.RUNNING,
     ),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Save the fit here every few iterations; the same command goes on from there after an interruption.",
+        rich_help_panel=opt.RUNNING,
+    ),
+]
 Induction = Annotated[
     str,
     typer.Option(
@@ -64,6 +73,7 @@ def fit(
     penalize_unary: opt.PenalizeUnary = False,
     max_iter: opt.MaxIter = 1000,
     check: Check = True,
+    checkpoint: Checkpoint = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -80,6 +90,7 @@ def fit(
         batch_size=batch_size, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,
     )  # fmt: skip
     checked = _check(field, given, seed) if check else None
+    field.checkpoint = checkpoint  # of this fit alone: the check above is one of other cells
     seconds = _learn(field, given)
     field.save(output)
     _report(field, seconds, checked)

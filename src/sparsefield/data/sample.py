@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.layout import Layout
 from sparsefield.data.table import Block, Table
@@ -72,6 +75,25 @@ class MegaSample:
     @property
     def has_gaps(self) -> bool:
         return any(table.has_gaps for table in self.tables)
+
+    @cached_property
+    def row_starts(self) -> np.ndarray:
+        """(tables + 1,): where each table's rows begin when those of all tables are counted."""
+        return np.concatenate([[0], np.cumsum([table.n_rows for table in self.tables])])
+
+    @cached_property
+    def circles(self) -> np.ndarray:
+        """(rows of all tables,): a number for each set of rows that see each other, at first hand or over others."""
+        ends = [
+            (
+                self.row_starts[view.seer] + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)),
+                self.row_starts[view.seen] + rows,
+            )
+            for view, (offsets, rows) in zip(self.layout.views, self.neighbours, strict=True)
+        ]
+        seer, seen = (np.concatenate([end[k] for end in ends]) for k in (0, 1))
+        graph = sp.coo_matrix((np.ones(len(seer), dtype=np.int8), (seer, seen)), shape=(self.n_rows, self.n_rows))
+        return connected_components(graph, directed=False)[1]
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
         """(table, block) of all tables in order."""

@@ -51,6 +51,7 @@ class FieldEstimator(BaseEstimator):
         stages: int = 1,
         graph: Any = None,
         numeric: Any = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -71,6 +72,7 @@ class FieldEstimator(BaseEstimator):
         self.stages = stages
         self.graph = graph
         self.numeric = numeric
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -200,6 +202,7 @@ class FieldEstimator(BaseEstimator):
                 options=options,
                 engine=engine,
                 progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
+                checkpoint=self.checkpoint,
             ).run()
         if options.certify and not learned.converged:
             warnings.warn(
@@ -285,6 +288,7 @@ class FieldEstimator(BaseEstimator):
 
     def _plain_params(self) -> dict[str, Any]:
         params = self.get_params(deep=False)
+        params["checkpoint"] = None  # a folder of this machine is nothing that a model should know
         if isinstance(self.inference, InferenceMethod):
             params["inference"] = {"method": self.inference.name, **asdict(self.inference)}  # pyright: ignore
         if self.graph is not None:

@@ -55,6 +55,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
     graph : list of pairs of column names, for ``induction="graph"``
     numeric : "auto" or list of observed columns that are numbers rather than categories
         "auto": a column with fractions, or with more than ten different whole numbers.
+    checkpoint : path of a folder, or None
+        Where the state of a fit is saved every few iterations. A fit with the same data and options that finds it goes
+        on from there and ends with the same bits as one that was never interrupted; it is removed at the end.
     n_jobs : int or None
         Threads; None takes all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None

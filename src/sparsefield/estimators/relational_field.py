@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -93,6 +94,7 @@ class RelationalField(FieldEstimator):
         stages: int = 1,
         graph: Any = None,
         numeric: Any = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -101,7 +103,7 @@ class RelationalField(FieldEstimator):
             induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
             certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
             penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, graph=graph,
-            numeric=numeric, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            numeric=numeric, checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.templates = templates
 

@@ -22,12 +22,13 @@ class Web(NamedTuple):
     """What kernels need to fill gaps. A place is a position in ``beliefs``; an entity's own columns lie together."""
 
     beliefs: np.ndarray
-    linked: bool
-    """Whether entities see each other."""
     entity_place: np.ndarray
     """(entities with gaps,)"""
     entity_row: np.ndarray
     """(entities with gaps,): their row in their table."""
+    entity_circle: np.ndarray
+    """(entities with gaps,): entities of one circle see each other, at first hand or over others."""
+    n_circles: int
     gap_offsets: np.ndarray
     """(entities with gaps + 1,)"""
     gap_state: np.ndarray
@@ -85,11 +86,13 @@ def weave(sample: MegaSample, graphs: Sequence[Graph], members: Sequence[tuple[i
         place[member == k] = places[k][np.searchsorted(wanted, row[member == k])]
     starts = np.array([block.start for _, block in members], dtype=np.int64)
     column, width = _variable_columns(layout, table, variable)
+    circles, circle = _circles(sample, table[entity], (starts[member] + row)[entity])
     web = Web(
         beliefs=np.concatenate(beliefs) if beliefs else np.empty(0, dtype=policy.FLOAT),
-        linked=linked,
         entity_place=place[entity],
         entity_row=(starts[member] + row)[entity],
+        entity_circle=circle,
+        n_circles=circles,
         gap_offsets=np.append(entity, len(row)),
         gap_state=layout.state_starts[table] + column,
         gap_column=column,
@@ -140,6 +143,14 @@ def _gaps(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray,
         parts.append((np.full(len(order), k), variable[order], block.gap_rows[order]))
     member, variable, row = (np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
     return member, variable, row
+
+
+def _circles(sample: MegaSample, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
+    """How many circles some entities make up, and the circle of each: rows of a plain table are each their own."""
+    if not sample.has_links:
+        return len(row), np.arange(len(row))
+    found, circle = np.unique(sample.circles[sample.row_starts[table] + row], return_inverse=True)
+    return len(found), circle
 
 
 def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

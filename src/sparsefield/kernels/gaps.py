@@ -49,20 +49,21 @@ def _softmax(z, top, count):
 def mean_field(web, theta, tolerance, max_sweeps, damping):
     """Visit the entities in order, and update the gaps of each, until no belief moves by more than ``tolerance``.
 
-    Entities that see no others stop one by one, so that a row's beliefs never depend on its neighbours in a table;
-    linked ones go on together until the largest change in a round is small. Returns how many had not settled at the
-    cap.
+    Entities that see each other, at first hand or over others, go on together until the largest change among them in a
+    round is small; what others do never matters to them. Returns how many entities had not settled at the cap.
     """
     entities = web.entity_place.shape[0]
-    moving = np.ones(entities, dtype=np.bool_)
+    moving = np.ones(web.n_circles, dtype=np.bool_)
+    change = np.zeros(web.n_circles)
     z = np.empty(web.widest)
     left = entities
     for _ in range(max_sweeps):
-        left = 0
+        for c in range(web.n_circles):
+            change[c] = 0.0
         for e in range(entities):
-            if not (web.linked or moving[e]):
+            circle = web.entity_circle[e]
+            if not moving[circle]:
                 continue
-            change = 0.0
             for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
                 top = _cell_logits(web, theta, e, g, z)
                 _softmax(z, top, web.gap_width[g])
@@ -71,9 +72,12 @@ def mean_field(web, theta, tolerance, max_sweeps, damping):
                     old = web.beliefs[place + s]
                     new = old + (1.0 - damping) * (z[s] - old)
                     web.beliefs[place + s] = new
-                    change = max(change, abs(new - old))
-            moving[e] = change > tolerance
-            left += moving[e]
+                    change[circle] = max(change[circle], abs(new - old))
+        for c in range(web.n_circles):
+            moving[c] = moving[c] and change[c] > tolerance
+        left = 0
+        for e in range(entities):
+            left += moving[web.entity_circle[e]]
         if left == 0:
             return 0
     return left

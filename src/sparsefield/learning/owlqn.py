@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,13 @@ class OrthantLBFGS:
         """The coordinates have changed: how a move and a change of gradient read in the new ones."""
         self._moves = [move(s) for s in self._moves]
         self._turns = [turn(y) for y in self._turns]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What is remembered, as arrays that `restore` takes."""
+        return {"moves": np.array(self._moves), "turns": np.array(self._turns)}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self._moves, self._turns = list(state["moves"]), list(state["turns"])
 
     def forget(self) -> None:
         self._moves, self._turns = [], []

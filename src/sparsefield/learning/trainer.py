@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from sparsefield.engines import Threads
 from sparsefield.field import Field, compile_graphs
 from sparsefield.induction import Grafting, InductionRule, Scored, merge, select
 from sparsefield.inference import InferenceMethod
+from sparsefield.learning.checkpoint import Checkpoint, fingerprint
 from sparsefield.learning.coordinates import Coordinates
 from sparsefield.learning.owlqn import OrthantLBFGS, Point
 from sparsefield.learning.penalty import Penalty, pseudo_gradient
+from sparsefield.learning.plot import Learned, Options, Plot
 from sparsefield.learning.trace import Progress, Step
 from sparsefield.objectives import Evaluator, Objective
 
-__all__ = ["Learned", "Options", "Trainer"]
+__all__ = ["Trainer"]
 
 CALM_STEPS = 3
 """The paper's rule: this many iterations in a row with little change end an optimisation."""
@@ -39,37 +42,12 @@ IDLE_ROUNDS = 4
 get there."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """How to learn. See `MarkovField` for what each means to a user."""
-
-    l1: float = 2.0
-    l2: float = 1.0
-    penalize_unary: bool = False
-    batch_size: int | Literal["auto"] = "auto"
-    steps_per_batch: int | Literal["auto", "converge"] = "auto"
-    stages: Literal[1, 2] = 1
-    certify: bool = True
-    max_iter: int = 1000
-    tol: float = 1e-6
-    kkt_tol: float = policy.KKT_TOLERANCE
-    centred: bool = True
-    """Centred coordinates; False is there to measure what they bring."""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A field, and how learning went."""
-
-    field: Field
-    steps: tuple[Step, ...]
-    objective: float
-    kkt_violation: float
-    converged: bool
-
-
 class Trainer:
-    """Learns a field from a mega-sample, be it one table or many; `run` does it all."""
+    """Learns a field from a mega-sample, be it one table or many; `run` does it all.
+
+    The loop is cut into scenes, each a batch, a step or a look at all candidates. Between two scenes the whole state of
+    the fit can be saved, and a fit that starts from what was saved ends with the same bits.
+    """
 
     def __init__(
         self,
@@ -81,10 +59,14 @@ class Trainer:
         options: Options,
         engine: Threads,
         progress: Progress | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.layout = sample.layout
         self.rule, self.inference, self.options, self.engine = rule, inference, options, engine
         self.progress = progress
+        self.checkpoint = None
+        if checkpoint is not None:
+            self.checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, inference, options))
         self.evaluator = Evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
         unseen = [(v.column_frequencies == 0.0) | (v.frequencies[v.base] == 0.0) for v in self.layout.targets]
@@ -93,27 +75,24 @@ class Trainer:
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
         self.started = time.perf_counter()
+        self.plot = Plot()
         self.calm, self.tol = 0, options.tol
-        self.pairs = np.empty((0, 2), dtype=np.int64)
-        self.arcs = self.layout.arcs(self.pairs)
-        self.known = np.empty(0, dtype=np.int64)
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
+        self._set_pairs(np.empty((0, 2), dtype=np.int64))
 
     # -- the plot ------------------------------------------------------------------------------------------------
 
     def run(self) -> Learned:
         self._begin()
-        if self.options.stages == 2:
-            self._optimise("unary")
-        start = self.rule.start(self.layout)
-        if len(start):
-            self._admit(start)
-        if not self.rule.closed:
-            self._induce()
-        if not self.options.certify:
-            self._optimise("optimise")
-        violation, converged = self._certify()
-        return self._result(violation, converged)
+        self._resume()
+        scenes = {"start": self._start, "induce": self._induce, "optimise": self._optimise, "certify": self._certify}
+        while self.plot.scene != "end":
+            scenes[self.plot.scene]()
+            if self.checkpoint is not None and self.checkpoint.due():
+                self.checkpoint.save(*self._state())
+        if self.checkpoint is not None:
+            self.checkpoint.clear()
+        return self._result()
 
     def _begin(self) -> None:
         """Unary weights at the log-odds of the training frequencies; no pairs."""
@@ -124,67 +103,128 @@ class Trainer:
                 share = np.maximum(variable.column_frequencies, rare)
                 parts.append(np.log(share / max(variable.frequencies[variable.base], rare)))
         theta = np.concatenate(parts)
-        self.graphs = compile_graphs(self.layout, self.arcs)
         self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(theta)
+        if self.options.stages == 2:
+            self._go_optimise("unary", then="start")
+
+    def _start(self) -> None:
+        """Let in what the rule starts with."""
+        start = self.rule.start(self.layout)
+        if len(start):
+            self._admit(start)
+        if self.rule.closed:
+            self._end_induction()
+        else:
+            self.plot.scene = "induce"
 
     def _induce(self) -> None:
-        """Let a batch in, take a step or a few, and again, until no candidate stands out."""
-        while self._iterations_left():
-            found = self._score(self.rule)
-            if not len(found) or (self.options.certify and len(found) < STRAGGLERS * len(self.pairs)):
-                return
-            self._admit(select(found, self._batch_size()).pairs)
-            if self.options.steps_per_batch == "converge":
-                self._optimise("induce", fillings=1)
-            else:
-                for _ in range(self._steps_per_batch()):
-                    if not self._step("induce"):
-                        break
+        """Let a batch in and take a step or a few, unless no candidate stands out."""
+        found = self._score(self.rule) if self._iterations_left() else merge([])
+        if not len(found) or (self.options.certify and len(found) < STRAGGLERS * len(self.pairs)):
+            self._end_induction()
+            return
+        self._admit(select(found, self._batch_size()).pairs)
+        if self.options.steps_per_batch == "converge":
+            self._go_optimise("induce", then="induce", fillings=1)
+            return
+        for _ in range(self._steps_per_batch()):
+            if not self._step("induce"):
+                break
 
-    def _optimise(self, phase: str, fillings: int = MAX_FILLINGS) -> None:
-        """Steps until the paper's rule calls a halt, or the features at hand are optimal, and gaps have settled."""
+    def _end_induction(self) -> None:
+        if self.options.certify:
+            self.plot.scene = "certify"
+        else:
+            self._go_optimise("optimise", then="certify")
+
+    def _go_optimise(self, phase: str, *, then: str, fillings: int = MAX_FILLINGS) -> None:
         self.calm = 0
-        while self._iterations_left():
-            moved = self._step(phase)
+        self.plot.scene, self.plot.phase, self.plot.then, self.plot.fillings = "optimise", phase, then, fillings
+
+    def _optimise(self) -> None:
+        """A step, until the paper's rule calls a halt, or the features at hand are optimal, and gaps have settled."""
+        if self._iterations_left():
+            moved = self._step(self.plot.phase)
             if moved and self.calm < CALM_STEPS and not (self.options.certify and self._nearly_optimal()):
-                continue
-            if fillings == 0 or not self._refill_gaps():
                 return
-            fillings -= 1
+            if self.plot.fillings > 0 and self._refill_gaps():
+                self.plot.fillings -= 1
+                return
+        self.plot.scene = self.plot.then
 
-    def _certify(self) -> tuple[float, bool]:
+    def _certify(self) -> None:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
-        allowed = self._allowed_violation
-        best, idle = np.inf, 0
-        while True:
-            unsettled = self._refill_gaps()
-            found = self._violators()
-            inside = self._violation_inside()
-            worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
-            idle = 0 if worst < 0.9 * best else idle + 1
-            best = min(best, worst)
-            optimal = worst <= allowed and not unsettled
-            if optimal or not self.options.certify or not self._iterations_left() or idle > IDLE_ROUNDS:
-                return worst, optimal
-            violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
-            if len(violators):
-                self._admit(select(violators, max(self._batch_size(), 50)).pairs)
-            elif self.stalled and not unsettled:
-                return worst, False
-            if inside > 0.5 * allowed:
-                self.tol *= 0.1
-            # While much is missing outside, there is no point in polishing what is inside.
-            self.slack = max(0.5 * allowed, 0.1 * worst if len(violators) else 0.0)
-            self._optimise("certify")
+        allowed, plot = self._allowed_violation, self.plot
+        unsettled = self._refill_gaps()
+        found = self._violators()
+        inside = self._violation_inside()
+        worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
+        plot.idle = 0 if worst < 0.9 * plot.best else plot.idle + 1
+        plot.best = min(plot.best, worst)
+        plot.violation, plot.converged = worst, worst <= allowed and not unsettled
+        violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
+        stuck = plot.idle > IDLE_ROUNDS or (not len(violators) and self.stalled and not unsettled)
+        if plot.converged or not self.options.certify or not self._iterations_left() or stuck:
+            plot.scene = "end"
+            return
+        if len(violators):
+            self._admit(select(violators, max(self._batch_size(), 50)).pairs)
+        if inside > 0.5 * allowed:
+            self.tol *= 0.1
+        # While much is missing outside, there is no point in polishing what is inside.
+        self.slack = max(0.5 * allowed, 0.1 * worst if len(violators) else 0.0)
+        self._go_optimise("certify", then="certify")
 
-    def _result(self, violation: float, converged: bool) -> Learned:
+    def _result(self) -> Learned:
         theta = self.theta
         unary, weights = theta[: self.layout.n_states], theta[self.layout.n_states :]
         kept = np.flatnonzero(weights)
         kept = kept[np.argsort(self.layout.keys(self.pairs[kept]), kind="stable")]
         field = Field(self.layout, unary.copy(), self.pairs[kept], weights[kept])
-        return Learned(field, tuple(self.steps), self.point.value, violation, converged)
+        return Learned(field, tuple(self.steps), self.point.value, self.plot.violation, self.plot.converged)
+
+    def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that a fit needs to go on from here: arrays, and plain values."""
+        arrays = {
+            "pairs": self.pairs,
+            "theta": self.point.theta,
+            "gradient": self.point.gradient,
+            "centred": self.coordinates.centred,
+            "gaps": self.evaluator.beliefs_in_gaps(),
+            **self.optimiser.state(),
+        }
+        facts = {
+            "value": self.point.value,
+            "calm": self.calm,
+            "tol": self.tol,
+            "slack": self.slack,
+            "stalled": self.stalled,
+            "plot": asdict(self.plot),
+            "steps": [step.as_row() for step in self.steps],
+            "scoring_seconds": self.scoring_seconds,
+            "seconds": time.perf_counter() - self.started,
+        }
+        return arrays, facts
+
+    def _resume(self) -> None:
+        """Go on from what was saved, if anything was."""
+        saved = self.checkpoint.load() if self.checkpoint is not None else None
+        if saved is None:
+            return
+        arrays, facts = saved
+        self._set_pairs(arrays["pairs"])
+        self.coordinates = replace(self.coordinates, centred=arrays["centred"])
+        self.evaluator.believe_in_gaps(arrays["gaps"])
+        self.optimiser.restore(arrays)
+        # Errors and middles are those of the point; its value and gradient are kept to the bit.
+        self._evaluate_at(arrays["theta"])
+        self.point = Point(arrays["theta"], facts["value"], arrays["gradient"])
+        self.calm, self.tol, self.slack, self.stalled = (facts[k] for k in ("calm", "tol", "slack", "stalled"))
+        self.plot = Plot(**facts["plot"])
+        self.steps = [Step(**row) for row in facts["steps"]]
+        self.scoring_seconds = facts["scoring_seconds"]
+        self.started = time.perf_counter() - facts["seconds"]
 
     # -- its parts -----------------------------------------------------------------------------------------------
 
@@ -267,14 +307,17 @@ class Trainer:
         theirs = self.evaluator.gradient(compile_graphs(self.layout, arcs), n + len(pairs))
         theirs[:n] = self.point.gradient[:n]
         theirs = self.coordinates.from_plain_gradient(theirs, arcs)[n:]
-        self.pairs = np.concatenate([self.pairs, pairs])
-        self.arcs = self.layout.arcs(self.pairs)
-        self.known = np.sort(np.concatenate([self.known, self.layout.keys(pairs)]), kind="stable")
-        self.graphs = compile_graphs(self.layout, self.arcs)
+        self._set_pairs(np.concatenate([self.pairs, pairs]))
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
         self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
         self.optimiser.grow(len(pairs))
         self.calm = 0
+
+    def _set_pairs(self, pairs: np.ndarray) -> None:
+        self.pairs = pairs
+        self.arcs = self.layout.arcs(pairs)
+        self.known = np.sort(self.layout.keys(pairs))
+        self.graphs = compile_graphs(self.layout, self.arcs)
 
     def _score(self, rule: InductionRule) -> Scored:
         started = time.perf_counter()

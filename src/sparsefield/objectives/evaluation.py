@@ -77,6 +77,23 @@ class Evaluator:
         changes = [float(np.abs(b.beliefs[: b.n_target_states] - old).max(initial=0.0)) for b, old in parts]
         return max(changes, default=0.0)
 
+    def beliefs_in_gaps(self) -> np.ndarray:
+        """q0 of all hidden cells, one after another."""
+        parts = [block.beliefs[: block.n_target_states][self._gaps(k)] for k, block in enumerate(self._blocks)]
+        return np.concatenate(parts)
+
+    def believe_in_gaps(self, beliefs: np.ndarray) -> None:
+        """Take over what `beliefs_in_gaps` told."""
+        start = 0
+        for k, block in enumerate(self._blocks):
+            gaps = self._gaps(k)
+            count = int(gaps.sum())
+            if count:
+                block.beliefs[: block.n_target_states][gaps] = beliefs[start : start + count]
+            start += count
+        if self.has_gaps and self.sample.has_links:
+            look_around(self.sample, self._by_table(self._blocks), self._engine.map)
+
     def contrast(self) -> Contrast:
         """Errors and middles of the last evaluation."""
         weights = [block.weight for block in self._blocks]
@@ -108,6 +125,11 @@ class Evaluator:
 
         parts = self._engine.map(one, range(len(self._blocks)))
         return np.concatenate([_add(part) for part in self._by_table(parts)])
+
+    def _gaps(self, k: int) -> np.ndarray:
+        """(states, rows): which of a block's beliefs are about hidden cells."""
+        schema = self.layout.schemas[self._tables[k]]
+        return np.repeat(self._blocks[k].codes < 0, np.diff(schema.state_offsets), axis=0)
 
     def _block_gradient(self, k: int, graphs: Sequence[Graph], size: int) -> np.ndarray:
         out = np.empty(size)

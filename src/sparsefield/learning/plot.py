@@ -1,0 +1,60 @@
+"""How to learn, where the training loop stands, and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sparsefield import policy
+from sparsefield.field import Field
+from sparsefield.learning.trace import Step
+
+__all__ = ["Learned", "Options", "Plot"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to learn. See `MarkovField` for what each means to a user."""
+
+    l1: float = 2.0
+    l2: float = 1.0
+    penalize_unary: bool = False
+    batch_size: int | Literal["auto"] = "auto"
+    steps_per_batch: int | Literal["auto", "converge"] = "auto"
+    stages: Literal[1, 2] = 1
+    certify: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-6
+    kkt_tol: float = policy.KKT_TOLERANCE
+    centred: bool = True
+    """Centred coordinates; False is there to measure what they bring."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A field, and how learning went."""
+
+    field: Field
+    steps: tuple[Step, ...]
+    objective: float
+    kkt_violation: float
+    converged: bool
+
+
+@dataclass
+class Plot:
+    """Where the training loop stands: the scene that comes next, and what it has to remember for it."""
+
+    scene: str = "start"
+    phase: str = ""
+    """Of the optimisation at hand; ``then`` is the scene after it."""
+    then: str = ""
+    fillings: int = 0
+    """How often gaps may still be filled in that optimisation."""
+    best: float = np.inf
+    """Smallest violation that the certificate has seen; ``idle`` counts its rounds without much progress."""
+    idle: int = 0
+    violation: float = np.nan
+    converged: bool = False
