@@ -1,7 +1,7 @@
 """Frames, arrays, sparse matrices and linked tables become a schema and flat, read-only arrays."""
 
 from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, make_frame, read
-from sparsefield.data.layout import Arcs, Layout, Meeting, View
+from sparsefield.data.layout import HOW_MANY, Arcs, Layout, Meeting, View
 from sparsefield.data.links import ForeignKey, Step, Template, as_template
 from sparsefield.data.relational import Relational, resolve_templates, row_pairs, template_ends
 from sparsefield.data.sample import MegaSample, Neighbours, look_around
@@ -9,6 +9,7 @@ from sparsefield.data.schema import Label, Role, Schema, Variable, learn_schema
 from sparsefield.data.table import Block, Table, compile_table
 
 __all__ = [
+    "HOW_MANY",
     "Arcs",
     "Block",
     "ForeignKey",

@@ -1,8 +1,8 @@
 """One flat numbering of everything a field speaks about: the states of all tables, and what their rows see of others.
 
 The rows of a table see their own columns (target states, then observed columns), and, over each template that ends in
-the table, the columns of the rows at its other end, summed: a *view*. A plain table is a layout of one table and one
-template, "within", and no view.
+the table, the columns of the rows at its other end, summed: a *view*. Where some rows have more neighbours than others,
+a view also tells how many there are. A plain table is a layout of one table and one template, "within", and no view.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ import numpy as np
 from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema, Variable
 
-__all__ = ["Arcs", "FeatureName", "Layout", "Meeting", "View"]
+__all__ = ["HOW_MANY", "Arcs", "FeatureName", "Layout", "Meeting", "View"]
 
 Array = np.ndarray
+
+HOW_MANY = "(how many)"
+"""What the number of neighbours is called where a variable has its name."""
+
+COUNT = -1
+"""Stands for that number where an own column of the other table would stand."""
 
 
 class Arcs(NamedTuple):
@@ -55,7 +61,7 @@ class View:
     seer: int
     seen: int
     columns: Array
-    """Own columns of the table that is seen, ascending."""
+    """Own columns of the table that is seen, ascending; then COUNT, where the number of neighbours differs."""
     start: int
     """First of the view's columns among all that the seer sees."""
 
@@ -76,7 +82,7 @@ class Meeting:
     within: bool
     """Both ends are one row, so that states of one variable make no pair."""
     left_columns: Array
-    """Own columns of the left table, states first."""
+    """Own columns of the left table, states first; COUNT last, where the right table's rows see it."""
     right_columns: Array
     left_states: int
     """How many of the left columns are target states."""
@@ -110,6 +116,9 @@ class Layout:
     templates: tuple[Template, ...]
     ends: tuple[tuple[int, int], ...]
     """Tables at the two ends of each template."""
+    counted: tuple[tuple[bool, bool], ...] = ()
+    """Per template, whether rows at its left, and at its right, differ in how many neighbours they have. The base state
+    of a neighbour adds nothing, as no neighbour does; the number tells the two apart. None given: nowhere."""
 
     @classmethod
     def single(cls, schema: Schema, name: str = "") -> Layout:
@@ -127,12 +136,12 @@ class Layout:
             for k, (template, (left, right)) in enumerate(zip(self.templates, self.ends, strict=True)):
                 if template.kind == "within" or schema.n_states == 0:
                     continue
-                sides = [(True, left, right, template.right)]
+                sides = [(True, left, right)]
                 if not template.symmetric:
-                    sides.append((False, right, left, template.left))
-                for forward, seer, seen, names in sides:
+                    sides.append((False, right, left))
+                for forward, seer, seen in sides:
                     if seer == t:
-                        found.append(View(k, forward, t, seen, self._columns(seen, names), start))
+                        found.append(View(k, forward, t, seen, self._seen_columns(k, forward), start))
                         start = found[-1].stop
         return tuple(found)
 
@@ -185,7 +194,7 @@ class Layout:
         return owner
 
     def column_views(self, table: int) -> tuple[Array, Array]:
-        """For each column that a table's rows see: its view (-1: own), and the own column that is seen there."""
+        """For each column that a table's rows see: its view (-1: own), and the column that is seen there, or COUNT."""
         first, last = self.column_starts[table], self.column_starts[table + 1]
         seen = np.arange(last - first)
         for view in self.views:
@@ -233,7 +242,8 @@ class Layout:
             label, other = self.templates[seen.template].label, seen.seen
             column = int(seen.columns[b - start - seen.start])
         here = (self.tables[table], *one)
-        there = (self.tables[other], *self.schemas[other].column_names[column])
+        two = (HOW_MANY, None) if column == COUNT else self.schemas[other].column_names[column]
+        there = (self.tables[other], *two)
         # Words follow the template's direction: "across subject" speaks of the relation first, then of the nation.
         if view >= 0 and not self.views[view].forward:
             here, there = there, here
@@ -289,9 +299,12 @@ class Layout:
             view, mirror = self.views[k], self._mirrors[k]
             at = np.flatnonzero(views == k)
             seer, seen = self.column_starts[view.seer], self.column_starts[view.seen]
-            target[at] = seen + view.columns[b[at] - seer - view.start]
+            column = view.columns[b[at] - seer - view.start]
+            at, column = at[column != COUNT], column[column != COUNT]
+            target[at] = seen + column
             if mirror >= 0:
-                place = np.searchsorted(self.views[mirror].columns, a[at] - seer)
+                own = self.views[mirror].columns
+                place = np.searchsorted(own[own != COUNT], a[at] - seer)
                 source[at] = seen + self.views[mirror].start + place
         has = (self._state_of_column[target] >= 0) & ((target != a) | (source != b))
         return target, source, has
@@ -305,10 +318,17 @@ class Layout:
         wanted = np.array([variable.name in names for variable in schema.variables], dtype=bool)
         return columns[wanted[schema.variable_of_column]]
 
+    def _seen_columns(self, k: int, forward: bool) -> Array:
+        """What one side of a template sees of the other."""
+        template, (left, right) = self.templates[k], self.ends[k]
+        columns = self._columns(right, template.right) if forward else self._columns(left, template.left)
+        counted = bool(self.counted) and self.counted[k][0 if forward else 1]
+        return np.append(columns, COUNT) if counted else columns
+
     def _meeting(self, k: int) -> Meeting:
         template, (left, right) = self.templates[k], self.ends[k]
         within = template.kind == "within"
-        one, other = self._columns(left, template.left), self._columns(right, template.right)
+        one, other = self._seen_columns(k, template.symmetric), self._seen_columns(k, forward=True)
         views = {view.forward: view for view in self.views if view.template == k}
         nothing = np.empty(0, dtype=np.int64)
 
@@ -326,11 +346,15 @@ class Layout:
             within=within,
             left_columns=one,
             right_columns=other,
-            left_states=int((one < self.schemas[left].n_states).sum()),
-            right_states=int((other < self.schemas[right].n_states).sum()),
+            left_states=_count_states(one, self.schemas[left]),
+            right_states=_count_states(other, self.schemas[right]),
             seen_right=seen(True),
             seen_left=seen(False),
         )
 
     def _within_label(self, table: int) -> str:
         return f"within {self.tables[table]}".rstrip()
+
+
+def _count_states(columns: Array, schema: Schema) -> int:
+    return int(((columns < schema.n_states) & (columns != COUNT)).sum())

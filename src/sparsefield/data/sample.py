@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from sparsefield.data.layout import Layout
+from sparsefield.data.layout import COUNT, Layout
 from sparsefield.data.table import Block, Table
 from sparsefield.kernels.views import add_up_neighbours
 
@@ -113,7 +113,8 @@ def look_around(
     def one(task: tuple[int, int]) -> None:
         view, place = layout.views[task[0]], task[1]
         offsets, rows = sample.neighbours[task[0]]
-        column = np.concatenate([block.beliefs[view.columns[place]] for block in blocks[view.seen]])
+        seen = int(view.columns[place])
+        column = np.concatenate([b.beliefs[seen] if seen != COUNT else np.ones(b.n_rows) for b in blocks[view.seen]])
         for block in blocks[view.seer]:
             add_up_neighbours(offsets, rows, block.start, column, block.beliefs[view.start + place])
 

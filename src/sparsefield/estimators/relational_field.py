@@ -32,6 +32,8 @@ from sparsefield.inference import InferenceMethod, MeanField, draw
 
 __all__ = ["RelationalField"]
 
+Pairs = tuple[np.ndarray, np.ndarray]
+
 EPSILON = 0.1
 """The paper's rule for linked entities: rounds end when no belief moves by more."""
 
@@ -138,8 +140,11 @@ class RelationalField(FieldEstimator):
                 f"numeric= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}."
             )
         schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
-        layout = Layout(names, schemas, templates, tuple(_ends(data, names, template) for template in templates))
-        self._learn(_compile(data, layout), next(iter(data.sources.values())).kind)
+        ends = tuple(_ends(data, names, template) for template in templates)
+        pairs = _pairs(data, templates)
+        counted = tuple(_counted(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True))
+        layout = Layout(names, schemas, templates, ends, counted)
+        self._learn(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
         self.states_ = {name: states_of(schema) for name, schema in zip(names, schemas, strict=True)}
         return self
 
@@ -212,7 +217,7 @@ class RelationalField(FieldEstimator):
         for template, ends in zip(layout.templates, layout.ends, strict=True):
             if _ends(data, layout.tables, template) != ends:
                 raise DataError(f"The template {template.label!r} joins other tables than those it was learned with.")
-        return _compile(data, layout)
+        return _compile(data, layout, _pairs(data, layout.templates))
 
     def _fill(self, data: Relational, cells: Sequence[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
         tables = {}
@@ -274,7 +279,27 @@ def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[i
     return left, right
 
 
-def _compile(data: Relational, layout: Layout) -> MegaSample:
+def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
+    """Rows (left, right) that each template joins; none for "within"."""
+    nothing = np.empty(0, dtype=np.int64)
+    return [(nothing, nothing) if template.kind == "within" else row_pairs(data, template) for template in templates]
+
+
+def _counted(
+    data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
+) -> tuple[bool, bool]:
+    """Whether rows at a template's left, and at its right, differ in how many neighbours they have."""
+    if template.kind == "within":
+        return False, False
+    if template.symmetric:
+        both = np.concatenate(pairs)
+        pairs = both, both
+    sizes = [data.sources[names[end]].n_rows for end in ends]
+    left, right = (np.ptp(np.bincount(rows, minlength=n)) > 0 for rows, n in zip(pairs, sizes, strict=True))
+    return bool(left), bool(right)
+
+
+def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> MegaSample:
     """All tables as flat arrays, and which of their rows touch."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
@@ -282,6 +307,4 @@ def _compile(data: Relational, layout: Layout) -> MegaSample:
             tables.append(compile_table(data.selected(name), schema, width=int(width), name=name))
         except DataError as error:
             raise DataError(f"Table {name!r}: {error}") from error
-    nothing = np.empty(0, dtype=np.int64)
-    pairs = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
     return MegaSample.linked(layout, tables, pairs)

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from sparsefield.data import Layout, MegaSample, Relational, Schema, Source, Template, Variable, compile_table
+from sparsefield.data import HOW_MANY, Layout, MegaSample, Relational, Schema, Source, Template, Variable, compile_table
 from sparsefield.engines import Threads
 from sparsefield.estimators import RelationalField
 from sparsefield.experiments.measure import in_child, measure
@@ -104,10 +104,9 @@ def run_network(
 
 def _one_size(entities: int, attributes: int, missing: float, seed: int) -> Row:
     # l1 grows with the root of the number of rows, as the noise of a gradient does.
-    field = RelationalField(l1=6.0 * float(np.sqrt(entities)), l2=0.0, penalize_unary=False)
+    field = RelationalField(l1=6.0 * float(np.sqrt(entities)), l2=0.0)
     field.fit(draw_network(200, attributes, missing=missing, seed=seed).data)  # compiles what is compiled
     network = draw_network(entities, attributes, missing=missing, seed=seed)
-    field.n_jobs = None
     measured = measure(lambda: field.fit(network.data), repeats=1, threads=1)
     found = _found(field)
     hits = len(found & network.edges)
@@ -126,7 +125,7 @@ def _one_size(entities: int, attributes: int, missing: float, seed: int) -> Row:
 def _found(field: RelationalField) -> set[Edge]:
     edges = nw.from_native(field.edges_, eager_only=True)
     columns = (edges[name].to_list() for name in ("template", "variable_a", "variable_b"))
-    return set(zip(*columns, strict=True))
+    return {edge for edge in zip(*columns, strict=True) if HOW_MANY not in edge}
 
 
 def _slope(before: Row, after: Row) -> float:

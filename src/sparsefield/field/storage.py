@@ -36,8 +36,8 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
             for name, schema in zip(layout.tables, layout.schemas, strict=True)
         ],
         "templates": [
-            {**template.as_plain(), "ends": list(ends)}
-            for template, ends in zip(layout.templates, layout.ends, strict=True)
+            {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
+            for template, ends, counted in zip(layout.templates, layout.ends, _counted(layout), strict=True)
         ],
         "about": field.about,
         "extra": extra or {},
@@ -113,12 +113,14 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
 
 
 def _layout(document: dict[str, Any]) -> Layout:
-    templates, ends = [], []
+    templates, ends, counted = [], [], []
     for entry in document["templates"]:
         entry = dict(entry)
         left, right = entry.pop("ends")
+        seen_left, seen_right = entry.pop("counted")
         templates.append(as_template(entry))
         ends.append((left, right))
+        counted.append((bool(seen_left), bool(seen_right)))
     tables = document["tables"]
     if any(end not in range(len(tables)) for pair in ends for end in pair):
         raise ValueError("templates of tables that are not there")
@@ -126,7 +128,12 @@ def _layout(document: dict[str, Any]) -> Layout:
         if (template.symmetric or template.kind == "within") and left != right:
             raise ValueError(f"the ends of {template.label!r} make no sense")
     schemas = tuple(_schema(table) for table in tables)
-    return Layout(tuple(str(table["name"]) for table in tables), schemas, tuple(templates), tuple(ends))
+    names = tuple(str(table["name"]) for table in tables)
+    return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
+
+
+def _counted(layout: Layout) -> tuple[tuple[bool, bool], ...]:
+    return layout.counted or ((False, False),) * len(layout.templates)
 
 
 def _schema(document: dict[str, Any]) -> Schema:

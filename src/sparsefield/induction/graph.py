@@ -98,8 +98,14 @@ def _joins(layout: Layout, template: int, a: int, b: int) -> bool:
 
 def _ends(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.ndarray]:
     """Variables at the two ends of every candidate of a meeting, in the order of `all_pairs`."""
-    firsts = np.cumsum([0, *(len(schema.variables) for schema in layout.schemas)])
     a, b = candidate_places(layout, meeting)
-    left = firsts[meeting.left] + layout.schemas[meeting.left].variable_of_column[meeting.left_columns]
-    right = firsts[meeting.right] + layout.schemas[meeting.right].variable_of_column[meeting.right_columns]
+    left = _owners(layout, meeting.left, meeting.left_columns)
+    right = _owners(layout, meeting.right, meeting.right_columns)
     return left[a], right[b]
+
+
+def _owners(layout: Layout, table: int, columns: np.ndarray) -> np.ndarray:
+    """Variable of each column, counted over all tables; -1 for the number of neighbours, which belongs to none."""
+    first = sum(len(schema.variables) for schema in layout.schemas[:table])
+    owner = np.append(first + layout.schemas[table].variable_of_column, -1)
+    return owner[columns]

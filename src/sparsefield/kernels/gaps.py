@@ -1,6 +1,7 @@
 """Filling hidden cells entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
 
-A web holds the rows that are to be filled, and those that they see, entity after entity in one flat array.
+A web holds the rows that are to be filled, and those that they see, entity after entity in one flat array. A column
+below 0 that is seen over a view is the number of neighbours.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _cell_logits(web, theta, entity, gap, z):
                 seen = 0.0
                 at = web.view_start[view] + row
                 for n in range(web.neighbour_offsets[at], web.neighbour_offsets[at + 1]):
-                    seen += web.beliefs[web.neighbour_place[n] + column]
+                    seen += web.beliefs[web.neighbour_place[n] + column] if column >= 0 else 1.0
             total += theta[web.arc_feature[k]] * seen
         z[s] = total
         top = max(top, total)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield import policy
 from sparsefield.data import MegaSample
 from sparsefield.engines import Threads
 from sparsefield.field import Field, compile_graphs
