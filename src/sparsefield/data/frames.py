@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -85,13 +85,14 @@ class Joined:
         return self._home[name].column(name)
 
 
-def read(X: Any, *, what: str = "X") -> Source:
+def read(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
     """Look at any supported table without copying it.
 
     Parameters
     ----------
     X : pandas, polars or other frame known to narwhals, 2-D array or nested list, or scipy sparse 0/1 matrix
     what : what to call it in error messages
+    may_be_empty : whether a table without rows is let through; columns there must be
 
     Examples
     --------
@@ -99,9 +100,9 @@ def read(X: Any, *, what: str = "X") -> Source:
     ('x0', 'x1')
     """
     if sp.issparse(X):
-        return _read_sparse(X, what)
+        return _read_sparse(X, what, may_be_empty)
     if isinstance(X, np.ndarray):
-        return _read_array(X, what)
+        return _read_array(X, what, may_be_empty)
     keys: tuple[Any, ...] = ()
     # Both allow a name twice, and narwhals refuses it in words of its own.
     if is_pyarrow_table(X):
@@ -118,11 +119,8 @@ def read(X: Any, *, what: str = "X") -> Source:
         if hasattr(type(X), "columns"):
             kind = type(X).__name__
             raise DataError(f"{what} is a {kind}; pass a pandas or polars frame, an array or a sparse matrix.")
-        return _read_array(X, what)
-    if frame.shape[0] == 0:
-        raise DataError(f"{what} has no rows: Found array with 0 sample(s) while a minimum of 1 is required.")
-    if frame.shape[1] == 0:
-        raise DataError(f"{what} has no columns.")
+        return _read_array(X, what, may_be_empty)
+    _refuse_empty(frame.shape, what, may_be_empty)
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
@@ -154,8 +152,22 @@ def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
     """Build a frame of the named kind; arrays and matrices are answered in polars."""
-    backend: Any = kind if kind not in ("array", "sparse") else "polars"
-    return nw.to_native(nw.from_dict(dict(columns), backend=backend))
+    return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
+
+
+def make_column(values: Sequence[Any], of: type, kind: str) -> Any:
+    """A column for `make_frame` of text, truths or numbers, with None for what is not there, even for all."""
+    values = [value if value is None else of(value) for value in values]
+    if kind == "pandas":
+        import pandas as pd
+
+        return pd.Series(values, dtype=object)
+    whole = nw.UInt64() if of is int and max(values, key=lambda v: v or 0, default=0) else nw.Int64()
+    return nw.to_native(nw.new_series("", values, _DTYPES[of], backend=_backend(kind)))
+
+
+def _backend(kind: str) -> Any:
+    return "polars" if kind in ("array", "sparse") else kind
 
 
 def check_kind(kind: Any) -> str:
@@ -181,7 +193,7 @@ def as_array(X: Any, what: str) -> np.ndarray:
     return array
 
 
-def _read_sparse(X: Any, what: str) -> Source:
+def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
     matrix = sp.csc_matrix(X)
     if not matrix.has_canonical_format:
         # A copy, since the matrix may share its arrays with the caller's.
@@ -192,23 +204,27 @@ def _read_sparse(X: Any, what: str) -> Source:
             f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix stands for 0/1 variables; "
             "pass other values as a dense array or a frame."
         )
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise DataError(f"{what} is empty: 0 sample(s) or 0 feature(s) (shape={X.shape}).")
+    _refuse_empty(X.shape, what, may_be_empty)
     return Source(_default_names(X.shape[1]), X.shape[0], "sparse", matrix)
 
 
-def _read_array(X: Any, what: str) -> Source:
+def _read_array(X: Any, what: str, may_be_empty: bool) -> Source:
     array = as_array(X, what)
     if array.ndim != 2:
         raise DataError(
             f"Expected 2D array, got {array.ndim}D array instead for {what}. Reshape your data either using "
             "array.reshape(-1, 1) if it has a single column or array.reshape(1, -1) if it is a single row."
         )
-    if array.shape[0] == 0:
-        raise DataError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
-    if array.shape[1] == 0:
-        raise DataError(f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+    _refuse_empty(array.shape, what, may_be_empty)
     return Source(_default_names(array.shape[1]), array.shape[0], "array", array)
+
+
+def _refuse_empty(shape: tuple[int, ...], what: str, may_be_empty: bool) -> None:
+    """In words that scikit-learn's users know, after the name of the table."""
+    if shape[0] == 0 and not may_be_empty:
+        raise DataError(f"{what} has no rows: 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+    if shape[1] == 0:
+        raise DataError(f"{what} has no columns: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
 
 
 def _default_names(count: int) -> tuple[str, ...]:
@@ -270,23 +286,63 @@ def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) ->
     for position, name in enumerate(source.names):
         if name in cells:
             rows, labels = cells[name]
+            filled = _with_room(filled, labels)
             for row, label in zip(rows, labels, strict=True):
                 filled[row, position] = label
     return filled
 
 
+def _with_room(array: np.ndarray, labels: list) -> np.ndarray:
+    """``array``, of a wider type where its own cannot hold the labels."""
+    if not any(isinstance(label, str) for label in labels):
+        for dtype in (array.dtype, np.dtype(np.float64)):
+            with np.errstate(over="ignore"):
+                held = np.array(labels).astype(dtype)
+            if held.tolist() == labels:
+                return array.astype(dtype, copy=False)
+    return array.astype(object, copy=False)
+
+
 def _scatter(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
-    """``series`` with some cells replaced; its dtype stays where the labels fit into it."""
-    native = nw.to_native(series)
+    """``series`` with some cells replaced; its dtype stays where the labels fit into it, or else gets wider."""
     values: list[Any] = series.to_list()
     for row, label in zip(rows, labels, strict=True):
         values[row] = label
+    for cells, dtype in _ways_to_hold(series, values, labels):
+        try:
+            made = _make_like(series, cells, dtype)
+        except Exception:  # libraries have no common class for a value that does not fit
+            continue
+        # Some libraries rather change a value than refuse it: 0.5 among whole numbers becomes 0, the number 1 a word.
+        if _same_cells(made.to_list(), cells):
+            return made
+    raise DataError(f"Column {series.name!r}, of type {series.dtype}, cannot hold labels such as {labels[0]!r}.")
+
+
+def _ways_to_hold(series: nw.Series, values: list, labels: list) -> Iterator[tuple[list, Any]]:
+    """Cells and dtypes for them, narrowest first: the column's own dtype, and at last one that holds anything."""
     if series.implementation.is_pandas():
-        made = type(native)(values, index=native.index, name=native.name, dtype=native.dtype)
+        native: Any = nw.to_native(series)
+        if hasattr(native, "cat"):
+            known = native.cat.categories
+            native = native.cat.add_categories([label for label in dict.fromkeys(labels) if label not in known])
+        yield from ((values, dtype) for dtype in (native.dtype, None, object))
+        return
+    if isinstance(series.dtype, nw.Enum):
+        yield values, nw.Enum(list(dict.fromkeys([*series.dtype.categories, *labels])))
+    elif series.dtype != nw.Unknown:
+        yield values, series.dtype
+    yield from ((values, dtype) for dtype in (None, nw.Int64(), nw.Float64()))
+    yield [value if value is None else str(value) for value in values], nw.String()
+
+
+def _make_like(series: nw.Series, values: list, dtype: Any) -> nw.Series:
+    if series.implementation.is_pandas():
+        native: Any = nw.to_native(series)
+        made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
         return nw.from_native(made, series_only=True)
-    return nw.new_series(
-        series.name,
-        values,
-        series.dtype if series.dtype != nw.Unknown else None,
-        backend=series.implementation,
-    )
+    return nw.new_series(series.name, values, dtype, backend=series.implementation)
+
+
+def _same_cells(one: list, other: list) -> bool:
+    return all(a == b if not _is_missing(b) else _is_missing(a) for a, b in zip(one, other, strict=True))

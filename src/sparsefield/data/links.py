@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 from sparsefield.errors import DataError
 
-__all__ = ["ForeignKey", "Link", "Step", "Template", "as_link", "as_names", "as_template"]
+__all__ = ["ForeignKey", "Link", "Step", "Template", "as_link", "as_names", "as_template", "as_templates"]
 
 Kind = Literal["within", "across", "shared", "swapped", "joined"]
 
@@ -40,9 +41,10 @@ class Step:
     by: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "within", as_names(self.within))
-        if isinstance(self.by, bool) or not isinstance(self.by, int) or self.by == 0:
+        object.__setattr__(self, "within", as_names(self.within, f"A step in table {self.table!r}: within"))
+        if isinstance(self.by, bool) or not isinstance(self.by, Integral) or self.by == 0:
             raise DataError(f"A step in table {self.table!r} is by {self.by!r}; it must be a whole number, not 0.")
+        object.__setattr__(self, "by", int(self.by))
 
     @property
     def to(self) -> str:
@@ -61,6 +63,8 @@ Link = ForeignKey | Step
 class Template:
     """A kind of pair of rows over which features are defined, with one weight for all its pairs.
 
+    Two rows make a pair or they do not: when several rows join the same two, they still count once.
+
     Parameters
     ----------
     kind : {"within", "across", "shared", "swapped", "joined"}
@@ -78,6 +82,8 @@ class Template:
     --------
     >>> as_template("swapped subject object")
     Template(kind='swapped', names=('subject', 'object'), symmetric=True, left=None, right=None)
+    >>> Template("across", ("subject",), left=("exports",)).label
+    'across subject (left exports)'
     """
 
     kind: Kind
@@ -87,26 +93,44 @@ class Template:
     right: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", as_names(self.names))
-        for side in ("left", "right"):
-            if getattr(self, side) is not None:
-                object.__setattr__(self, side, as_names(getattr(self, side)))
-        wanted = {"within": (1,), "across": (1,), "shared": (1, 2), "swapped": (2,), "joined": (2,)}
-        if self.kind not in wanted:
+        if self.kind not in get_args(Kind):
             raise DataError(f"A template is of kind {self.kind!r}; the kinds are {', '.join(get_args(Kind))}.")
-        if len(self.names) not in wanted[self.kind]:
-            what = "one table" if self.kind == "within" else f"{' or '.join(map(str, wanted[self.kind]))} link(s)"
-            raise DataError(f"The template {self.label!r} needs {what} after its first word.")
+        for part in ("names", "left", "right"):
+            given = getattr(self, part)
+            if given is not None or part == "names":
+                object.__setattr__(self, part, as_names(given, f"A template of kind {self.kind!r}: {part}"))
+        if not isinstance(self.symmetric, bool):
+            raise DataError(f"The template {self.label!r}: symmetric is {self.symmetric!r}; it must be True or False.")
+        self._check_names()
         if self.kind == "within" and (self.symmetric or self.left is not None or self.right is not None):
-            raise DataError(f"The template {self.label!r} takes no further options.")
+            raise DataError(f"The template {self.words!r} takes no further options.")
         if self.kind == "swapped" or (self.kind == "shared" and len(set(self.names)) == 1):
             object.__setattr__(self, "symmetric", True)
         if self.symmetric and self.left != self.right:
             raise DataError(f"The template {self.label!r} is symmetric: left and right variables must be the same.")
 
+    def _check_names(self) -> None:
+        wanted = {"within": (1,), "across": (1,), "shared": (1, 2), "swapped": (2,), "joined": (2,)}[self.kind]
+        if len(self.names) not in wanted:
+            what = "one table" if self.kind == "within" else f"{' or '.join(map(str, wanted))} link(s)"
+            raise DataError(f"The template {self.words!r} needs {what} after its first word.")
+        if self.kind in ("swapped", "joined") and len(set(self.names)) == 1:
+            raise DataError(f"The template {self.words!r} needs two different links.")
+
+    @property
+    def words(self) -> str:
+        """What it is called where it takes all variables: ``across subject``."""
+        return " ".join((self.kind, *self.names))
+
     @property
     def label(self) -> str:
-        return " ".join((self.kind, *self.names))
+        """`words`, and the variables of either end where it does not take all."""
+        ends = [
+            f"{side} {', '.join(names) or 'none'}"
+            for side, names in (("left", self.left), ("right", self.right))
+            if names is not None
+        ]
+        return f"{self.words} ({'; '.join(ends)})" if ends else self.words
 
     def as_plain(self) -> dict[str, Any]:
         """Plain values, as `as_template` takes them."""
@@ -131,10 +155,19 @@ def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Te
             raise DataError(f"A template has the parts kind, names, symmetric, left, right; got {parts}.") from None
     if not isinstance(given, (str, Sequence)):
         raise DataError(f"A template is {given!r}; it must be words such as 'across subject', or a Template.")
-    words = given.split() if isinstance(given, str) else [str(word) for word in given]
+    words = given.split() if isinstance(given, str) else list(given)
     if not words:
         raise DataError("A template is empty; an example is 'across subject'.")
     return Template(words[0], tuple(words[1:]))  # pyright: ignore[reportArgumentType]
+
+
+def as_templates(given: Any) -> tuple[Template, ...]:
+    """Templates from a list of them; words, a mapping or a `Template` alone are one."""
+    if isinstance(given, (str, Mapping, Template)):
+        return (as_template(given),)
+    if not isinstance(given, Iterable):
+        raise DataError(f"templates is {given!r}; it must be a list such as ['within person', 'across employer'].")
+    return tuple(as_template(one) for one in given)
 
 
 def as_link(name: str, given: Link | Sequence[str]) -> Link:
@@ -150,6 +183,9 @@ def as_link(name: str, given: Link | Sequence[str]) -> Link:
     return ForeignKey(*parts)
 
 
-def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names from one or several of them."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def as_names(given: Any, what: str = "names") -> tuple[str, ...]:
+    """Names from one or several of them; ``what`` they are, for an error."""
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if isinstance(given, Mapping) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{what} is {given!r}; it must be a name or a list of names.")
+    return names

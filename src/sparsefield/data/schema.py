@@ -238,8 +238,8 @@ def _learn_categorical(column: RawColumn, role: Role, weight: np.ndarray, known:
     if len(labels) > policy.IDENTIFIER_STATES and len(labels) > policy.IDENTIFIER_SHARE * seen:
         raise DataError(
             f"Column {column.name!r} has {len(labels):,} different values in {seen:,} cells: it looks like an "
-            "identifier or a measurement. Drop it (command line: --id), cut it into classes, or pass it as a numeric "
-            "observed column."
+            "identifier or a measurement. Cut it into classes, or drop it (at the command line: --id; for linked "
+            "tables: ignore=)."
         )
     totals = np.bincount(codes[column.seen], weights=weight[column.seen], minlength=len(labels))
     labels, totals = _with_known(labels, totals, known, column.name)

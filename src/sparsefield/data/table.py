@@ -114,8 +114,9 @@ def _codes(source: Columns, variable: Variable, owner: str) -> tuple[np.ndarray,
     strangers = np.flatnonzero((codes < 0) & (positions >= 0))
     if len(strangers):
         odd = [label for label in labels if label not in known]
+        whose = f" of table {owner!r}" if owner else ""
         warnings.warn(
-            f"Column {variable.name!r}{f' of table {owner!r}' if owner else ''} has {len(strangers)} cell(s) with values that training never saw "
+            f"Column {variable.name!r}{whose} has {len(strangers)} cell(s) with values that training never saw "
             f"(such as {odd[0]!r}); they are treated as gaps.",
             UnseenStateWarning,
             stacklevel=2,
@@ -150,7 +151,8 @@ def _cut(
 ) -> Iterator[Block]:
     n_rows = codes.shape[1]
     size = policy.block_rows(n_rows)
-    for start in range(0, n_rows, size):
+    # A table without rows has one block too, so that sums over its blocks have a shape.
+    for start in range(0, max(n_rows, 1), size):
         rows = slice(start, min(start + size, n_rows))
         part = np.ascontiguousarray(codes[:, rows])
         gap_variable, gap_rows = np.nonzero(part < 0)
@@ -172,12 +174,18 @@ def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
     needed = policy.DENSE_COPIES * width * n_rows * np.dtype(policy.FLOAT).itemsize
     there = _memory()
     if needed > there:
-        widest = max(schema.variables, key=lambda v: v.width)
         raise DataError(
             f"{n_rows:,} rows x {width:,} states may take {needed / 2**30:.1f} GiB, and this machine has "
-            f"{there / 2**30:.1f} GiB: use fewer rows or columns. Column {widest.name!r} has the most states, "
-            f"{widest.width + 1:,}."
+            f"{there / 2**30:.1f} GiB: {_advice(schema, width)}"
         )
+
+
+def _advice(schema: Schema, width: int) -> str:
+    over_links = width - schema.n_columns
+    if over_links > 0:
+        return f"use fewer rows, columns or templates. Of the states, {over_links:,} are seen over links."
+    widest = max(schema.variables, key=lambda variable: variable.width)
+    return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."
 
 
 def _memory() -> float:

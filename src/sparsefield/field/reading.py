@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data.frames import make_frame
+from sparsefield.data.frames import make_column, make_frame
+from sparsefield.data.schema import Label
 from sparsefield.field.field import Field
 
 __all__ = ["edge_table", "feature_table"]
@@ -16,16 +17,18 @@ __all__ = ["edge_table", "feature_table"]
 def feature_table(field: Field, kind: str = "polars") -> Any:
     """All features with a weight: variable_a, state_a, variable_b, state_b, weight; strongest first.
 
-    A unary feature has no b. A numeric observed column has no state: its weight is per standard deviation. A field
-    over linked tables also names the template and the two tables.
+    A unary feature has no b. A numeric observed column has no state: its weight is per standard deviation. Both columns
+    of states are of one type, and so text when any state is. A field over linked tables also names the template and
+    the two tables.
     """
     rows = [*_unary_rows(field), *_pair_rows(field)]
     rows.sort(key=lambda row: -abs(row[-1]))
     names = ("template", "table_a", "variable_a", "state_a", "table_b", "variable_b", "state_b")
-    columns = dict(zip(names, zip(*(row[:-1] for row in rows), strict=True), strict=True)) if rows else {}
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    states = _type_of([*columns["state_a"], *columns["state_b"]])
     frame: dict[str, Any] = {}
     for name in names if _is_relational(field) else ("variable_a", "state_a", "variable_b", "state_b"):
-        frame[name] = _column(columns.get(name, ()), kind, text=not name.startswith("state"))
+        frame[name] = make_column(columns[name], states if name.startswith("state") else str, kind)
     frame["weight"] = np.array([row[-1] for row in rows], dtype=float)
     return make_frame(frame, kind)
 
@@ -43,7 +46,7 @@ def edge_table(field: Field, kind: str = "polars") -> Any:
     names = ("template", "table_a", "variable_a", "table_b", "variable_b")
     frame: dict[str, Any] = {}
     for name in names if _is_relational(field) else ("variable_a", "variable_b"):
-        frame[name] = _column([key[names.index(name)] for key, _ in ranked], kind, text=True)
+        frame[name] = make_column([key[names.index(name)] for key, _ in ranked], str, kind)
     frame["strength"] = np.sqrt([square for _, square in ranked])
     return make_frame(frame, kind)
 
@@ -67,17 +70,7 @@ def _pair_rows(field: Field) -> Iterator[tuple[Any, ...]]:
         yield *field.layout.feature_name(int(a), int(b)), float(field.weights[k])
 
 
-def _column(values: Any, kind: str, *, text: bool = False) -> Any:
-    """A column of labels: of one type when all labels are of one type, else text, so that any frame can hold it."""
-    types = {type(v) for v in values if v is not None}
-    if len(types) > 1:
-        values = [None if v is None else str(v) for v in values]
-    if kind == "pandas":
-        import pandas as pd
-
-        return pd.Series(list(values), dtype=object)
-    import polars as pl
-
-    if kind in ("polars", "array", "sparse"):
-        return pl.Series(list(values), dtype=pl.String if text or not types else None, strict=False)
-    return list(values)
+def _type_of(labels: list[Label | None]) -> type[Label]:
+    """The one type of the labels; text when they are of several."""
+    types = {type(label) for label in labels if label is not None}
+    return types.pop() if len(types) == 1 else str

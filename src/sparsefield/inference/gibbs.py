@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import Block, MegaSample
+from sparsefield.data import MegaSample
 from sparsefield.engines import Threads
 from sparsefield.field import Field
 from sparsefield.inference.web import units, weave
@@ -27,15 +27,9 @@ def draw(field: Field, sample: MegaSample, *, sweeps: int, seed: int | None, eng
         member, variable, row = woven.gap_cells
         drawn = np.zeros(len(row), dtype=np.int32)
         gibbs(woven.web, field.theta, int(seeds[k]), sweeps, drawn)
-        _write(together[k], member, variable, row, drawn)
+        ends = np.searchsorted(member, np.arange(len(together[k]) + 1))
+        for (_, block), first, last in zip(together[k], ends[:-1], ends[1:], strict=True):
+            block.codes[variable[first:last], row[first:last]] = drawn[first:last]
 
     engine.map(one, range(len(together)))
     return tuple(np.concatenate([block.codes for block in part], axis=1) for part in blocks)
-
-
-def _write(
-    members: list[tuple[int, Block]], member: np.ndarray, variable: np.ndarray, row: np.ndarray, drawn: np.ndarray
-) -> None:
-    for k, (_, block) in enumerate(members):
-        here = member == k
-        block.codes[variable[here], row[here]] = drawn[here]

@@ -15,7 +15,7 @@ from sparsefield.field import Graph
 if TYPE_CHECKING:
     from sparsefield.inference.base import InferenceMethod
 
-__all__ = ["Web", "Woven", "fill_blocks", "weave"]
+__all__ = ["Web", "Woven", "fill_blocks", "units", "weave"]
 
 
 class Web(NamedTuple):
@@ -81,9 +81,9 @@ def weave(sample: MegaSample, graphs: Sequence[Graph], members: Sequence[tuple[i
     member, variable, row = _gaps(members)
     entity = np.flatnonzero(np.diff(member, prepend=-1) | np.diff(row, prepend=-1))
     table = np.array([t for t, _ in members], dtype=np.int64)[member]
-    place = np.empty(len(row), dtype=np.int64)
-    for k, wanted in enumerate(rows):
-        place[member == k] = places[k][np.searchsorted(wanted, row[member == k])]
+    counts = np.bincount(member, minlength=len(members))
+    by_block = np.split(row, np.cumsum(counts)[:-1])
+    place = np.concatenate([places[k][np.searchsorted(rows[k], part)] for k, part in enumerate(by_block)])
     starts = np.array([block.start for _, block in members], dtype=np.int64)
     column, width = _variable_columns(layout, table, variable)
     circles, circle = _circles(sample, table[entity], (starts[member] + row)[entity])

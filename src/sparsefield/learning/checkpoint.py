@@ -71,8 +71,10 @@ class Checkpoint:
         return arrays, facts
 
     def clear(self) -> None:
-        """The fit has ended; nothing is left to go on with."""
+        """The fit has ended: leave nothing behind, also not what a killed process was just writing."""
         self.path.unlink(missing_ok=True)
+        for partial in self.path.parent.glob(f".{NAME}.*.partial"):
+            partial.unlink(missing_ok=True)
 
 
 def fingerprint(sample: MegaSample, *parts: Any) -> str:

@@ -46,7 +46,9 @@ class Reading:
         return ["", *self.missing] if self.missing else list(MISSING)
 
 
-def read_table(path: Path | str, reading: Reading | None = None, *, as_text: bool = False) -> pl.DataFrame:
+def read_table(
+    path: Path | str, reading: Reading | None = None, *, as_text: bool = False, may_be_empty: bool = False
+) -> pl.DataFrame:
     """Read one table from a CSV or Parquet file, by its suffix.
 
     Parameters
@@ -54,6 +56,7 @@ def read_table(path: Path | str, reading: Reading | None = None, *, as_text: boo
     path : file; all but ``.parquet`` and ``.pq`` is read as CSV
     reading : which words are gaps, and how a CSV is laid out; None takes the usual
     as_text : whether the cells of a CSV stay the text they are, markers of gaps included
+    may_be_empty : whether a table without rows, such as a CSV with a header alone, is let through
 
     Returns
     -------
@@ -75,7 +78,7 @@ def read_table(path: Path | str, reading: Reading | None = None, *, as_text: boo
             table = table if as_text else _with_gaps(table, reading.markers(path))
         else:
             table = _read_csv(path, reading, as_text)
-    if table.height == 0:
+    if table.height == 0 and not may_be_empty:
         raise DataError(f"{path}: there are no rows.")
     return table
 

@@ -1,0 +1,144 @@
+"""Which pairs of rows a template makes, and which templates there are when none are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from sparsefield.data.links import ForeignKey, Link, Template, as_templates
+from sparsefield.data.relational import Relational
+from sparsefield.errors import DataError
+
+__all__ = ["resolve_templates", "row_pairs", "template_ends"]
+
+MAX_PAIRS = 200_000_000
+"""Pairs of rows that one template may make: beyond, two lists of them would not fit into a laptop."""
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+def row_pairs(data: Relational, template: Template) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of rows (i, j) of a template's two ends, a row never with itself; for a symmetric one each pair once."""
+    left, right = template_ends(data.links, template)
+    one = data.linked_rows(template.names[0])
+    other = data.linked_rows(template.names[-1])
+    if template.kind == "across":
+        i, j = one
+    elif template.kind == "joined":
+        _, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
+        i, j = one[1][at_one], other[1][at_other]
+    elif template.kind == "shared":
+        i, j = _meeting(one, other, template)
+    else:
+        row, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
+        first, second = one[1][at_one], other[1][at_other]
+        span = max(first.max(initial=0), second.max(initial=0)) + 1
+        i, j = _meeting((row, first * span + second), (row, second * span + first), template)
+    if left == right:
+        # Both directions are there when one link is shared or two are swapped, so half of them is each pair once.
+        halved = template.kind == "swapped" or (template.kind == "shared" and len(set(template.names)) == 1)
+        keep = i < j if halved else i != j
+        i, j = i[keep], j[keep]
+        if template.symmetric and not halved:
+            i, j = _once(i, j)
+    return i, j
+
+
+def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, str]:
+    """The tables at the two ends of a template over links."""
+    for name in template.names:
+        if name not in links:
+            known = ", ".join(links) or "none"
+            raise DataError(f"The template {template.label!r} names the link {name!r}; links: {known}.")
+    one, other = links[template.names[0]], links[template.names[-1]]
+    if template.kind == "across":
+        ends = one.table, one.to
+    elif template.kind == "shared":
+        if one.to != other.to:
+            raise DataError(
+                f"The template {template.label!r} asks for a shared neighbour, but its links point to two tables, "
+                f"{one.to!r} and {other.to!r}."
+            )
+        ends = one.table, other.table
+    else:
+        if one.table != other.table or (template.kind == "swapped" and one.to != other.to):
+            raise DataError(f"The template {template.label!r} needs two links of one table; these do not fit together.")
+        ends = (one.to, other.to) if template.kind == "joined" else (one.table, one.table)
+    if template.symmetric and ends[0] != ends[1]:
+        raise DataError(f"The template {template.label!r} cannot be symmetric: it links {ends[0]!r} and {ends[1]!r}.")
+    return ends
+
+
+def resolve_templates(data: Relational, templates: Sequence[Any] | None = None) -> tuple[Template, ...]:
+    """The given templates, those of the data, or the default ones; checked against tables, links and variables."""
+    if templates is None:
+        templates = data.templates
+    if templates is None:
+        return tuple(_default_templates(data))
+    resolved = tuple(as_template(given) for given in templates)
+    for k, template in enumerate(resolved):
+        if template.label in [earlier.label for earlier in resolved[:k]]:
+            raise DataError(f"The template {template.label!r} is there twice.")
+        if template.kind == "within":
+            data._need_table(template.names[0], f"The template {template.label!r}")
+            continue
+        for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
+            for name in names or ():
+                if name not in data.variables(table):
+                    raise DataError(f"The template {template.label!r} names {name!r}, no variable of table {table!r}.")
+    return resolved
+
+
+def _default_templates(data: Relational) -> Iterable[Template]:
+    bare = {name for name in data.tables if not data.variables(name)}
+    for name in data.tables:
+        if name not in bare:
+            yield Template("within", (name,))
+    for name, link in data.links.items():
+        if link.table not in bare and link.to not in bare:
+            yield Template("across", (name,))
+    for one, other in _sister_links(data):
+        table, ends = data.links[one].table, {data.links[one].to, data.links[other].to}
+        if table in bare and not ends & bare:
+            yield Template("joined", (one, other))
+        if table not in bare and len(ends) == 1 and ends <= bare:
+            yield Template("swapped", (one, other))
+
+
+def _sister_links(data: Relational) -> Iterable[tuple[str, str]]:
+    """Pairs of foreign keys of one table."""
+    keys = [(name, link.table) for name, link in data.links.items() if isinstance(link, ForeignKey)]
+    for k, (one, table) in enumerate(keys):
+        for other, home in keys[k + 1 :]:
+            if table == home:
+                yield one, other
+
+
+def _once(i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each unordered pair once, the lower row first."""
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    span = high.max(initial=0) + 1
+    key = np.unique(low * span + high)
+    return key // span, key % span
+
+
+def _meeting(
+    one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray], template: Template
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows i of one link and j of the other that are linked to the same row."""
+    order = np.argsort(other[1], kind="stable")
+    hubs = other[1][order]
+    first = np.searchsorted(hubs, one[1], side="left")
+    count = np.searchsorted(hubs, one[1], side="right") - first
+    total = int(count.sum())
+    if total > MAX_PAIRS:
+        raise DataError(
+            f"The template {template.label!r} makes {total:,} pairs of rows, as some rows have very many neighbours; "
+            f"{MAX_PAIRS:,} are the most. Leave the template out, or take rows with fewer neighbours."
+        )
+    i = np.repeat(one[0], count)
+    inside = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    j = other[0][order[np.repeat(first, count) + inside]]
+    return i, j
