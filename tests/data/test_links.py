@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 from sparsefield.data.links import ForeignKey, Step, Template, as_link, as_names, as_template
@@ -38,6 +41,20 @@ def test_one_column_may_be_named_without_a_list() -> None:
     assert as_names(["one", "two"]) == ("one", "two")
 
 
+def test_a_step_may_be_a_whole_number_of_numpy() -> None:
+    step = Step("token", by=np.int64(2))  # pyright: ignore
+    assert step == Step("token", by=2)
+    assert type(step.by) is int
+
+
+def test_names_are_text() -> None:
+    for given in (3, [3], ["a", None], {"a": "b"}):
+        with pytest.raises(DataError, match=r"^it is .*; it must be a name or a list of names"):
+            as_names(given, "it")
+    with pytest.raises(DataError, match=r"A step in table 'token': within is \[3\]"):
+        Step("token", within=[3])  # pyright: ignore
+
+
 @pytest.mark.parametrize("by", [0, 1.5, "1", True])
 def test_a_step_is_a_whole_number_of_places(by) -> None:
     with pytest.raises(DataError, match=r"table 'token' is by .*whole number, not 0"):
@@ -69,6 +86,13 @@ def test_sides_of_a_template_survive_plain_values() -> None:
     assert as_template(template.as_plain()) == template
 
 
+def test_a_label_tells_the_variables_where_they_are_limited() -> None:
+    assert Template("across", ("a",), left=("x", "y")).label == "across a (left x, y)"
+    assert Template("across", ("a",), left=("x",), right=("y",)).label == "across a (left x; right y)"
+    assert Template("joined", ("a", "b"), symmetric=True).label == "joined a b"
+    assert Template("across", ("a",), left=("x",)).words == "across a"
+
+
 def test_swapped_and_shared_by_one_link_are_symmetric() -> None:
     assert as_template("swapped a b").symmetric
     assert as_template("shared a").symmetric
@@ -88,6 +112,15 @@ def test_swapped_and_shared_by_one_link_are_symmetric() -> None:
         ("shared a b c", "needs 1 or 2 link"),
         ("swapped a", "'swapped a' needs 2 link"),
         ("joined a", "needs 2 link"),
+        ("joined a a", "'joined a a' needs two different links"),
+        ("swapped a a", "'swapped a a' needs two different links"),
+        (["across", 3], "'across': names is (3,); it must be a name or a list of names"),
+        ([["across"], "a"], "A template is of kind ['across']"),
+        ({"kind": "across", "names": [3]}, "names is [3]; it must be a name or a list of names"),
+        ({"kind": "across", "names": None}, "names is None"),
+        ({"kind": "across", "names": ["a"], "left": 3}, "left is 3; it must be a name or a list of names"),
+        ({"kind": "across", "names": ["a"], "right": [None]}, "right is [None]"),
+        ({"kind": "across", "names": ["a"], "symmetric": "no"}, "symmetric is 'no'; it must be True or False"),
         ({"kind": "within", "names": ["nation"], "symmetric": True}, "takes no further options"),
         ({"kind": "within", "names": ["nation"], "left": ["x"]}, "takes no further options"),
         ({"kind": "swapped", "names": ["a", "b"], "left": ["x"]}, "left and right variables must be the same"),
@@ -97,5 +130,5 @@ def test_swapped_and_shared_by_one_link_are_symmetric() -> None:
     ],
 )
 def test_a_template_that_makes_no_sense_is_refused(given, words: str) -> None:
-    with pytest.raises(DataError, match=words.replace("(", r"\(")):
+    with pytest.raises(DataError, match=re.escape(words)):
         as_template(given)

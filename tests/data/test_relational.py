@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,39 +10,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_links import as_pairs, nations, people
 
-from sparsefield.data import relational
-from sparsefield.data.links import ForeignKey, Step, Template
-from sparsefield.data.relational import Relational, resolve_templates, row_pairs, template_ends
+from sparsefield.data.links import ForeignKey, Step
+from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
 KINDS = [pl.DataFrame, pd.DataFrame]
-LINKS = {"subject": ("pair", "subject", "nation"), "object": ("pair", "object", "nation")}
-
-
-def nations(make: Any = pl.DataFrame, **more: Any) -> Relational:
-    nation = make({"nation": ["A", "B", "C"], "rich": [1, 0, 1], "area": [3.5, 1.0, 2.0]})
-    pair = make({"subject": ["A", "B", "A"], "object": ["B", "A", "C"], "exports": [1, 0, 1]})
-    options: dict[str, Any] = {"keys": {"nation": "nation"}, "links": LINKS, **more}
-    return Relational({"nation": nation, "pair": pair}, **options)
-
-
-def people(friends: list[tuple[Any, Any]], n: int = 4) -> Relational:
-    """Rows (who, whom) of keys 0 .. n - 1, None for a gap."""
-    friend = {"who": [a for a, _ in friends], "whom": [b for _, b in friends], "close": [1] * len(friends)}
-    return Relational(
-        {
-            "person": pl.DataFrame({"id": list(range(n)), "smokes": [0] * n}),
-            "friend": pl.DataFrame(friend, schema_overrides={"who": pl.Int64, "whom": pl.Int64}),
-        },
-        keys={"person": "id"},
-        links={"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")},
-    )
-
-
-def as_pairs(found: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
-    return sorted(zip(found[0].tolist(), found[1].tolist(), strict=True))
-
 
 # -- variables and links -----------------------------------------------------------------------------------------
 
@@ -192,160 +163,6 @@ def test_rows_that_stand_nowhere_are_refused(table, options, words: str) -> None
         steps(table, **options)
 
 
-# -- pairs of rows -----------------------------------------------------------------------------------------------
-
-FRIENDS = st.lists(
-    st.tuples(st.one_of(st.none(), st.integers(0, 3)), st.one_of(st.none(), st.integers(0, 3))), min_size=1, max_size=9
-)
-
-
-def naive_pairs(friends: list[tuple[Any, Any]], template: Template) -> list[tuple[int, int]]:
-    """All pairs that a template's definition names, with repetitions unless it is symmetric."""
-    column = {"who": 0, "whom": 1}
-    one, other = column[template.names[0]], column[template.names[-1]]
-    rows = range(len(friends))
-    pairs = []
-    if template.kind == "across":
-        return sorted((k, friends[k][one]) for k in rows if friends[k][one] is not None)
-    if template.kind == "joined":
-        pairs = [(f[one], f[other]) for f in friends if f[one] is not None and f[other] is not None]
-    for i in rows if template.kind != "joined" else ():
-        for j in rows:
-            meet = friends[i][one] is not None and friends[i][one] == friends[j][other]
-            back = friends[i][other] is not None and friends[i][other] == friends[j][one]
-            if meet and (template.kind == "shared" or back):
-                pairs.append((i, j))
-    pairs = [(i, j) for i, j in pairs if i != j]
-    return sorted({(min(p), max(p)) for p in pairs} if template.symmetric else pairs)
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        Template("across", ("who",)),
-        Template("shared", ("who",)),
-        Template("shared", ("who", "whom")),
-        Template("shared", ("who", "whom"), symmetric=True),
-        Template("swapped", ("who", "whom")),
-        Template("joined", ("who", "whom")),
-        Template("joined", ("who", "whom"), symmetric=True),
-        Template("joined", ("whom", "who")),
-    ],
-    ids=lambda template: template.label + (" symmetric" if template.symmetric else ""),
-)
-@given(friends=FRIENDS)
-def test_pairs_are_those_of_a_double_loop(template: Template, friends) -> None:
-    assert as_pairs(row_pairs(people(friends), template)) == naive_pairs(friends, template)
-
-
-@given(links=st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=5, max_size=5), symmetric=st.booleans())
-def test_a_link_into_its_own_table_never_pairs_a_row_with_itself(links, symmetric: bool) -> None:
-    table = pl.DataFrame({"id": range(5), "boss": pl.Series(links, dtype=pl.Int64), "x": [0] * 5})
-    data = Relational({"p": table}, keys={"p": "id"}, links={"boss": ("p", "boss", "p")})
-    pairs = [(i, j) for i, j in enumerate(links) if j is not None and i != j]
-    expected = sorted({(min(p), max(p)) for p in pairs} if symmetric else pairs)
-    assert as_pairs(row_pairs(data, Template("across", ("boss",), symmetric=symmetric))) == expected
-
-
-def test_links_of_two_tables_may_share_a_third() -> None:
-    data = Relational(
-        {
-            "city": pl.DataFrame({"id": ["x", "y"], "big": [0, 1]}),
-            "person": pl.DataFrame({"lives": ["x", "y", "x"], "young": [0, 1, 1]}),
-            "shop": pl.DataFrame({"stands": ["y", "x"], "open": [1, 0]}),
-        },
-        keys={"city": "id"},
-        links={"lives": ("person", "lives", "city"), "stands": ("shop", "stands", "city")},
-    )
-    template = Template("shared", ("lives", "stands"))
-    assert template_ends(data.links, template) == ("person", "shop")
-    # Row 1 of the one and row 1 of the other are different things, so they do make a pair if they touch.
-    assert as_pairs(row_pairs(data, template)) == [(0, 1), (1, 0), (2, 1)]
-    with pytest.raises(DataError, match="cannot be symmetric: it links 'person' and 'shop'"):
-        template_ends(data.links, Template("shared", ("lives", "stands"), symmetric=True))
-
-
-def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch) -> None:
-    monkeypatch.setattr(relational, "MAX_PAIRS", 8)
-    data = people([(0, 1), (0, 2), (0, 3)])
-    with pytest.raises(DataError, match=r"'shared who' makes 9 pairs of rows.*8 are the most"):
-        row_pairs(data, Template("shared", ("who",)))
-
-
-# -- templates ---------------------------------------------------------------------------------------------------
-
-
-def test_by_default_features_stay_within_tables_and_go_across_links() -> None:
-    labels = [template.label for template in resolve_templates(nations())]
-    assert labels == ["within nation", "within pair", "across subject", "across object"]
-
-
-def test_a_table_without_variables_joins_the_rows_it_links() -> None:
-    data = nations(ignore={"pair": ["exports"]})
-    assert [template.label for template in resolve_templates(data)] == ["within nation", "joined subject object"]
-
-
-def test_default_templates_come_in_the_same_order_in_every_process() -> None:
-    code = (
-        "import polars as pl\n"
-        "from sparsefield.data.relational import Relational, resolve_templates\n"
-        "tables = {'p': pl.DataFrame({'id': [1], 'x': [0]})}\n"
-        "links = {}\n"
-        "for k in range(6):\n"
-        "    tables[f't{k}'] = pl.DataFrame({'a': [1], 'b': [1]})\n"
-        "    links |= {f'{c}{k}': (f't{k}', c, 'p') for c in 'ab'}\n"
-        "data = Relational(tables, keys={'p': 'id'}, links=links)\n"
-        "print([t.label for t in resolve_templates(data)][1:])\n"
-    )
-    expected = str([f"joined a{k} b{k}" for k in range(6)])
-    for seed in "12":
-        env = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-        assert done.stdout.strip() == expected
-
-
-def test_templates_come_from_the_call_else_from_the_data() -> None:
-    data = nations(templates=["within pair"])
-    assert [t.label for t in resolve_templates(data)] == ["within pair"]
-    assert [t.label for t in resolve_templates(data, ["across object"])] == ["across object"]
-    sided = {"kind": "across", "names": ["subject"], "left": ["exports"], "right": ["rich"]}
-    assert resolve_templates(data, [sided])[0].right == ("rich",)
-
-
-@pytest.mark.parametrize(
-    ("template", "words"),
-    [
-        ("across nowhere", "'across nowhere' names the link 'nowhere'; links: subject, object"),
-        ("within nowhere", "names the table 'nowhere', which is not there; tables: nation, pair"),
-        ({"kind": "across", "names": ["subject"], "left": ["rich"]}, "names 'rich', no variable of table 'pair'"),
-        (
-            {"kind": "across", "names": ["subject"], "right": ["nation"]},
-            "names 'nation', no variable of table 'nation'",
-        ),
-        ({"kind": "across", "names": ["subject"], "symmetric": True}, "it links 'pair' and 'nation'"),
-    ],
-)
-def test_a_template_must_fit_the_tables(template, words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        resolve_templates(nations(), [template])
-
-
-def test_a_template_is_there_once() -> None:
-    with pytest.raises(DataError, match="'across subject' is there twice"):
-        resolve_templates(nations(), ["across subject", "across subject"])
-
-
-def test_links_of_a_template_must_fit_together() -> None:
-    tables = {"a": pl.DataFrame({"id": [1], "b": [1], "x": [0]}), "b": pl.DataFrame({"id": [1], "a": [1], "x": [0]})}
-    links = {"ab": ("a", "b", "b"), "ba": ("b", "a", "a")}
-    data = Relational(tables, keys={"a": "id", "b": "id"}, links=links)
-    with pytest.raises(DataError, match="its links point to two tables, 'b' and 'a'"):
-        row_pairs(data, Template("shared", ("ab", "ba")))
-    for kind in ("swapped", "joined"):
-        with pytest.raises(DataError, match=f"'{kind} ab ba' needs two links of one table"):
-            resolve_templates(data, [f"{kind} ab ba"])
-
-
 # -- what is refused ---------------------------------------------------------------------------------------------
 
 
@@ -366,13 +183,31 @@ def test_only_some_of_many_dangling_keys_are_shown() -> None:
         people([(9, 0)] * 5).linked_rows("who")
 
 
-def test_words_are_no_keys_of_numbers() -> None:
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize(
+    ("keys", "named", "expected"),
+    [
+        (["1", "2", "x3"], [2, 1], [(0, 1), (1, 0)]),
+        (["1", "2", "x3"], [2, None, 1], [(0, 1), (2, 0)]),  # pandas has floats there
+        ([1, 2, 30], ["30", "1"], [(0, 2), (1, 0)]),
+    ],
+)
+def test_numbers_name_keys_of_text_and_the_other_way_round(make, keys, named, expected) -> None:
     data = Relational(
-        {"a": pl.DataFrame({"id": [1, 2], "x": [0, 1]}), "b": pl.DataFrame({"a": ["1", "2"], "y": [0, 1]})},
+        {"a": make({"id": keys, "x": [0, 1, 0]}), "b": make({"a": named, "y": [0] * len(named)})},
         keys={"a": "id"},
         links={"a": ("b", "a", "a")},
     )
-    with pytest.raises(DataError, match="'1' in row 1, '2' in row 2"):
+    assert as_pairs(data.linked_rows("a")) == expected
+
+
+def test_text_that_is_written_otherwise_is_no_key() -> None:
+    data = Relational(
+        {"a": pl.DataFrame({"id": [1, 2], "x": [0, 1]}), "b": pl.DataFrame({"a": ["01", "2"], "y": [0, 1]})},
+        keys={"a": "id"},
+        links={"a": ("b", "a", "a")},
+    )
+    with pytest.raises(DataError, match="is no key of table 'a': '01' in row 1"):
         data.linked_rows("a")
 
 
@@ -441,17 +276,74 @@ def test_what_is_not_there_is_refused_at_once(options, words: str) -> None:
         nations(**options)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"keys": "nation"}, r"keys is a str; it must be \{table: column\}"),
+        ({"links": [("pair", "subject", "nation")]}, r"links is a list; it must be \{name: \(table, column, table\)\}"),
+        ({"ignore": ["area"]}, r"ignore is a list; it must be \{table: columns\}"),
+        ({"observed": "area"}, r"observed is a str; it must be \{table: columns\}"),
+        ({"ignore": {"nation": [3]}}, r"ignore= of table 'nation' is \[3\]; it must be a name or a list of names"),
+        ({"ignore": {"nation": 3}}, "ignore= of table 'nation' is 3"),
+        ({"templates": 3}, "templates is 3; it must be a list such as"),
+        ({"links": {3: ("pair", "subject", "nation")}}, "Link 3: the name of a link is one word"),
+        ({"links": {"s": ForeignKey(["pair"], "subject", "nation")}}, r"link 's' names the table \['pair'\]"),  # pyright: ignore
+    ],
+)
+def test_other_containers_are_refused(options, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        nations(**options)
+
+
+def test_tables_come_by_name() -> None:
+    frame = pl.DataFrame({"x": [0]})
+    with pytest.raises(DataError, match=r"tables is a list; it must be \{name: frame\}"):
+        Relational([frame])  # pyright: ignore
+    with pytest.raises(DataError, match="tables is a DataFrame"):
+        Relational(frame)  # pyright: ignore
+    for name in ("", 3):
+        with pytest.raises(DataError, match=f"A table is called {name!r}"):
+            Relational({name: frame})  # pyright: ignore
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_dates_as_keys_are_refused_by_the_name_of_their_table(make) -> None:
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ms]")
+    for key, named, table in ((days, [1, 2], "p"), ([1, 2], days, "q")):
+        tables = {"p": make({"id": key, "x": [0, 1]}), "q": make({"p": named, "y": [0, 1]})}
+        data = Relational(tables, keys={"p": "id"}, links={"p": ("q", "p", "p")})
+        with pytest.raises(DataError, match=f"Table '{table}': Column .* holds dates or times"):
+            data.linked_rows("p")
+
+
+def test_some_parts_may_be_replaced() -> None:
+    data = nations(observed={"nation": ["area"]}, templates=["within pair"])
+    other = data.replace(observed={}, templates=None)
+    assert (other.observed, other.templates) == ({}, None)
+    assert (other.keys, other.links, other.ignore) == (data.keys, data.links, data.ignore)
+    assert other.tables["pair"] is data.tables["pair"]
+    assert data.observed == {"nation": ["area"]}
+
+
 def test_only_some_of_many_columns_are_shown() -> None:
     wide = pl.DataFrame({f"c{k}": [0] for k in range(11)})
     with pytest.raises(DataError, match=r"columns: c0, .*c7 and 3 more"):
         Relational({"wide": wide}, keys={"wide": "id"})
 
 
-def test_no_tables_and_empty_tables_are_refused() -> None:
+def test_no_tables_are_refused() -> None:
     with pytest.raises(DataError, match="There are no tables"):
         Relational({})
-    with pytest.raises(DataError, match="table 'n' has no rows"):
-        Relational({"n": pl.DataFrame({"id": []})}, keys={"n": "id"})
+
+
+def test_a_table_without_rows_has_links_to_nowhere() -> None:
+    friend = pl.DataFrame({"who": [], "at": []})
+    data = Relational(
+        {"person": pl.DataFrame({"id": [1]}), "friend": friend},
+        keys={"person": "id"},
+        links={"who": ("friend", "who", "person"), "next": Step("friend"), "after": Step("friend", along="at")},
+    )
+    assert [as_pairs(data.linked_rows(name)) for name in data.links] == [[], [], []]
 
 
 def test_a_link_that_is_not_there_is_named() -> None:

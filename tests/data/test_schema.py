@@ -13,6 +13,7 @@ from oracle import candidate_pairs
 from sparsefield.data import learn_schema, read
 from sparsefield.data.frames import RawColumn
 from sparsefield.data.schema import factorize
+from sparsefield.errors import DataError
 
 
 def test_animal_has_the_papers_number_of_candidates(public_data) -> None:
@@ -102,3 +103,20 @@ def test_gaps_have_no_code() -> None:
     labels, codes = factorize(RawColumn("c", np.array([7, 5, 7]), np.array([True, False, True, True, False])))
     assert labels == [5, 7]
     assert codes.tolist() == [1, -1, 0, 1, -1]
+
+
+@pytest.mark.parametrize("observed", [[], ["x0"]])
+def test_what_to_do_about_an_identifier_is_said_for_every_kind_of_table(observed) -> None:
+    with pytest.raises(
+        DataError, match=r"'x0' .*drop it \(at the command line: --id; for linked tables: ignore=\)"
+    ) as no:
+        learn_schema(read([[f"r{k}"] for k in range(120)]), observed=observed)
+    assert "numeric" not in str(no.value)
+
+
+def test_a_table_without_rows_has_no_values_to_learn_from() -> None:
+    source = read(np.empty((0, 2)), may_be_empty=True)
+    with pytest.raises(DataError, match="'x0' has no values at all"):
+        learn_schema(source)
+    schema = learn_schema(source, states={"x0": [0, 1], "x1": ["u", "v"]})
+    assert [variable.frequencies for variable in schema.variables] == [(0.5, 0.5)] * 2

@@ -86,3 +86,26 @@ def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
     source = read(np.arange(300).reshape(100, 3) % 7)
     with pytest.raises(DataError, match=r"100 rows x 18 states may take .* GiB.*'x0' has the most states, 7"):
         compile_table(source, learn_schema(source))
+
+
+def test_what_is_seen_over_links_is_named_as_the_cause_of_a_table_beyond_memory(monkeypatch) -> None:
+    monkeypatch.setattr(policy, "DENSE_COPIES", 10**12)
+    source = read(np.arange(300).reshape(100, 3) % 7)
+    with pytest.raises(
+        DataError, match=r"100 rows x 500 states may take .* Of the states, 482 are seen over links\."
+    ) as no:
+        compile_table(source, learn_schema(source), width=500)
+    assert "has the most states" not in str(no.value)
+
+
+def test_a_table_without_rows_has_one_block_of_none() -> None:
+    learned = read([["a", 0.5, "u"], ["b", 1.5, "v"], ["c", 2.5, "u"]])
+    schema = learn_schema(learned, observed=["x1", "x2"])
+    table = compile_table(read(np.empty((0, 3)), may_be_empty=True), schema, width=9)
+    (block,) = table.blocks
+    assert (table.n_rows, block.n_rows, block.start) == (0, 0, 0)
+    assert block.beliefs.shape == (9, 0)
+    assert table.codes().shape == (1, 0)
+    assert block.gap_offsets.tolist() == [0, 0]
+    assert not table.has_gaps
+    assert table.total_weight == 0.0

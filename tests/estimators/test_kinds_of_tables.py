@@ -235,3 +235,33 @@ def test_arrow_tables_are_read_like_other_frames() -> None:
     assert isinstance(filled, pa.Table)
     assert filled.schema == table.schema
     assert filled["a"].null_count == 0
+
+
+@pytest.mark.parametrize("dtype", [pd.CategoricalDtype(["0"]), pd.CategoricalDtype(["0"], ordered=True)])
+def test_gaps_are_filled_with_states_that_are_no_category_of_a_pandas_column(dtype) -> None:
+    field = MarkovField(n_jobs=1).fit(pandas_frame(PANDAS["category of words"]))
+    told = pd.DataFrame({"x0": ["1", "0"], "x1": [None, "0"], "x2": ["1", "0"]}).astype({"x1": dtype})
+    filled = field.transform(told)
+    assert filled["x1"].tolist() == ["1", "0"]
+    assert filled["x1"].cat.categories.tolist() == ["0", "1"]
+    assert filled["x1"].cat.ordered == dtype.ordered
+
+
+@pytest.mark.parametrize("dtype", [pl.Enum(["0"]), pl.Categorical, pl.String])
+def test_gaps_are_filled_with_states_that_are_no_category_of_a_polars_column(dtype) -> None:
+    field = MarkovField(n_jobs=1).fit(polars_frame(POLARS["String"]))
+    told = pl.DataFrame({"x0": ["1", "0"], "x1": pl.Series([None, "0"], dtype=dtype), "x2": ["1", "0"]})
+    assert field.transform(told)["x1"].cast(pl.String).to_list() == ["1", "0"]
+
+
+@pytest.mark.parametrize("dtype", [pl.Null, pl.String, pl.Int8, pl.Float32])
+def test_a_polars_column_of_gaps_alone_is_filled_whatever_its_type(dtype) -> None:
+    field = MarkovField(n_jobs=1).fit(polars_frame(POLARS["Int64"]))
+    told = pl.DataFrame({"x0": [1, 0], "x1": pl.Series([None, None], dtype=dtype), "x2": [1, 0]})
+    assert field.transform(told)["x1"].to_list() == [1, 0]
+
+
+def test_a_column_of_gaps_among_numbers_is_filled_with_words() -> None:
+    words = np.where(GAPS, None, WORDS[np.nan_to_num(X).astype(int)])
+    field = MarkovField(n_jobs=1).fit(words)
+    assert field.transform(np.full((2, 3), np.nan)).tolist() == [["0", "0", "0"]] * 2

@@ -30,8 +30,8 @@ from sparsefield.errors import DataError
         (np.array([[b"a", b"b"], [b"b", b"b"]]), "'x0' holds a bytes"),
         (pd.DataFrame({"a": [], "b": []}), "0 sample"),
         (pd.DataFrame(index=[0, 1]), "no columns"),
-        (np.empty((0, 3)), "0 sample"),
-        (np.empty((3, 0)), "0 feature"),
+        (np.empty((0, 3)), "^X has no rows: 0 sample"),
+        (np.empty((3, 0)), "^X has no columns: 0 feature"),
         (np.array([0, 1, 1]), "2D"),
         ([[0, 1], [1]], "table"),
         (np.array([[1j, 0], [0, 1]]), "Complex"),
@@ -103,3 +103,11 @@ def test_dates_in_arrays_are_refused_even_where_numbers_are_asked_for(unit) -> N
             MarkovField(n_jobs=1, numeric=numeric).fit(table, observed=["x1"])
     with pytest.raises(DataError, match="'when' holds dates"):
         MarkovField(n_jobs=1, numeric=["when"]).fit(pd.DataFrame({"a": [0, 1], "when": when}), observed=["when"])
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame({"x0": [], "x1": [], "x2": []}), np.empty((0, 3))])
+def test_tables_without_rows_are_refused_at_prediction_too(table) -> None:
+    field = MarkovField(n_jobs=1).fit(X if isinstance(table, np.ndarray) else pd.DataFrame(X, columns=table.columns))
+    for ask in (field.transform, field.predict_proba, field.score):
+        with pytest.raises(DataError, match="X has no rows"):
+            ask(table)

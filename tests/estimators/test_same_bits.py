@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from safetensors import safe_open
 
 from sparsefield import CRFClassifier, MarkovField, policy
 
@@ -21,20 +18,10 @@ def table(n_rows: int = 900, gaps: float = 0.0) -> np.ndarray:
     return X
 
 
-def contents(path) -> tuple:
-    """All that a file holds, less the one parameter that differs on purpose."""
-    with safe_open(path, framework="np") as file:
-        metadata = dict(sorted(file.metadata().items()))
-        arrays = {name: file.get_tensor(name).tobytes() for name in ("unary", "pairs", "weights")}
-    document = json.loads(metadata.pop("document"))
-    document["extra"]["params"].pop("n_jobs")
-    return metadata, document, arrays
-
-
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
-def test_any_number_of_threads_gives_the_same_contents(tmp_path, objective, induction, gaps) -> None:
+def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, gaps) -> None:
     X = table(gaps=gaps)
     assert len(X) > 2 * policy.block_rows(len(X))
     outcomes = []
@@ -49,7 +36,7 @@ def test_any_number_of_threads_gives_the_same_contents(tmp_path, objective, indu
         ).fit(X)
         field.save(tmp_path / "field")
         answers = (field.score(X), field.predict_proba(X)["x4"].tobytes(), field.sample(600, sweeps=5).rows())
-        outcomes.append((contents(tmp_path / "field"), *answers))
+        outcomes.append(((tmp_path / "field").read_bytes(), *answers))
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
@@ -61,7 +48,7 @@ def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
     first = field.field_
     field.fit(X).save(tmp_path / "second")
     assert first is not field.field_
-    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
 def test_saving_again_gives_the_same_bytes(tmp_path) -> None:

@@ -8,7 +8,7 @@ from sparsefield.experiments import ablations
 
 
 def test_coordinates_and_batches_lead_to_the_same_optimum(monkeypatch) -> None:
-    monkeypatch.setattr(ablations, "_base_states", lambda report: iter(()))
+    monkeypatch.setattr(ablations, "_on_animals", lambda report: iter(()))
     rows = ablations.run_ablations(lambda line: None, nodes=30, rows=400)
     assert [row["decision"] for row in rows] == ["coordinates"] * 2 + ["batches"] * 3
     for row in rows:

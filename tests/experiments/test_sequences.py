@@ -66,6 +66,7 @@ def test_chain_weights_give_the_conditionals_of_the_field() -> None:
     logits = bias + sum(known.get((name, frame[name][1]), np.zeros(len(states))) for name in FEATURES)
     assert frame["sentence"][2] == 0
     logits = logits + steps[codes[0]] + steps[:, codes[2]]
+    logits = logits + sum(known.get(place, np.zeros(len(states))) for place in (sequences.NEXT, sequences.BEFORE))
     expected = np.exp(logits) / np.exp(logits).sum()
     beliefs = field.predict_proba(sequences.link_words(frame))["word"]["label"]
     assert beliefs[1] == pytest.approx(expected, abs=1e-9)

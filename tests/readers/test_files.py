@@ -57,6 +57,17 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str, words: str) -> Non
         read_table(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path, as_text: bool) -> None:
+    (tmp_path / "t.csv").write_text("who,whom\n")
+    pl.DataFrame(schema={"who": pl.String, "whom": pl.Int64}).write_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        table = read_table(tmp_path / name, as_text=as_text, may_be_empty=True)
+        assert (table.columns, table.height) == (["who", "whom"], 0)
+        with pytest.raises(DataError, match=rf"{name}: there are no rows"):
+            read_table(tmp_path / name, as_text=as_text)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.csv: there is no such file"):
         read_table(tmp_path / "nowhere.csv")

@@ -11,7 +11,8 @@ import pytest
 
 from sparsefield.data.links import ForeignKey, Step, Template
 from sparsefield.errors import DataError
-from sparsefield.readers.schema_file import read_schema
+from sparsefield.readers.files import Reading
+from sparsefield.readers.schema_file import TableFile, describe, read_schema
 
 NATIONS = """
 templates = ["within nation", "across subject", {kind = "swapped", names = ["subject", "object"]}]
@@ -36,6 +37,8 @@ table = "pair"
 column = "object"
 to = "nation"
 """
+
+NATION = '[tables.nation]\nfile = "nations.csv"\n'
 
 
 @pytest.fixture
@@ -86,6 +89,74 @@ def test_steps_may_have_any_of_their_parts(folder: Path) -> None:
     data = read_schema(written(folder, text))
     assert data.links["next"] == Step("token", "position", ("sentence",), -1)
     assert [rows.tolist() for rows in data.linked_rows("next")] == [[1], [0]]
+
+
+def test_files_and_numbers_are_described_beside_the_data(folder: Path) -> None:
+    text = NATIONS.replace('observed = ["area"]', 'numeric = ["area"]')
+    path = written(folder, text)
+    found = describe(path)
+    assert found.numeric == {"nation": ["area"]}
+    assert found.data.observed == {"nation": ["area"]}
+    assert found.files["nation"] == TableFile(folder / "nations.csv", Reading(("n/a",)))
+    assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
+    assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
+    assert repr(found.data) == repr(read_schema(folder))
+    assert describe(folder).numeric == {}
+
+
+def test_a_table_may_have_no_header(folder: Path) -> None:
+    (folder / "tokens.csv").write_text("1,N\n2,V\n")
+    data = read_schema(written(folder, '[tables.token]\nfile = "tokens.csv"\nheader = false\nkey = "x0"\n'))
+    assert data.tables["token"].rows() == [(1, "N"), (2, "V")]
+
+
+def test_a_table_may_have_no_rows(folder: Path) -> None:
+    (folder / "friends.csv").write_text("who,whom\n")
+    text = NATION + 'key = "nation"\n[tables.friend]\nfile = "friends.csv"\n'
+    text += '[links.who]\ntable = "friend"\ncolumn = "who"\nto = "nation"\n'
+    assert read_schema(written(folder, text)).tables["friend"].height == 0
+
+
+LINKED = """
+[tables.person]
+file = "persons.csv"
+key = "id"
+
+[tables.letter]
+file = "letters.csv"
+
+[links.sender]
+table = "letter"
+column = "sender"
+to = "person"
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "senders", "expected"),
+    [
+        (["1", "2", "x3"], ["2", "1"], [1, 0]),
+        (["007", "7", "x3"], ["7", "007"], [1, 0]),  # the text decides, as soon as either side is text
+        (["007", "8"], ["8", "7"], [1, 0]),  # numbers on both sides
+        (["1", "2"], ["2", "", "1"], [1, 0]),
+    ],
+)
+def test_numbers_in_one_file_name_keys_of_text_in_another(folder: Path, keys, senders, expected) -> None:
+    (folder / "persons.csv").write_text("id,x\n" + "".join(f"{key},0\n" for key in keys))
+    (folder / "letters.csv").write_text("sender,y\n" + "".join(f"{key},0\n" for key in senders))
+    data = read_schema(written(folder, LINKED))
+    assert data.linked_rows("sender")[1].tolist() == expected
+
+
+def test_a_fault_in_the_links_names_the_files(folder: Path) -> None:
+    (folder / "persons.csv").write_text("id,x\n1,0\n2,1\n")
+    (folder / "letters.csv").write_text("sender,y\n1,0\n3,1\n")
+    words = r"other\.toml: Link 'sender': .*3 in row 2.*letters\.csv, table 'person' is .*persons\.csv"
+    with pytest.raises(DataError, match=words):
+        read_schema(written(folder, LINKED))
+    (folder / "persons.csv").write_text("id,x\n1,0\n1,1\n")
+    with pytest.raises(DataError, match=r"several rows with the same key in 'id'.*persons\.csv"):
+        read_schema(written(folder, LINKED))
 
 
 def test_triples_may_be_the_data(folder: Path) -> None:
@@ -140,9 +211,6 @@ def test_keys_and_links_of_the_file_come_before_those_of_the_database(database: 
     assert data.variables("pair") == ("exports",)
 
 
-NATION = '[tables.nation]\nfile = "nations.csv"\n'
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -173,7 +241,26 @@ NATION = '[tables.nation]\nfile = "nations.csv"\n'
         (NATION + "[links.s]\nalong = 'area'\n", r"\[links.s\]: the key 'table' is missing"),
         (NATION + "[links.s]\ntable = 'nation'\nby = 0\n", r"\[links.s\]: A step in table 'nation' is by 0"),
         (NATION + "[links.s]\ntable = 'nation'\nby = true\n", "by = True must be a whole number"),
-        (NATION + "[links]\ns = 3\n", r"\[links.s\] must have keys of its own: table, along, within, by"),
+        (
+            NATION + "[links]\ns = 'x'\n",
+            r"\[links.s\] must have keys of its own: table, column, to for a foreign key, or table",
+        ),
+        (
+            NATION + "[links.s]\ntable = 'nation'\ncolum = 'rich'\n",
+            r"\[links.s\]: the key 'colum' is not known; known ones: table, column, to for a foreign key, or table",
+        ),
+        (NATION + "header = 'no'\n", r"\[tables.nation\]: header = 'no' must be true or false"),
+        (NATION + "numeric = 'area'\n", "numeric = 'area' must be a list of strings"),
+        (
+            NATION + "numeric = ['size']\n",
+            r"\[tables.nation\]: numeric names the column 'size', which is not there",
+        ),
+        (NATION + "key = 'nation'\nnumeric = ['nation']\n", "'nation' of table 'nation' is observed, but also a key"),
+        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this is a file with one table, not a database"),
+        (
+            "database = 'data/pairs.parquet'\n[tables.pair]\n",
+            "pairs.parquet: this is a file with one.*its folder",
+        ),
         (
             "templates = ['across x']\n" + NATION,
             r"other\.toml: The template 'across x' names the link 'x'; links: none",

@@ -108,7 +108,7 @@ def test_numbers_may_name_relations() -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_triples_and_entities_are_read_from_files(tmp_path: Path, suffix: str) -> None:
-    frames = {"t": pl.DataFrame(TRIPLES, schema=["s", "r", "o"], orient="row")}
+    frames = {"t": pl.DataFrame(TRIPLES, schema=["subject", "relation", "object"], orient="row")}
     frames["e"] = pl.DataFrame({"who": ["ann", "bob", "cy"], "old": [0, 1, 1]})
     for name, frame in frames.items():
         frame.write_csv(tmp_path / f"{name}.csv")
@@ -118,10 +118,18 @@ def test_triples_and_entities_are_read_from_files(tmp_path: Path, suffix: str) -
     assert data.variables("entity") == ("old",)
 
 
-def test_a_file_without_a_header_does_not_lose_its_first_triple(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("ann,likes,bob\nbob,likes,ann\n")
-    with pytest.raises(DataError, match="looks like a triple: put a line subject,relation,object before it"):
+@pytest.mark.parametrize("lines", ["ann,likes,bob\nbob,likes,ann\n", "ann,likes,bob\ncy,knows,dan\n", "a,b\n1,2\n"])
+def test_a_file_without_a_header_does_not_lose_its_first_triple(tmp_path: Path, lines: str) -> None:
+    (tmp_path / "t.csv").write_text(lines)
+    words = r"t\.csv: the first line must name the columns.*Put the line subject,relation,object before it"
+    with pytest.raises(DataError, match=words):
         read_triples(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("nothing", [[], ()])
+def test_no_triples_are_refused(nothing) -> None:
+    with pytest.raises(DataError, match="There are no triples"):
+        read_triples(nothing)
 
 
 def test_too_many_pairs_point_to_the_mentioned_ones(monkeypatch) -> None:

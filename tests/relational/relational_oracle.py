@@ -3,6 +3,9 @@
 It shares nothing with the library's numbering: a *spot* is (table, row, variable, state), a feature is named by its
 template and its two (table, variable, state), and which rows touch is found by looking at all pairs of rows. Only what
 a column was learned to be (states, base, frequencies, centre and scale) is taken from the library.
+
+How many neighbours a row has is the sum of 1 over them: every row has one more spot, HOW_MANY, which is always 1, and
+a feature of a state with the number of its neighbours is a feature of that state with their HOW_MANY.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import (
+    HOW_MANY,
     ForeignKey,
     Layout,
     MegaSample,
@@ -73,7 +77,7 @@ def touching_rows(data: Relational, rows: dict[str, list[dict]], template) -> li
         if template.kind == "across":
             count = int(at(one, i, j))
         elif template.kind == "joined":
-            count = sum(at(one, k, i) and at(other, k, j) for k in range(len(rows[start])))
+            count = int(any(at(one, k, i) and at(other, k, j) for k in range(len(rows[start]))))
         elif template.kind == "shared":
             count = sum(at(one, i, k) and at(other, j, k) for k in range(len(rows[end])))
         else:
@@ -97,11 +101,45 @@ def ends_of(data: Relational, template) -> tuple[str, str]:
     return (one.to, other.to) if template.kind == "joined" else (one.table, other.table)
 
 
+def neighbours_differ(data: Relational, rows: dict[str, list[dict]], templates) -> Counted:
+    """The ends of templates at which some rows have more neighbours than others."""
+    found = set()
+    for template in templates:
+        if template.kind == "within":
+            continue
+        touch = touching_rows(data, rows, template)
+        if template.symmetric:
+            touch = touch + [(j, i) for i, j in touch]
+        left, right = ends_of(data, template)
+        if len({sum(i == row for i, _ in touch) for row in range(len(rows[left]))}) > 1:
+            found.add((template.label, "left"))
+        if len({sum(j == row for _, j in touch) for row in range(len(rows[right]))}) > 1:
+            found.add((template.label, "right"))
+    return frozenset(found)
+
+
+def ends_counted(which: str, data: Relational, rows: dict[str, list[dict]], seed: int = 0) -> Counted:
+    """Ends where the number of neighbours is seen: where it "differs", "any" at random, at "every" one, or at "no"."""
+    templates = resolve_templates(data)
+    if which == "differs":
+        return neighbours_differ(data, rows, templates)
+    rng, found = np.random.default_rng(seed), set()
+    for template in templates:
+        for side in ("left", "right"):
+            wanted = which == "every" or (which == "any" and rng.random() < 0.5)
+            if wanted and template.kind != "within":
+                # Both ends of a symmetric template are one.
+                found |= {(template.label, s) for s in (("left", "right") if template.symmetric else (side,))}
+    return frozenset(found)
+
+
 # -- the field ---------------------------------------------------------------------------------------------------------
 
 Spot = tuple[str, int, str, Any]
 Cell = tuple[str, int, str]
 Name = tuple[str, tuple[str, str, Any], tuple[str, str, Any]]
+Counted = frozenset[tuple[str, str]]
+"""Labels of templates, and the end, "left" or "right", whose rows see how many neighbours they have."""
 
 
 @dataclass
@@ -115,6 +153,7 @@ class SlowRelational:
     rows: dict[str, list[dict]]
     variables: dict[str, dict[str, Any]]
     templates: tuple
+    counted: Counted
     unary: dict[tuple[str, str, Any], float] = field(default_factory=dict)
     weights: dict[Name, float] = field(default_factory=dict)
 
@@ -132,7 +171,7 @@ class SlowRelational:
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def is_target(self, table: str, variable: str) -> bool:
-        return variable not in self.data.observed.get(table, ())
+        return variable != HOW_MANY and variable not in self.data.observed.get(table, ())
 
     def states(self, table: str, variable: str) -> list:
         """States that carry a weight: all but the base; a number has one place, None."""
@@ -170,8 +209,13 @@ class SlowRelational:
                 for state in self.states(table, variable)
             ]
 
+        meet = list(itertools.product(side(left, template.left), side(right, template.right)))
+        if (template.label, "left") in self.counted:
+            meet += [(a, (right, HOW_MANY, None)) for a in side(left, template.left)]
+        if (template.label, "right") in self.counted:
+            meet += [((left, HOW_MANY, None), b) for b in side(right, template.right)]
         found = []
-        for a, b in itertools.product(side(left, template.left), side(right, template.right)):
+        for a, b in meet:
             if not (self.is_target(*a[:2]) or self.is_target(*b[:2])):
                 continue
             if template.kind == "within" and a[:2] == b[:2]:
@@ -203,6 +247,7 @@ class SlowRelational:
         q = {}
         for table, learned in self.variables.items():
             for i, row in enumerate(self.rows[table]):
+                q[table, i, HOW_MANY, None] = 1.0
                 for name, variable in learned.items():
                     value = row[name]
                     for state in self.states(table, name):
@@ -402,14 +447,26 @@ class Problem:
         return self.sample.layout
 
 
-def layout_of(data: Relational, templates=None) -> Layout:
+def layout_of(data: Relational, templates=None, *, counted: Counted | None = None) -> Layout:
+    """The numbers of everything; rows see how many neighbours they have where ``counted`` says, or where that differs.
+
+    All pairs of rows are looked at to tell, unless it is given.
+    """
     names = tuple(data.tables)
     templates = resolve_templates(data, templates)
     schemas = tuple(learn_schema(data.selected(name), observed=data.observed.get(name, ())) for name in names)
     ends = tuple(tuple(map(names.index, ends_of(data, template))) for template in templates)
     for template, (left, right) in zip(templates, ends, strict=True):
         assert template.kind == "within" or template_ends(data.links, template) == (names[left], names[right])
-    return Layout(names, schemas, templates, ends)
+    if counted is None:
+        counted = neighbours_differ(data, rows_of(data), templates)
+    flags = tuple(((t.label, "left") in counted, (t.label, "right") in counted) for t in templates)
+    return Layout(names, schemas, templates, ends, flags)
+
+
+def rows_of(data: Relational) -> dict[str, list[dict]]:
+    """The tables, which are polars frames, as lists of rows."""
+    return {name: table.to_dicts() for name, table in data.tables.items()}
 
 
 def names_of(slow: SlowRelational, layout: Layout, pairs: np.ndarray) -> list[Name]:
@@ -431,9 +488,17 @@ def unary_names(layout: Layout) -> list[tuple[str, str, Any]]:
     ]
 
 
-def slow_over(data: Relational, rows: dict[str, list[dict]], layout: Layout) -> SlowRelational:
+def slow_over(
+    data: Relational, rows: dict[str, list[dict]], layout: Layout, *, counted: Counted | None = None
+) -> SlowRelational:
+    """The slow field over some rows; ``counted`` must be given where they are not those that the field learned from.
+
+    It does not look at what the layout says about that.
+    """
+    if counted is None:
+        counted = neighbours_differ(data, rows, layout.templates)
     variables = {t: {v.name: v for v in s.variables} for t, s in zip(layout.tables, layout.schemas, strict=True)}
-    return SlowRelational(data, rows, variables, layout.templates)
+    return SlowRelational(data, rows, variables, layout.templates, counted)
 
 
 def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = None) -> MegaSample:
@@ -456,6 +521,7 @@ def tell(slow: SlowRelational, fitted: Field) -> None:
     slow.unary = dict(zip(unary_names(fitted.layout), fitted.unary.tolist(), strict=True))
     names = names_of(slow, fitted.layout, fitted.pairs)
     assert len(set(names)) == len(names)
+    assert set(names) <= set(slow.candidates)
     slow.weights = dict(zip(names, fitted.weights.tolist(), strict=True))
 
 
@@ -468,11 +534,14 @@ def problem_of(
     size: float = 0.7,
     scatter: bool = True,
     layout: Layout | None = None,
+    counted: Counted | None = None,
 ) -> Problem:
     """A random field over the tables; ``scatter`` puts random beliefs into the gaps."""
     rng = np.random.default_rng(seed)
-    layout = layout_of(data) if layout is None else layout
-    slow = slow_over(data, rows, layout)
+    if counted is None:
+        counted = neighbours_differ(data, rows, resolve_templates(data))
+    layout = layout_of(data, counted=counted) if layout is None else layout
+    slow = slow_over(data, rows, layout, counted=counted)
     if scatter:
         for cell in slow.cells():
             if slow.is_gap(cell):
@@ -489,9 +558,11 @@ def random_field(layout: Layout, rng: np.random.Generator, share: float = 0.6, s
     return Field(layout, rng.normal(scale=size, size=layout.n_states), pairs, rng.normal(scale=size, size=len(pairs)))
 
 
-def problem_over(data: Relational, field: Field, rows: dict[str, list[dict]] | None = None) -> Problem:
+def problem_over(
+    data: Relational, field: Field, rows: dict[str, list[dict]] | None = None, *, counted: Counted | None = None
+) -> Problem:
     """A given field over linked tables, gaps at their training frequencies."""
-    rows = {name: table.to_dicts() for name, table in data.tables.items()} if rows is None else rows
-    slow = slow_over(data, rows, field.layout)
+    rows = rows_of(data) if rows is None else rows
+    slow = slow_over(data, rows, field.layout, counted=counted)
     tell(slow, field)
     return Problem(slow, compiled(data, field.layout), field)

@@ -9,11 +9,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import compiled, layout_of, names_of, problem_of, slow_over, unary_names
+from relational_oracle import (
+    compiled,
+    ends_counted,
+    layout_of,
+    names_of,
+    problem_of,
+    random_field,
+    slow_over,
+    unary_names,
+)
 from villages import TEMPLATES, village
 
 from sparsefield import policy
-from sparsefield.data import Layout, Schema, Template, Variable
+from sparsefield.data import HOW_MANY, Layout, Schema, Template, Variable
+from sparsefield.data.layout import COUNT
+from sparsefield.field.storage import load_field, save_field
 from sparsefield.induction import all_pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -22,7 +33,7 @@ SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
 
 @st.composite
 def layouts(draw) -> Layout:
-    """Any tables, columns and templates, whether or not there could be links for them."""
+    """Any tables, columns, templates and counts of neighbours, whether or not there could be links for them."""
 
     def schema(t: int) -> Schema:
         def column(k: int, role: str, states: int) -> Variable:
@@ -40,23 +51,27 @@ def layouts(draw) -> Layout:
     n_tables = draw(st.integers(1, 3))
     schemas = tuple(schema(t) for t in range(n_tables))
     some = st.one_of(st.none(), st.lists(st.sampled_from(["v0", "v1", "v2", "v3", "v4"]), unique=True).map(tuple))
-    templates, ends = [], []
+    templates, ends, counted = [], [], []
     for t in range(n_tables):
         if draw(st.booleans()):
             templates.append(Template("within", (f"t{t}",)))
             ends.append((t, t))
+            counted.append((False, False))
     for k in range(draw(st.integers(0 if templates else 1, 4))):
         left, right = draw(st.integers(0, n_tables - 1)), draw(st.integers(0, n_tables - 1))
         symmetric = left == right and draw(st.booleans())
         one = draw(some)
         templates.append(Template("across", (f"l{k}",), symmetric, one, one if symmetric else draw(some)))
         ends.append((left, right))
-    return Layout(tuple(f"t{t}" for t in range(n_tables)), schemas, tuple(templates), tuple(ends))
+        flag = draw(st.booleans())
+        counted.append((flag, flag if symmetric else draw(st.booleans())))
+    names = tuple(f"t{t}" for t in range(n_tables))
+    return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
 
 
 def count_by_hand(layout: Layout) -> int:
     total = 0
-    for template, (left, right) in zip(layout.templates, layout.ends, strict=True):
+    for template, (left, right), counted in zip(layout.templates, layout.ends, layout.counted, strict=True):
 
         def side(table: int, names) -> list[tuple[str, str, int]]:
             variables = [v for v in layout.schemas[table].variables if names is None or v.name in names]
@@ -68,6 +83,11 @@ def count_by_hand(layout: Layout) -> int:
                 continue
             pairs.add(tuple(sorted((a, b))) if template.kind == "within" or template.symmetric else (a, b))
         total += len(pairs)
+        # A target state with the number of neighbours, from either end; a symmetric template has one.
+        for seen, table, names in ((counted[0], left, template.left), (counted[1], right, template.right)):
+            total += sum(role == "target" for _, role, _ in side(table, names)) if seen else 0
+            if template.symmetric:
+                break
     return total
 
 
@@ -96,7 +116,9 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
         if views[place] >= 0:
             view = layout.views[views[place]]
             label, seen = layout.templates[view.template].label, view.seen
-        other = (layout.tables[seen], *layout.schemas[seen].column_names[columns[place]])
+        column = int(columns[place])
+        words = (HOW_MANY, None) if column == COUNT else layout.schemas[seen].column_names[column]
+        other = (layout.tables[seen], *words)
         found[feature].append((label, state_names[target], other))
     for k, (a, b) in enumerate(pairs.tolist()):
         name = layout.feature_name(a, b)
@@ -105,6 +127,62 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
         if name.template in symmetric and ends[0] == ends[1]:
             wanted = wanted[:1]
         assert Counter(found[k]) == Counter(wanted)
+
+
+@given(layout=layouts())
+def test_how_many_neighbours_there_are_is_a_source_and_never_a_target(layout) -> None:
+    """A feature of the number of neighbours has one arc: from a view's last column to a state of the table that sees
+    it, of a variable that the template has at that end."""
+    pairs = all_pairs(layout)
+    arcs = layout.arcs(pairs)
+    found: Counter = Counter()
+    for k, (a, b) in enumerate(pairs.tolist()):
+        name = layout.feature_name(a, b)
+        if HOW_MANY not in (name.variable_a, name.variable_b):
+            continue
+        mine = arcs.feature == k
+        assert layout.column_of_state[arcs.target[mine]].tolist() == [a]
+        assert arcs.source[mine].tolist() == [b]
+        (t,) = [t for t, template in enumerate(layout.templates) if template.label == name.template]
+        table = int(layout.table_of_column[a])
+        place = b - layout.column_starts[table]
+        (view,) = [v for v in layout.views if v.seer == table and v.start <= place < v.stop]
+        assert (view.template, view.stop, np.flatnonzero(view.columns == COUNT).tolist()) == (
+            t, place + 1, [len(view.columns) - 1],
+        )  # fmt: skip
+        here, there = (name[1:4], name[4:7]) if view.forward else (name[4:7], name[1:4])
+        assert here[0] == layout.tables[table]
+        assert there == (layout.tables[view.seen], HOW_MANY, None)
+        allowed = layout.templates[t].left if view.forward else layout.templates[t].right
+        assert allowed is None or here[1] in allowed
+        found[t, view.forward] += 1
+    # And it is there for all states, exactly where the layout says so; a symmetric template has one end.
+    for t, (template, ends, flags) in enumerate(zip(layout.templates, layout.ends, layout.counted, strict=True)):
+        for forward, end, flag, names in zip((True, False), ends, flags, (template.left, template.right), strict=True):
+            states = sum(v.width for v in layout.schemas[end].targets if names is None or v.name in names)
+            assert found[t, forward] == (states if flag and (forward or not template.symmetric) else 0)
+
+
+@given(layout=layouts(), seed=SEEDS)
+def test_a_field_comes_back_with_what_its_rows_count(layout, seed, tmp_path_factory) -> None:
+    path = tmp_path_factory.getbasetemp() / "counted"
+    field = random_field(layout, np.random.default_rng(seed))
+    save_field(field, path)
+    again, _ = load_field(path)
+    assert again.layout == layout
+    assert again.layout.counted == layout.counted
+    assert np.array_equal(again.pairs, field.pairs)
+    assert np.array_equal(again.theta, field.theta)
+
+
+def test_a_layout_that_is_told_nothing_counts_nowhere() -> None:
+    """And equals one that is told so: a plain table's comes back from a file as it was."""
+    data, _ = village(0)
+    told = layout_of(data, counted=frozenset())
+    untold = Layout(told.tables, told.schemas, told.templates, told.ends)
+    assert told == untold
+    assert untold.counted == ((False, False),) * len(TEMPLATES)
+    assert not any(COUNT in view.columns for view in untold.views)
 
 
 @given(layout=layouts())
@@ -126,11 +204,12 @@ def test_arcs_back_and_forth_are_columns_of_one_template(layout) -> None:
             assert {layout.views[view].forward for view in views} == ({True} if symmetric else {True, False})
 
 
-@given(seed=SEEDS, templates=SOME_TEMPLATES)
-def test_candidates_are_those_that_names_allow(seed, templates) -> None:
+@given(seed=SEEDS, templates=SOME_TEMPLATES, counts=st.sampled_from(["differs", "any", "every", "no"]))
+def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
     data, rows = village(seed, templates=templates)
-    layout = layout_of(data)
-    slow = slow_over(data, rows, layout)
+    counted = ends_counted(counts, data, rows, seed)
+    layout = layout_of(data, counted=counted)
+    slow = slow_over(data, rows, layout, counted=counted)
     names = names_of(slow, layout, all_pairs(layout))
     assert Counter(names) == Counter(slow.candidates)
 
@@ -142,7 +221,7 @@ def test_rows_see_the_sum_of_their_neighbours(block_rows, seed) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, persons=5, letters=6, gaps=0.3, loose=0.05)
-        problem = problem_of(data, rows, seed)
+        problem = problem_of(data, rows, seed, counted=ends_counted("any", data, rows, seed))
     layout, slow = problem.layout, problem.slow
     for view in layout.views:
         template, seer, seen = layout.templates[view.template], layout.tables[view.seer], layout.tables[view.seen]
@@ -151,12 +230,16 @@ def test_rows_see_the_sum_of_their_neighbours(block_rows, seed) -> None:
             touch = touch + [(j, i) for i, j in touch]
         elif not view.forward:
             touch = [(j, i) for i, j in touch]
-        names = [layout.schemas[view.seen].column_names[column] for column in view.columns]
+        own = layout.schemas[view.seen].column_names
+        columns = [None if column == COUNT else own[column] for column in view.columns]
         table = problem.sample.tables[view.seer]
         fast = np.concatenate([block.beliefs[view.start : view.stop] for block in table.blocks], axis=1)
         wanted = [
-            [sum(slow.q[(seen, j, *name)] for i, j in touch if i == row) for row in range(len(rows[seer]))]
-            for name in names
+            [
+                sum(1 if name is None else slow.q[(seen, j, *name)] for i, j in touch if i == row)
+                for row in range(len(rows[seer]))
+            ]
+            for name in columns
         ]
         assert fast == pytest.approx(np.array(wanted).reshape(fast.shape), abs=1e-12)
 
@@ -205,8 +288,8 @@ def test_only_pairs_that_a_template_allows_are_sound(layout, seed) -> None:
             assert table[layout.column_of_state[target]] == table[source]
         name = layout.feature_name(a, b)
         (template,) = [t for t in layout.templates if t.label == name.template]
-        assert template.left is None or name.variable_a in template.left
-        assert template.right is None or name.variable_b in template.right
+        assert template.left is None or name.variable_a in (*template.left, HOW_MANY)
+        assert template.right is None or name.variable_b in (*template.right, HOW_MANY)
         if template.kind == "within":
             assert name.variable_a != name.variable_b
 

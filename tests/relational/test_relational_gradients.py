@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import compiled, layout_of, names_of, problem_of, unary_names
+from relational_oracle import compiled, ends_counted, layout_of, names_of, problem_of, unary_names
 from villages import TEMPLATES, relational, village
 
 from sparsefield import MeanField, policy
@@ -21,6 +21,7 @@ from sparsefield.inference import ask
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
+COUNTS = st.sampled_from(["differs", "any"])
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
 
 
@@ -82,10 +83,10 @@ def test_conditionals_are_those_of_the_joint_distribution_of_all_cells(seed) -> 
             assert found[cell][state] == pytest.approx(ways[state] / sum(ways.values()), abs=1e-12)
 
 
-@given(seed=SEEDS, templates=SOME_TEMPLATES)
-def test_a_conditional_is_a_ratio_of_potentials(seed, templates) -> None:
+@given(seed=SEEDS, templates=SOME_TEMPLATES, counts=COUNTS)
+def test_a_conditional_is_a_ratio_of_potentials(seed, templates, counts) -> None:
     data, rows = village(seed, gaps=0.0, templates=templates)
-    problem = problem_of(data, rows, seed)
+    problem = problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
     found, loss = conditionals(problem), 0.0
     for cell in problem.slow.cells():
         ways = problem.slow.joint([cell])
@@ -133,13 +134,15 @@ def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, g
 
 @pytest.mark.parametrize("block_rows", [1, 2, 256])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@given(seed=SEEDS, gaps=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7))
+@given(seed=SEEDS, gaps=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7), counts=COUNTS)
 @settings(max_examples=15)
-def test_losses_and_gradients_are_those_of_plain_loops(objective, block_rows, seed, gaps, templates, persons) -> None:
+def test_losses_and_gradients_are_those_of_plain_loops(
+    objective, block_rows, seed, gaps, templates, persons, counts
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, gaps=gaps, templates=templates, persons=persons, letters=5)
-        problem = problem_of(data, rows, seed)
+        problem = problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
     slow = problem.slow
     loss, gradient, names = evaluated(problem, objective)
     wanted = slow.pl_loss(slow.q) if objective == "pl" else slow.cd_loss()
@@ -168,11 +171,11 @@ def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) 
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@given(seed=SEEDS)
+@given(seed=SEEDS, counts=COUNTS)
 @settings(max_examples=10)
-def test_after_filling_gaps_rows_see_what_their_neighbours_now_believe(objective, seed) -> None:
+def test_after_filling_gaps_rows_see_what_their_neighbours_now_believe(objective, seed, counts) -> None:
     data, rows = village(seed, gaps=0.4, persons=5, letters=6)
-    problem = problem_of(data, rows, seed, size=0.4)
+    problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))
     slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
     before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
     with Threads(1) as engine:

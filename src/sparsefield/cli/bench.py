@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from sparsefield.cli.console import new_table, say, show
+from sparsefield.cli.console import new_table, say, show, show_json
 
 app = typer.Typer(help="Compare with other tools on the same data.", add_completion=False)
 
@@ -129,7 +128,7 @@ def network(
 
 def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        show_json(rows)
         return
     table = new_table(
         *(name.replace("_", " ") for name in shown),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from sparsefield.learning import Step
 
-__all__ = ["Watch", "new_table", "note", "say", "show", "warnings_as_notes"]
+__all__ = ["Watch", "new_table", "note", "say", "show", "show_json", "warnings_as_notes"]
 
 FILE_WIDTH = 160
 """Columns for a table that goes into a file or a pipe, which have no width of their own."""
@@ -39,6 +41,19 @@ def _console(*, stderr: bool) -> Console:
 def show(what: str | Table = "") -> None:
     """Print a result."""
     _console(stderr=False).print(what, soft_wrap=isinstance(what, str))
+
+
+def show_json(value: Any) -> None:
+    """Print a result as JSON, with null for what is no number, such as a mean of nothing."""
+    print(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def say(line: str) -> None:

@@ -11,11 +11,21 @@ from sparsefield.cli.tables import Reading, find_columns, read_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.data import Relational
+    from sparsefield.readers.schema_file import Described
 
 __all__ = ["Given", "is_linked", "read_data", "read_linked"]
 
 MANY_STATES = 10
+
+IN_SCHEMA = {
+    "--observed": "observed = [...] under [tables.NAME]",
+    "--id": "ignore = [...] under [tables.NAME]",
+    "--numeric": "numeric = [...] under [tables.NAME]",
+    "--missing": "missing = [...] at the top",
+    "--no-header": "header = false under [tables.NAME]",
+    "--separator": "separator = '...' at the top",
+}
+"""What a schema file says in place of an option."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class Given:
     linked: bool
     observed: list[str]
     numeric: Any
-    """Observed columns that are numbers, or "auto"."""
+    """Observed columns that are numbers, for linked tables those of each, or "auto"."""
     rows: int
 
     def fit(self, field: Any) -> None:
@@ -52,7 +62,8 @@ def read_data(
     """Read what ``data`` names: a table without its ids, or linked tables."""
     if is_linked(data):
         linked = read_linked(data, reading, observed, identifiers, numeric)
-        return Given(linked, True, [], "auto", sum(source.n_rows for source in linked.sources.values()))
+        rows = sum(source.n_rows for source in linked.data.sources.values())
+        return Given(linked.data, True, [], linked.numeric or "auto", rows)
     table = read_table(data, reading)
     ids = find_columns(identifiers, table.columns, "--id")
     numbers = find_columns(numeric, table.columns, "--numeric")
@@ -71,22 +82,15 @@ def read_linked(
     observed: list[str] | None = None,
     identifiers: list[str] | None = None,
     numeric: list[str] | None = None,
-) -> Relational:
+) -> Described:
     """Linked tables; options that speak of one table's columns have their place in the schema file."""
-    from sparsefield.readers import read_schema
+    from sparsefield.readers import describe
 
-    asked = {
-        "--observed": observed,
-        "--id": identifiers,
-        "--numeric": numeric,
-        "--missing": reading.missing,
-        "--no-header": not reading.header,
-        "--separator": reading.separator,
-    }
-    for option, value in asked.items():
+    asked = (observed, identifiers, numeric, reading.missing, not reading.header, reading.separator)
+    for (option, words), value in zip(IN_SCHEMA.items(), asked, strict=True):
         if value:
-            raise DataError(f"{data}: {option} is for one table; the schema file says this of linked ones.")
-    return read_schema(data)
+            raise DataError(f"{data}: {option} is for one table; of linked ones the schema file says it: {words}.")
+    return describe(data)
 
 
 def _note_identifiers(names: list[str], table: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, new_table, note, show
+from sparsefield.cli.console import Watch, new_table, note, show, show_json
 from sparsefield.cli.data import Given, read_data
 from sparsefield.cli.tables import Reading
 
@@ -74,9 +73,9 @@ def evaluate(
         found[name] = _evaluate(field, given, folds, seed)
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}
-        learning |= {"templates": template} if given.linked else {"numeric": given.numeric}
+        learning |= {"templates": template, "numeric": given.numeric} if given.linked else {"numeric": given.numeric}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
-        typer.echo(json.dumps({**about, "options": learning, "results": results}, indent=2))
+        show_json({**about, "options": learning, "results": results})
     else:
         _show(found)
 

@@ -14,7 +14,6 @@ from sparsefield.cli.console import Watch, new_table, note, show
 from sparsefield.cli.data import Given, read_data
 from sparsefield.cli.tables import Reading, check_output
 from sparsefield.cli.words import STRONGEST, certificate, size, strongest
-from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -98,14 +97,14 @@ def fit(
 
 
 def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
-    from sparsefield.experiments.protocol import hold_out
+    from sparsefield.experiments.protocol import TooFewCellsError, hold_out
 
     with Watch(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say is said of the fit to all cells
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
         try:
             return hold_out(given.X, field, CHECKED_SHARE, given.observed, seed)
-        except DataError as error:
+        except TooFewCellsError as error:
             note(f"No check: {error}")
             return None
 

@@ -51,6 +51,8 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
 def _options(field: Any) -> str:
     defaults = type(field)().get_params(deep=False)
     params = field.get_params(deep=False)
+    if params.get("templates") is not None:
+        params["templates"] = [template.label for template in field.field_.layout.templates]
     shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
     return ", ".join(f"{name}={params[name]}" for name in shown)
 

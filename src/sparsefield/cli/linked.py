@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sparsefield.cli.asked import Asked, as_known, filled, probabilities
 from sparsefield.cli.console import Watch, show
-from sparsefield.cli.tables import TABLES, check_output, write_table
+from sparsefield.cli.tables import PARQUET, TABLES, check_folder, check_output, separator_of, write_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
 
     from sparsefield import RelationalField
     from sparsefield.data import Relational
-
-    Gaps = dict[tuple[str, str], np.ndarray]
-    """(table, column) -> rows."""
+    from sparsefield.readers.schema_file import Described, TableFile
 
 __all__ = ["check_linked_output", "predict_linked"]
 
@@ -26,75 +25,94 @@ def check_linked_output(output: Path, proba: bool) -> None:
     """Filled tables go into a folder, probabilities into a file."""
     if proba:
         check_output(output, TABLES)
-    elif output.is_file() or output.suffix:
+    elif output.is_file() or (output.suffix.lower() in TABLES and not output.is_dir()):
         raise DataError(f"{output}: several tables are written; name a folder, such as 'filled'.")
-    elif not output.is_dir() and not output.parent.is_dir():
-        raise DataError(f"{output}: the folder '{output.parent}' does not exist; make it first.")
+    else:
+        check_folder(output)
 
 
-def predict_linked(field: RelationalField, data: Relational, output: Path, proba: bool) -> None:
+def predict_linked(field: RelationalField, described: Described, output: Path, proba: bool) -> None:
     """Fill the gaps of all tables, or write the probabilities of their states."""
-    data = _with_types_of(field, data)
-    gaps = _gaps(field, data)
-    total = sum(len(rows) for rows in gaps.values())
-    with Watch(f"Filling {total:,} gaps in {len(data.tables):,} linked tables"):
-        answer: Any = _probabilities(field, data, gaps) if proba else field.transform(data)
-    tables = {output: answer} if proba else {output / f"{name}.csv": table for name, table in answer.tables.items()}
-    if not proba:
-        output.mkdir(exist_ok=True)
-    for path, table in tables.items():
-        write_table(table, path)
-    written = ", ".join(map(str, tables))
-    show(f"{total:,} gaps in {len(gaps):,} columns of {len(data.tables):,} tables; wrote {written}.")
+    data, files = described.data, described.files
+    paths = {} if proba else {name: _place(output, name, files.get(name)) for name in data.tables}
+    _keep_inputs([output, *paths.values()], described.inputs)
+    raw = {name: files[name].read(as_text=True) if name in files else data.tables[name] for name in data.tables}
+    asked = _asked(field, described, raw)
+    total, columns = sum(one.n_gaps for one in asked.values()), sum(len(one.gaps) for one in asked.values())
+    with Watch(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
+        known = _as_known(data, asked)
+        if proba:
+            write_table(_probabilities(field, known, asked), output)
+        else:
+            tables = _filled(field, known, asked, raw)
+            output.mkdir(exist_ok=True)
+            for name, path in paths.items():
+                _write(tables[name], path, files.get(name))
+    written = ", ".join(map(str, paths.values() or [output]))
+    show(f"{total:,} gaps in {columns:,} columns of {len(raw):,} tables; wrote {written}.")
 
 
-def _with_types_of(field: RelationalField, data: Relational) -> Relational:
-    """Columns that hold nothing have no type of their own: give them that of the model's states."""
+def _place(output: Path, name: str, file: TableFile | None) -> Path:
+    """The file that a table is written to, of the kind that it was read from."""
+    if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
+        raise DataError(f"Table {name!r} cannot be written to a file of its name: rename it in the schema file.")
+    suffix = "" if file is None else file.path.suffix.lower()
+    suffix = ".parquet" if suffix in PARQUET else ".tsv" if suffix == ".tsv" else ".csv"
+    return output / f"{name}{suffix}"
+
+
+def _keep_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Refuse to write over what was read."""
+    there = [path for path in inputs if path.is_file()]
+    for path in outputs:
+        if path.is_file() and any(path.samefile(read) for read in there):
+            raise DataError(f"{path}: this is one of the files that are read; write to another place.")
+
+
+def _asked(field: RelationalField, described: Described, raw: dict[str, pl.DataFrame]) -> dict[str, Asked]:
+    """What the model sees of each table that it knows."""
+    layout = field.field_.layout
+    asked = {}
+    for name, schema in zip(layout.tables, layout.schemas, strict=True):
+        if name not in raw:
+            raise DataError(f"Table {name!r}, which the field was learned with, is not there.")
+        file = described.files.get(name)
+        markers = [] if file is None else file.reading.markers(file.path)
+        asked[name] = as_known(raw[name], schema, markers, name)
+    return asked
+
+
+def _as_known(data: Relational, asked: dict[str, Asked]) -> Relational:
+    """The data with columns of the types that the model knows; keys and links stay as they are."""
+    return data.with_tables(
+        {name: data.tables[name].with_columns(one.table.get_columns()) for name, one in asked.items()}
+    )
+
+
+def _filled(
+    field: RelationalField, known: Relational, asked: dict[str, Asked], raw: dict[str, pl.DataFrame]
+) -> dict[str, pl.DataFrame]:
+    """All tables as they came, with their gaps filled."""
+    answers = field.transform(known).tables
+    made = {name: filled(raw[name], one, answers[name], field.states_[name]) for name, one in asked.items()}
+    return {**raw, **made}
+
+
+def _probabilities(field: RelationalField, data: Relational, asked: dict[str, Asked]) -> pl.DataFrame:
     import polars as pl
 
-    kinds = {str: pl.String, bool: pl.Boolean, int: pl.Int64, float: pl.Float64}
-    tables = {}
-    for name, columns in field.states_.items():
-        frame: pl.DataFrame | None = data.tables.get(name)
-        if frame is None:
-            continue
-        empty = [c for c in columns if c in frame.columns and frame[c].null_count() == frame.height]
-        casts = [pl.col(c).cast(kinds[type(columns[c][0])]) for c in empty]
-        tables[name] = frame.with_columns(casts)
-    return data.with_tables(tables)
-
-
-def _gaps(field: RelationalField, data: Relational) -> Gaps:
-    import numpy as np
-
-    found: Gaps = {}
-    for table, columns in field.states_.items():
-        for column in columns:
-            if table in data.tables and column in data.sources[table].names:
-                rows = np.flatnonzero(~data.sources[table].column(column).seen)
-                if len(rows):
-                    found[table, column] = rows
-    return found
-
-
-def _probabilities(field: RelationalField, data: Relational, gaps: Gaps) -> pl.DataFrame:
-    """A line per gap and state."""
-    import numpy as np
-    import polars as pl
-
-    found: dict[str, dict[str, Any]] = field.predict_proba(data)
-    schema = {
-        "table": pl.String, "row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64,
-    }  # fmt: skip
-    parts = [pl.DataFrame(schema=schema)]
-    for (table, column), rows in gaps.items():
-        states = [str(state) for state in field.states_[table][column]]
-        lines = {
-            "table": [table] * (len(rows) * len(states)),
-            "row": np.repeat(rows + 1, len(states)),
-            "column": [column] * (len(rows) * len(states)),
-            "state": states * len(rows),
-            "probability": found[table][column][rows].ravel(),
-        }
-        parts.append(pl.DataFrame(lines, schema=schema))
+    found = field.predict_proba(data)
+    parts = [
+        probabilities(one, found[name], field.states_[name]).select(pl.lit(name).alias("table"), pl.all())
+        for name, one in asked.items()
+    ]
     return pl.concat(parts)
+
+
+def _write(table: pl.DataFrame, path: Path, file: TableFile | None) -> None:
+    """In the format of the file that it comes from, if it comes from one."""
+    if file is None:
+        write_table(table, path)
+    else:
+        separator = separator_of(file.path, file.reading.separator)
+        write_table(table, path, separator, header=file.reading.header)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reading",
+    "check_folder",
     "check_output",
     "find_columns",
     "listed",
@@ -58,7 +59,18 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
         raise DataError(f"{path}: the folder '{path.parent}' cannot be written to.")
 
 
-def write_table(table: pl.DataFrame, path: Path, separator: str | None = None) -> None:
+def check_folder(path: Path) -> None:
+    """Refuse a folder that cannot be made or written to before the long work starts."""
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path}: this is a file; name a folder.")
+    if not path.is_dir() and not path.parent.is_dir():
+        raise DataError(f"{path}: the folder '{path.parent}' does not exist; make it first.")
+    there = path if path.is_dir() else path.parent
+    if not os.access(there, os.W_OK):
+        raise DataError(f"{path}: the folder '{there}' cannot be written to.")
+
+
+def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *, header: bool = True) -> None:
     """Write a table as CSV or Parquet, by the suffix; an old file is replaced only by a complete new one."""
     from sparsefield.field.storage import write_atomically
 
@@ -67,7 +79,7 @@ def write_table(table: pl.DataFrame, path: Path, separator: str | None = None) -
         if is_parquet(path):
             table.write_parquet(buffer)
         else:
-            table.write_csv(buffer, separator=separator_of(path, separator))
+            table.write_csv(buffer, separator=separator_of(path, separator), include_header=header)
     write_atomically(path, buffer.getvalue())
 
 

@@ -3,10 +3,11 @@
 from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, make_frame, read
 from sparsefield.data.layout import HOW_MANY, Arcs, Layout, Meeting, View
 from sparsefield.data.links import ForeignKey, Step, Template, as_template
-from sparsefield.data.relational import Relational, resolve_templates, row_pairs, template_ends
+from sparsefield.data.relational import Relational
 from sparsefield.data.sample import MegaSample, Neighbours, look_around
 from sparsefield.data.schema import Label, Role, Schema, Variable, learn_schema
 from sparsefield.data.table import Block, Table, compile_table
+from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
 __all__ = [
     "HOW_MANY",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,7 +14,18 @@ from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow
 
 from sparsefield.errors import DataError
 
-__all__ = ["Columns", "Joined", "RawColumn", "Source", "as_array", "check_kind", "fill", "make_frame", "read"]
+__all__ = [
+    "Columns",
+    "Joined",
+    "RawColumn",
+    "Source",
+    "as_array",
+    "check_kind",
+    "fill",
+    "make_frame",
+    "make_label_columns",
+    "read",
+]
 
 
 @dataclass(frozen=True)
@@ -155,15 +166,32 @@ def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
     return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
 
 
-def make_column(values: Sequence[Any], of: type, kind: str) -> Any:
-    """A column for `make_frame` of text, truths or numbers, with None for what is not there, even for all."""
-    values = [value if value is None else of(value) for value in values]
+def make_label_columns(columns: Mapping[str, Sequence[Any]], kind: str) -> dict[str, Any]:
+    """Columns of labels for `make_frame`, all of one type: text when any label is, or when labels are of several types.
+
+    None stands for no label; columns have their type even where there is nothing else.
+    """
+    dtype = _type_of([label for labels in columns.values() for label in labels if label is not None])
+    if dtype == nw.String:
+        columns = {name: [None if v is None else str(v) for v in labels] for name, labels in columns.items()}
     if kind == "pandas":
         import pandas as pd
 
-        return pd.Series(values, dtype=object)
-    whole = nw.UInt64() if of is int and max(values, key=lambda v: v or 0, default=0) else nw.Int64()
-    return nw.to_native(nw.new_series("", values, _DTYPES[of], backend=_backend(kind)))
+        # Objects, since whole numbers and truths with gaps would become floats.
+        return {name: pd.Series(list(labels), dtype=object) for name, labels in columns.items()}
+    return {
+        name: nw.to_native(nw.new_series(name, list(labels), dtype, backend=_backend(kind)))
+        for name, labels in columns.items()
+    }
+
+
+def _type_of(labels: list) -> Any:
+    types = {type(label) for label in labels}
+    if types == {int}:
+        for dtype in (np.int64, np.uint64):
+            if np.iinfo(dtype).min <= min(labels) and max(labels) <= np.iinfo(dtype).max:
+                return nw.Int64 if dtype == np.int64 else nw.UInt64
+    return {(bool,): nw.Boolean, (float,): nw.Float64}.get(tuple(types), nw.String)
 
 
 def _backend(kind: str) -> Any:

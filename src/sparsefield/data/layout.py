@@ -120,6 +120,10 @@ class Layout:
     """Per template, whether rows at its left, and at its right, differ in how many neighbours they have. The base state
     of a neighbour adds nothing, as no neighbour does; the number tells the two apart. None given: nowhere."""
 
+    def __post_init__(self) -> None:
+        # Spelt out, so that a layout that comes back from a file equals the one that was saved.
+        object.__setattr__(self, "counted", self.counted or ((False, False),) * len(self.templates))
+
     @classmethod
     def single(cls, schema: Schema, name: str = "") -> Layout:
         """The layout of one plain table."""
@@ -241,9 +245,9 @@ class Layout:
             seen = self.views[view]
             label, other = self.templates[seen.template].label, seen.seen
             column = int(seen.columns[b - start - seen.start])
-        here = (self.tables[table], *one)
+        here = self.tables[table], one[0], one[1]
         two = (HOW_MANY, None) if column == COUNT else self.schemas[other].column_names[column]
-        there = (self.tables[other], *two)
+        there = self.tables[other], two[0], two[1]
         # Words follow the template's direction: "across subject" speaks of the relation first, then of the nation.
         if view >= 0 and not self.views[view].forward:
             here, there = there, here
@@ -322,7 +326,7 @@ class Layout:
         """What one side of a template sees of the other."""
         template, (left, right) = self.templates[k], self.ends[k]
         columns = self._columns(right, template.right) if forward else self._columns(left, template.left)
-        counted = bool(self.counted) and self.counted[k][0 if forward else 1]
+        counted = self.counted[k][0 if forward else 1]
         return np.append(columns, COUNT) if counted else columns
 
     def _meeting(self, k: int) -> Meeting:

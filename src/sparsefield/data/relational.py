@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data.frames import Source, read
-from sparsefield.data.links import ForeignKey, Link, Step, Template, as_link, as_names, as_template
-from sparsefield.data.schema import factorize
+from sparsefield.data.links import ForeignKey, Link, Step, as_link, as_names, as_templates
+from sparsefield.data.schema import Label, factorize
 from sparsefield.errors import DataError
 
 __all__ = ["Relational", "Selected"]
@@ -74,16 +74,17 @@ class Relational:
         links: Mapping[str, Link | Sequence[str]] | None = None,
         observed: Mapping[str, Sequence[str]] | None = None,
         ignore: Mapping[str, Sequence[str]] | None = None,
-        templates: Sequence[Any] | None = None,
+        templates: Any = None,
     ) -> None:
-        if not tables:
+        self.tables = _mapping(tables, "tables", "{name: frame}")
+        if not self.tables:
             raise DataError("There are no tables: Relational(tables={name: frame}, ...).")
-        self.tables = dict(tables)
-        self.keys = dict(keys or {})
-        self.links = {name: as_link(name, given) for name, given in (links or {}).items()}
-        self.observed = {name: list(as_names(columns)) for name, columns in (observed or {}).items()}
-        self.ignore = {name: list(as_names(columns)) for name, columns in (ignore or {}).items()}
-        self.templates = None if templates is None else tuple(as_template(given) for given in templates)
+        self.keys = _mapping(keys, "keys", "{table: column}")
+        given_links = _mapping(links, "links", "{name: (table, column, table)}")
+        self.links = {name: as_link(name, given) for name, given in given_links.items()}
+        self.observed = _columns_by_table(observed, "observed")
+        self.ignore = _columns_by_table(ignore, "ignore")
+        self.templates = None if templates is None else as_templates(templates)
         self._check()
 
     def __repr__(self) -> str:
@@ -97,7 +98,7 @@ class Relational:
 
     @cached_property
     def sources(self) -> dict[str, Source]:
-        return {name: read(frame, what=f"table {name!r}") for name, frame in self.tables.items()}
+        return {name: read(frame, what=f"table {name!r}", may_be_empty=True) for name, frame in self.tables.items()}
 
     def variables(self, table: str) -> tuple[str, ...]:
         """Columns of a table that are variables: all but its key, its links' columns, and ignored ones."""
@@ -111,16 +112,14 @@ class Relational:
     def selected(self, table: str) -> Selected:
         return Selected(self.sources[table], self.variables(table))
 
+    def replace(self, **parts: Any) -> Relational:
+        """The same with some parts, called as in the constructor, replaced."""
+        names = ("tables", "keys", "links", "observed", "ignore", "templates")
+        return Relational(**{**{name: getattr(self, name) for name in names}, **parts})
+
     def with_tables(self, tables: Mapping[str, Any]) -> Relational:
         """The same links over other frames."""
-        return Relational(
-            {**self.tables, **tables},
-            keys=self.keys,
-            links=self.links,
-            observed=self.observed,
-            ignore=self.ignore,
-            templates=self.templates,
-        )
+        return self.replace(tables={**self.tables, **tables})
 
     def linked_rows(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Rows (i, j) of the two ends of a link, each i at most once."""
@@ -139,9 +138,12 @@ class Relational:
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
+        for table in self.tables:
+            if not isinstance(table, str) or not table:
+                raise DataError(f"A table is called {table!r}; the name of a table is text, and not empty.")
         for what, mapping in (("keys", self.keys), ("observed", self.observed), ("ignore", self.ignore)):
             for table in mapping:
-                self._need_table(table, f"{what}=")
+                self.need_table(table, f"{what}=")
         for table, column in self.keys.items():
             self._need_column(table, column, "keys=")
         for what, mapping in (("observed", self.observed), ("ignore", self.ignore)):
@@ -149,10 +151,10 @@ class Relational:
                 for column in columns:
                     self._need_column(table, column, f"{what}=")
         for name, link in self.links.items():
-            if not name or any(mark.isspace() for mark in name):
+            if not isinstance(name, str) or not name or any(mark.isspace() for mark in name):
                 raise DataError(f"Link {name!r}: the name of a link is one word.")
-            self._need_table(link.table, f"link {name!r}")
-            self._need_table(link.to, f"link {name!r}")
+            self.need_table(link.table, f"link {name!r}")
+            self.need_table(link.to, f"link {name!r}")
             for column in [link.column] if isinstance(link, ForeignKey) else link.columns:
                 self._need_column(link.table, column, f"link {name!r}")
             if isinstance(link, ForeignKey) and link.to not in self.keys:
@@ -165,8 +167,9 @@ class Relational:
                 if column not in self.variables(table):
                     raise DataError(f"Column {column!r} of table {table!r} is observed, but also a key or left out.")
 
-    def _need_table(self, table: str, where: str) -> None:
-        if table not in self.tables:
+    def need_table(self, table: str, where: str) -> None:
+        """Refuse what is not the name of a table; ``where`` it stands."""
+        if table not in list(self.tables):
             raise DataError(f"{where} names the table {table!r}, which is not there; tables: {', '.join(self.tables)}.")
 
     def _need_column(self, table: str, column: str, where: str) -> None:
@@ -180,18 +183,23 @@ class Relational:
 
     # -- links to rows -------------------------------------------------------------------------------------------
 
+    def _factorized(self, table: str, column: str) -> tuple[list[Label], np.ndarray]:
+        try:
+            return factorize(self.sources[table].column(column))
+        except DataError as error:
+            raise DataError(f"Table {table!r}: {error}") from None
+
     @cached_property
-    def _row_of_key(self) -> dict[str, dict[Any, int]]:
+    def _row_of_key(self) -> dict[str, dict[Label, int]]:
         return {}
 
-    def _rows_by_key(self, table: str) -> dict[Any, int]:
+    def _rows_by_key(self, table: str) -> dict[Label, int]:
         if table in self._row_of_key:
             return self._row_of_key[table]
-        column = self.sources[table].column(self.keys[table])
-        if not column.seen.all():
-            shown = _shown(np.flatnonzero(~column.seen) + 1)
+        labels, codes = self._factorized(table, self.keys[table])
+        if (codes < 0).any():
+            shown = _shown(np.flatnonzero(codes < 0) + 1)
             raise DataError(f"Table {table!r} has rows without a key in {self.keys[table]!r}: row {shown}.")
-        labels, codes = factorize(column)
         counts = np.bincount(codes, minlength=len(labels))
         if (counts > 1).any():
             shown = _shown(labels[k] for k in np.flatnonzero(counts > 1))
@@ -206,8 +214,8 @@ class Relational:
 
     def _by_key(self, name: str, link: ForeignKey) -> tuple[np.ndarray, np.ndarray]:
         known = self._rows_by_key(link.to)
-        labels, codes = factorize(self.sources[link.table].column(link.column))
-        found = np.array([known.get(label, -1) for label in labels] + [-1], dtype=np.int64)
+        labels, codes = self._factorized(link.table, link.column)
+        found = np.array([*_rows_named(labels, known), -1], dtype=np.int64)
         dangling = np.flatnonzero((found[codes] < 0) & (codes >= 0))
         if len(dangling):
             shown = _shown(f"{labels[codes[row]]!r} in row {row + 1}" for row in dangling)
@@ -219,12 +227,17 @@ class Relational:
         rows = np.flatnonzero(codes >= 0)
         return rows, found[codes[rows]]
 
-    def _hint(self, link: ForeignKey, labels: Sequence[Any]) -> str:
+    def _hint(self, link: ForeignKey, labels: Sequence[Label]) -> str:
         """Another table that the values fit, when there is one."""
         for other in self.keys:
+            if other == link.to:
+                continue
             # Not `_rows_by_key`, since a fault in the keys of another table is not what has to be said here.
-            keys = factorize(self.sources[other].column(self.keys[other]))[0] if other != link.to else ()
-            if set(labels) <= set(keys):
+            try:
+                keys = factorize(self.sources[other].column(self.keys[other]))[0]
+            except DataError:
+                continue
+            if -1 not in _rows_named(labels, dict.fromkeys(keys, 0)):
                 return f" They are all keys of table {other!r}: is that the one meant?"
         return ""
 
@@ -232,7 +245,7 @@ class Relational:
         source = self.sources[link.table]
         group = np.zeros(source.n_rows, dtype=np.int64)
         for within in link.within:
-            labels, codes = factorize(source.column(within))
+            labels, codes = self._factorized(link.table, within)
             if (codes < 0).any():
                 raise DataError(f"Link {name!r}: column {within!r} of table {link.table!r} has gaps: fill them in.")
             _, group = np.unique(group * len(labels) + codes, return_inverse=True)
@@ -253,7 +266,7 @@ class Relational:
         return hit, order[at[hit]]
 
     def _places(self, name: str, link: Step, along: str) -> np.ndarray:
-        labels, codes = factorize(self.sources[link.table].column(along))
+        labels, codes = self._factorized(link.table, along)
         # Half of the range of 64 bits, so that a step never leaves it.
         whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**62 for v in labels)
         if (codes < 0).any() or not whole:
@@ -261,10 +274,34 @@ class Relational:
         return np.array(labels, dtype=np.int64)[codes]
 
 
+def _mapping(given: Any, what: str, form: str) -> dict[Any, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise DataError(f"{what} is a {type(given).__name__}; it must be {form}.")
+    return dict(given or {})
+
+
+def _columns_by_table(given: Any, what: str) -> dict[str, list[str]]:
+    mapping = _mapping(given, what, "{table: columns}")
+    return {table: list(as_names(columns, f"{what}= of table {table!r}")) for table, columns in mapping.items()}
+
+
+def _rows_named(labels: Sequence[Label], known: Mapping[Label, int]) -> list[int]:
+    """The row of each label, -1 for one that names none.
+
+    Where one side is text and the other numbers, as happens when a key such as "x3" makes text of a whole column,
+    numbers are compared by their text.
+    """
+    sides = [{isinstance(label, str) for label in side} for side in (labels, known)]
+    if sides in ([{True}, {False}], [{False}, {True}]):
+        known = {str(label): row for label, row in known.items()}
+        labels = [str(label) for label in labels]
+    return [known.get(label, -1) for label in labels]
+
+
 def _counted(group: np.ndarray) -> np.ndarray:
     """The number of each row within its group, in the order of the rows."""
     order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(group.max() + 1))
+    starts = np.searchsorted(group[order], np.arange(group.max(initial=-1) + 1))
     return np.argsort(order) - starts[group]
 
 

@@ -19,21 +19,22 @@ MAX_PAIRS = 200_000_000
 Rows = tuple[np.ndarray, np.ndarray]
 
 
-def row_pairs(data: Relational, template: Template) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of rows (i, j) of a template's two ends, a row never with itself; for a symmetric one each pair once."""
+def row_pairs(data: Relational, template: Template) -> Rows:
+    """Pairs of rows (i, j) of a template's two ends, each once and no row with itself.
+
+    A symmetric template has either (i, j) or (j, i), whichever comes first.
+    """
     left, right = template_ends(data.links, template)
-    one = data.linked_rows(template.names[0])
-    other = data.linked_rows(template.names[-1])
+    one, other = data.linked_rows(template.names[0]), data.linked_rows(template.names[-1])
     if template.kind == "across":
         i, j = one
     elif template.kind == "joined":
-        _, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
-        i, j = one[1][at_one], other[1][at_other]
+        _, *joined = _two_ends(one, other)
+        i, j = _distinct(*joined)
     elif template.kind == "shared":
         i, j = _meeting(one, other, template)
     else:
-        row, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
-        first, second = one[1][at_one], other[1][at_other]
+        row, first, second = _two_ends(one, other)
         span = max(first.max(initial=0), second.max(initial=0)) + 1
         i, j = _meeting((row, first * span + second), (row, second * span + first), template)
     if left == right:
@@ -42,7 +43,7 @@ def row_pairs(data: Relational, template: Template) -> tuple[np.ndarray, np.ndar
         keep = i < j if halved else i != j
         i, j = i[keep], j[keep]
         if template.symmetric and not halved:
-            i, j = _once(i, j)
+            i, j = _distinct(np.minimum(i, j), np.maximum(i, j))
     return i, j
 
 
@@ -71,24 +72,31 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
     return ends
 
 
-def resolve_templates(data: Relational, templates: Sequence[Any] | None = None) -> tuple[Template, ...]:
+def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template, ...]:
     """The given templates, those of the data, or the default ones; checked against tables, links and variables."""
     if templates is None:
         templates = data.templates
     if templates is None:
         return tuple(_default_templates(data))
-    resolved = tuple(as_template(given) for given in templates)
-    for k, template in enumerate(resolved):
-        if template.label in [earlier.label for earlier in resolved[:k]]:
+    resolved = as_templates(templates)
+    labels: set[str] = set()
+    for template in resolved:
+        if template.label in labels:
             raise DataError(f"The template {template.label!r} is there twice.")
-        if template.kind == "within":
-            data._need_table(template.names[0], f"The template {template.label!r}")
-            continue
-        for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
-            for name in names or ():
-                if name not in data.variables(table):
-                    raise DataError(f"The template {template.label!r} names {name!r}, no variable of table {table!r}.")
+        labels.add(template.label)
+        _check_fit(data, template)
     return resolved
+
+
+def _check_fit(data: Relational, template: Template) -> None:
+    """Refuse a template of tables, links or variables that are not there."""
+    if template.kind == "within":
+        data.need_table(template.names[0], f"The template {template.label!r}")
+        return
+    for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
+        for name in names or ():
+            if name not in data.variables(table):
+                raise DataError(f"The template {template.label!r} names {name!r}, no variable of table {table!r}.")
 
 
 def _default_templates(data: Relational) -> Iterable[Template]:
@@ -116,17 +124,20 @@ def _sister_links(data: Relational) -> Iterable[tuple[str, str]]:
                 yield one, other
 
 
-def _once(i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each unordered pair once, the lower row first."""
-    low, high = np.minimum(i, j), np.maximum(i, j)
-    span = high.max(initial=0) + 1
-    key = np.unique(low * span + high)
+def _two_ends(one: Rows, other: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that both links lead away from, and the rows that the one and the other lead to."""
+    row, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
+    return row, one[1][at_one], other[1][at_other]
+
+
+def _distinct(i: np.ndarray, j: np.ndarray) -> Rows:
+    """Each pair once, in order."""
+    span = j.max(initial=0) + 1
+    key = np.unique(i * span + j)
     return key // span, key % span
 
 
-def _meeting(
-    one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray], template: Template
-) -> tuple[np.ndarray, np.ndarray]:
+def _meeting(one: Rows, other: Rows, template: Template) -> Rows:
     """Rows i of one link and j of the other that are linked to the same row."""
     order = np.argsort(other[1], kind="stable")
     hubs = other[1][order]

@@ -1,4 +1,4 @@
-"""What both estimators share: options to parts, learning, reading the outcome, saving."""
+"""What all estimators share: options to parts, learning, reading the outcome, saving."""
 
 from __future__ import annotations
 
@@ -13,24 +13,31 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
 from sparsefield.data import Layout, MegaSample, Schema, Source, check_kind, make_frame, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
+from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
+from sparsefield.estimators.tables import states_of
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
 from sparsefield.inference import INFERENCE, Answers, InferenceMethod, ask
 from sparsefield.learning import Learned, Options, Step, Trainer
 from sparsefield.objectives import OBJECTIVES
 
-__all__ = ["FieldEstimator"]
+__all__ = ["FieldEstimator", "as_seed", "rebuild", "states_of"]
+
+OF_THE_MACHINE = ("checkpoint", "n_jobs", "verbose")
+"""Parameters that say where and how a fit ran: nothing that a model should know."""
 
 
 class FieldEstimator(BaseEstimator):
-    """Parameters and outcome of a fit; `MarkovField` and `CRFClassifier` say what goes in and what comes out."""
+    """Parameters and outcome of a fit.
+
+    `MarkovField`, `CRFClassifier` and `RelationalField` say what goes in and what comes out.
+    """
 
     def __init__(
         self,
@@ -81,13 +88,19 @@ class FieldEstimator(BaseEstimator):
 
     @property
     def features_(self) -> Any:
-        """Frame of features: variable_a, state_a, variable_b, state_b (b empty for unary), weight; strongest first."""
+        """Frame of features: variable_a, state_a, variable_b, state_b (b empty for unary), weight; strongest first.
+
+        Over linked tables, also the template and the tables of both ends: template, table_a, ..., table_b, ...
+        """
         check_is_fitted(self)
         return feature_table(self.field_, self.kind_)
 
     @property
     def edges_(self) -> Any:
-        """Frame of linked variables: variable_a, variable_b, strength (norm of their block of weights)."""
+        """Frame of pairs of variables that share features: variable_a, variable_b, strength (norm of their weights).
+
+        Over linked tables, also the template and the tables of both ends: template, table_a, ..., table_b, ...
+        """
         check_is_fitted(self)
         return edge_table(self.field_, self.kind_)
 
@@ -126,7 +139,8 @@ class FieldEstimator(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
-        Times are left out, so that the same fit always writes the same bytes.
+        Times are left out, and so are ``checkpoint``, ``n_jobs`` and ``verbose``, so that the same fit always writes
+        the same bytes.
         """
         check_is_fitted(self)
         history = [{k: v for k, v in row.items() if "seconds" not in k} for row in self.field_.about["history"]]
@@ -197,7 +211,7 @@ class FieldEstimator(BaseEstimator):
             learned = Trainer(
                 sample,
                 rule=self._rule(),
-                objective=_choose(OBJECTIVES, self.objective, "objective")(),
+                objective=choose(OBJECTIVES, self.objective, "objective")(),
                 inference=self._inference(),
                 options=options,
                 engine=engine,
@@ -237,7 +251,7 @@ class FieldEstimator(BaseEstimator):
         self._options()
         self._rule()
         self._inference()
-        _choose(OBJECTIVES, self.objective, "objective")
+        choose(OBJECTIVES, self.objective, "objective")
 
     def _engine(self) -> Threads:
         return Threads(self.n_jobs)
@@ -245,10 +259,10 @@ class FieldEstimator(BaseEstimator):
     def _inference(self) -> InferenceMethod:
         if isinstance(self.inference, InferenceMethod):
             return self.inference
-        return _choose(INFERENCE, self.inference, "inference")()
+        return choose(INFERENCE, self.inference, "inference")()
 
     def _rule(self) -> InductionRule:
-        kind = _choose(RULES, self.induction, "induction")
+        kind = choose(RULES, self.induction, "induction")
         if issubclass(kind, (ContrastiveInduction, IdealParent)):
             errors, signals = (
                 self.threshold if isinstance(self.threshold, (tuple, list)) else (self.threshold, self.threshold)
@@ -267,8 +281,8 @@ class FieldEstimator(BaseEstimator):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
                 raise ValueError(f"{name} must be a number that is not negative, got {value}.")
-        _check_count("batch_size", self.batch_size, "auto")
-        _check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
+        check_count("batch_size", self.batch_size, "auto")
+        check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
         if self.stages not in (1, 2):
             raise ValueError(f"stages must be 1 or 2, got {self.stages}.")
         if self.max_iter < 1:
@@ -287,8 +301,7 @@ class FieldEstimator(BaseEstimator):
         )
 
     def _plain_params(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        params["checkpoint"] = None  # a folder of this machine is nothing that a model should know
+        params = {name: value for name, value in self.get_params(deep=False).items() if name not in OF_THE_MACHINE}
         if isinstance(self.inference, InferenceMethod):
             params["inference"] = {"method": self.inference.name, **asdict(self.inference)}  # pyright: ignore
         if self.graph is not None:
@@ -312,59 +325,6 @@ def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> 
     estimator = kind(**params)
     estimator._restore(field, extra)
     return estimator
-
-
-def column_names(source: Source, columns: Any) -> list[str]:
-    """Names, each once, of columns given by name, by position or as a mask. A frame's own names win over positions."""
-    if columns is None:
-        return []
-    columns = [columns] if isinstance(columns, str) else list(columns)
-    if columns and all(isinstance(column, (bool, np.bool_)) for column in columns):
-        if len(columns) != len(source.names):
-            raise DataError(f"A mask of {len(columns)} columns is given, but there are {len(source.names)} columns.")
-        columns = np.flatnonzero(columns).tolist()
-    return list(dict.fromkeys(_column_name(source, column) for column in columns))
-
-
-def _column_name(source: Source, column: Any) -> str:
-    if column in source.keys:
-        return source.names[source.keys.index(column)]
-    if not isinstance(column, Integral):
-        return str(column)
-    if not -len(source.names) <= int(column) < len(source.names):
-        raise DataError(f"Column {column} is asked for, but there are {len(source.names)} columns.")
-    return source.names[int(column)]
-
-
-def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """(rows,) floats, or None."""
-    if sample_weight is None:
-        return None
-    weight = np.array(sample_weight, dtype=float)
-    if weight.ndim == 0:
-        weight = np.full(n_rows, float(weight))
-    if weight.shape != (n_rows,):
-        raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        row = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
-        raise DataError(f"sample_weight of row {row} is {weight[row]}: weights are finite and not negative.")
-    if weight.sum() == 0:
-        raise DataError("All sample weights are zero: nothing to learn from.")
-    return weight
-
-
-def _choose(registry: dict[str, Any], name: Any, what: str) -> Any:
-    if name not in registry:
-        known = ", ".join(repr(key) for key in registry)
-        raise ValueError(f"{what} must be one of {known}; got {name!r}.")
-    return registry[name]
-
-
-def _check_count(name: str, value: Any, *words: str) -> None:
-    whole = isinstance(value, Integral) and int(value) >= 1
-    if not whole and not (isinstance(value, str) and value in words):
-        known = ", ".join(repr(word) for word in words)
-        raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")
 
 
 def _about(sample: MegaSample, learned: Learned) -> dict[str, Any]:
@@ -396,17 +356,3 @@ def _print_step(step: Step) -> None:
         f"features {step.active:7,d} of {step.features:7,d}  {step.seconds:7.1f} s",
         file=sys.stderr,
     )
-
-
-def as_seed(random_state: Any) -> int | None:
-    """A seed as it is; from anything else that scikit-learn takes for a source of chance, a draw."""
-    if random_state is None:
-        return None
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def states_of(schema: Schema) -> dict[str, list]:
-    """Sorted states of every target column."""
-    return {variable.name: list(variable.states) for variable in schema.targets}

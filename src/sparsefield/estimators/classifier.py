@@ -14,8 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sparsefield.data import Joined, Label, MegaSample, Schema, Source, as_array, compile_table, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, check_weights, states_of
-from sparsefield.estimators.tables import probabilities
+from sparsefield.estimators.arguments import check_weights
+from sparsefield.estimators.base import FieldEstimator
+from sparsefield.estimators.tables import probabilities, states_of
 from sparsefield.field import Field
 
 __all__ = ["CRFClassifier"]

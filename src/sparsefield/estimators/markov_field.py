@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield import policy
 from sparsefield.data import Label, MegaSample, Source, Table, compile_table, fill, learn_schema, make_frame
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, as_seed, check_weights, column_names, states_of
-from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities
+from sparsefield.estimators.arguments import as_seed, check_weights, column_names
+from sparsefield.estimators.base import FieldEstimator
+from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities, states_of
 from sparsefield.field import Field
 from sparsefield.inference import draw
 

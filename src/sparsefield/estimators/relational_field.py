@@ -25,8 +25,9 @@ from sparsefield.data import (
     template_ends,
 )
 from sparsefield.errors import DataError
-from sparsefield.estimators.base import FieldEstimator, as_seed, states_of
-from sparsefield.estimators.tables import drawn_cells, filled_cells, log_belief, probabilities
+from sparsefield.estimators.arguments import as_seed
+from sparsefield.estimators.base import FieldEstimator
+from sparsefield.estimators.tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, MeanField, draw
 
@@ -177,6 +178,8 @@ class RelationalField(FieldEstimator):
         """Mean over the rows of all tables that have targets of the pseudo-log-likelihood of their seen cells."""
         sample = self._compile(data)
         rows = sum(table.n_rows for table in sample.tables if table.schema.targets)
+        if rows == 0:
+            raise DataError("The tables have no rows: there is nothing to score.")
         return self._ask(sample).log_likelihood / rows
 
     def conditional_log_likelihood(self, data_true: Relational, data_with_gaps: Relational) -> float:
@@ -296,8 +299,8 @@ def _counted(
         both = np.concatenate(pairs)
         pairs = both, both
     sizes = [data.sources[names[end]].n_rows for end in ends]
-    left, right = (np.ptp(np.bincount(rows, minlength=n)) > 0 for rows, n in zip(pairs, sizes, strict=True))
-    return bool(left), bool(right)
+    left, right = (len(np.unique(np.bincount(rows, minlength=n))) > 1 for rows, n in zip(pairs, sizes, strict=True))
+    return left, right
 
 
 def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> MegaSample:

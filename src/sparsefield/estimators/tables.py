@@ -1,4 +1,4 @@
-"""From beliefs about the states of one table to what a user asks for."""
+"""From the states of one table, and beliefs about them, to what a user asks for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import numpy as np
 from sparsefield.data import Label, Schema, Table
 from sparsefield.inference import state_probabilities
 
-__all__ = ["drawn_cells", "drawn_columns", "filled_cells", "log_belief", "probabilities"]
+__all__ = ["drawn_cells", "drawn_columns", "filled_cells", "log_belief", "probabilities", "states_of"]
+
+
+def states_of(schema: Schema) -> dict[str, list]:
+    """Sorted states of every target column."""
+    return {variable.name: list(variable.states) for variable in schema.targets}
 
 
 def probabilities(schema: Schema, beliefs: np.ndarray) -> dict[str, np.ndarray]:

@@ -19,10 +19,14 @@ from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.experiments.metrics import UNKNOWN, Answer, Scores, score
 
-__all__ = ["Evaluation", "Fold", "Spread", "evaluate", "hold_out"]
+__all__ = ["Evaluation", "Fold", "Spread", "TooFewCellsError", "evaluate", "hold_out"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Estimator = MarkovField | RelationalField
+
+
+class TooFewCellsError(DataError):
+    """The data can be learned from, but not once some of their cells are hidden."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +169,20 @@ def hold_out(
     observed: Sequence[str | int] | None = None,
     seed: int = 0,
 ) -> Fold:
-    """Hide a share of the seen target cells once, fit to the rest, score the hidden ones; see `evaluate`."""
+    """Hide a share of the seen target cells once, fit to the rest, score the hidden ones; see `evaluate`.
+
+    `TooFewCellsError` says that this is not possible though the data themselves can be used.
+    """
     if not 0 < share < 1:
         raise ValueError(f"share must lie between 0 and 1, got {share}.")
     table = _Cells.of(X, estimator, observed)
     parts = max(2, round(1 / share))
     if table.n_cells < parts:
-        raise DataError(f"The table has {table.n_cells} seen target cells, too few to hide {share:.0%} of them.")
-    return _run_fold(table, estimator, next(_split(table, parts, seed)))
+        raise TooFewCellsError(f"The table has {table.n_cells} seen target cells, too few to hide {share:.0%} of them.")
+    try:
+        return _run_fold(table, estimator, next(_split(table, parts, seed)))
+    except DataError as error:  # `_Cells.of` has tried the data without gaps
+        raise TooFewCellsError(f"With {share:.0%} of the cells hidden: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from threadpoolctl import threadpool_limits
 
-from sparsefield.data import Relational, Step, Template
+from sparsefield.data import HOW_MANY, Relational, Step, Template
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import RelationalField
 from sparsefield.experiments.measure import Report, installed
@@ -206,8 +206,16 @@ def read_chain(field: RelationalField) -> tuple[Array, dict[tuple[str, Any], Arr
             steps[place[a[1]], place[b[1]]] = one["weight"]
         else:
             label, value = (a, b) if a[0] == "label" else (b, a)
+            if (
+                value[0] == HOW_MANY
+            ):  # the number of next words (0 or 1) stands at the right, of words before at the left
+                value = NEXT if value is b else BEFORE
             known.setdefault(value, np.zeros(len(place)))[place[label[1]]] = one["weight"]
     return bias, known, steps
+
+
+NEXT, BEFORE = ("(next)", True), ("(before)", True)
+"""Whether a word has a next one, and one before it."""
 
 
 def viterbi(logits: Array, steps: Array) -> list[int]:
@@ -250,6 +258,9 @@ def _by_search(field: RelationalField, frame: pl.DataFrame) -> Array:
     for part in frame.partition_by("sentence", maintain_order=True):
         rows = part.select(FEATURES).iter_rows(named=True)
         logits = [bias + sum((known.get(value, nothing) for value in row.items()), nothing) for row in rows]
+        for k in range(len(logits) - 1):
+            logits[k] = logits[k] + known.get(NEXT, nothing)
+            logits[k + 1] = logits[k + 1] + known.get(BEFORE, nothing)
         found.append(labels[viterbi(np.array(logits), steps)])
     return np.concatenate(found)
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data.frames import make_column, make_frame
-from sparsefield.data.schema import Label
+from sparsefield.data.frames import make_frame, make_label_columns
 from sparsefield.field.field import Field
 
 __all__ = ["edge_table", "feature_table"]
@@ -25,12 +24,11 @@ def feature_table(field: Field, kind: str = "polars") -> Any:
     rows.sort(key=lambda row: -abs(row[-1]))
     names = ("template", "table_a", "variable_a", "state_a", "table_b", "variable_b", "state_b")
     columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-    states = _type_of([*columns["state_a"], *columns["state_b"]])
-    frame: dict[str, Any] = {}
-    for name in names if _is_relational(field) else ("variable_a", "state_a", "variable_b", "state_b"):
-        frame[name] = make_column(columns[name], states if name.startswith("state") else str, kind)
-    frame["weight"] = np.array([row[-1] for row in rows], dtype=float)
-    return make_frame(frame, kind)
+    states = {name: columns.pop(name) for name in ("state_a", "state_b")}
+    made = {**make_label_columns(columns, kind), **make_label_columns(states, kind)}
+    shown = names if _is_relational(field) else ("variable_a", "state_a", "variable_b", "state_b")
+    weights = np.array([row[-1] for row in rows], dtype=float)
+    return make_frame({**{name: made[name] for name in shown}, "weight": weights}, kind)
 
 
 def edge_table(field: Field, kind: str = "polars") -> Any:
@@ -44,11 +42,10 @@ def edge_table(field: Field, kind: str = "polars") -> Any:
         squares[key] = squares.get(key, 0.0) + weight**2
     ranked = sorted(squares.items(), key=lambda item: -item[1])
     names = ("template", "table_a", "variable_a", "table_b", "variable_b")
-    frame: dict[str, Any] = {}
-    for name in names if _is_relational(field) else ("variable_a", "variable_b"):
-        frame[name] = make_column([key[names.index(name)] for key, _ in ranked], str, kind)
-    frame["strength"] = np.sqrt([square for _, square in ranked])
-    return make_frame(frame, kind)
+    made = make_label_columns({name: [key[k] for key, _ in ranked] for k, name in enumerate(names)}, kind)
+    shown = names if _is_relational(field) else ("variable_a", "variable_b")
+    strengths = np.sqrt([square for _, square in ranked])
+    return make_frame({**{name: made[name] for name in shown}, "strength": strengths}, kind)
 
 
 def _is_relational(field: Field) -> bool:
@@ -68,9 +65,3 @@ def _pair_rows(field: Field) -> Iterator[tuple[Any, ...]]:
     for k in np.flatnonzero(field.weights):
         a, b = field.pairs[k]
         yield *field.layout.feature_name(int(a), int(b)), float(field.weights[k])
-
-
-def _type_of(labels: list[Label | None]) -> type[Label]:
-    """The one type of the labels; text when they are of several."""
-    types = {type(label) for label in labels if label is not None}
-    return types.pop() if len(types) == 1 else str

@@ -56,7 +56,7 @@ class GivenGraph(ClosedRule):
         a, b = _variable(layout, edge[0]), _variable(layout, edge[1])
         templates = list(range(len(layout.templates)))
         if len(edge) == 3:
-            templates = [k for k in templates if layout.templates[k].label == edge[2]]
+            templates = [k for k in templates if edge[2] in (layout.templates[k].label, layout.templates[k].words)]
             if not templates:
                 known = ", ".join(repr(template.label) for template in layout.templates)
                 raise DataError(f"graph= names the template {edge[2]!r}; templates: {known}.")
@@ -72,9 +72,15 @@ def _variable(layout: Layout, end: str | int) -> int:
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.variables
     ]
+    if layout.tables != ("",) and end not in names:
+        alike = [name for name in names if name.split(".", 1)[-1] == end] or names
+        raise DataError(
+            f"graph= names column {end!r}; in linked tables a column is named 'table.column', such as "
+            f"{' or '.join(map(repr, alike[:3]))}."
+        )
     if not isinstance(end, str):
-        order = [name for schema in layout.schemas for name in schema.order]
-        if len(layout.tables) > 1 or not 0 <= int(end) < len(order):
+        order = layout.schemas[0].order
+        if not 0 <= int(end) < len(order):
             raise DataError(f"graph= names column {end}, but there are {len(order)} columns.")
         end = order[int(end)]
     if end not in names:

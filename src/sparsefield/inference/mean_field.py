@@ -37,4 +37,4 @@ class MeanField(InferenceMethod):
             raise ValueError("tolerance must not be negative, and max_sweeps must be at least 1.")
 
     def fill(self, web: Web, theta: np.ndarray) -> int:
-        return mean_field(web, theta, self.tolerance, self.max_sweeps, self.damping)
+        return int(mean_field(web, theta, self.tolerance, self.max_sweeps, self.damping))

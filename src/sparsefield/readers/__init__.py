@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from sparsefield.readers.atoms import read_atoms
     from sparsefield.readers.database import read_database
     from sparsefield.readers.files import Reading, read_table
-    from sparsefield.readers.schema_file import read_schema
+    from sparsefield.readers.schema_file import describe, read_schema
     from sparsefield.readers.triples import read_triples
 
-__all__ = ["Reading", "read_atoms", "read_database", "read_schema", "read_table", "read_triples"]
+__all__ = ["Reading", "describe", "read_atoms", "read_database", "read_schema", "read_table", "read_triples"]
 
 _HOMES = {
     "Reading": "files",
+    "describe": "schema_file",
     "read_atoms": "atoms",
     "read_database": "database",
     "read_schema": "schema_file",

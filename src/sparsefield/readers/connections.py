@@ -25,6 +25,7 @@ __all__ = ["Connection", "Declared", "DuckConnection", "Foreign", "Primary", "Sq
 CATALOG = "source"
 CONNECT_SECONDS = 10
 SHOWN_TABLES = 8
+TEXT = (".csv", ".tsv", ".txt")
 _POSTGRES = ("postgresql://", "postgres://")
 _QUERY = re.compile(r"\s*\(?\s*(select|with|from|values)\s", re.IGNORECASE)
 _HOME_SCHEMAS = ("main", "public")
@@ -253,6 +254,12 @@ def connect(database: Path | str) -> Iterator[Connection]:
             yield _parquet(connection, address, path)
     elif not path.is_file():
         raise DataError(f"{address}: there is no such database; a file, a folder of Parquet files or postgresql://...")
+    elif path.suffix.lower() in (*TEXT, *PARQUET):
+        mend = "name its folder" if path.suffix.lower() in PARQUET else "read it with read_table"
+        raise DataError(
+            f"{address}: this is a file with one table, not a database: {mend}, or in a schema file leave 'database' "
+            "out and name the file under [tables.NAME]."
+        )
     elif _is_sqlite(path):
         with _sqlite(path) as opened:
             yield opened

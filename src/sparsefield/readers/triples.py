@@ -42,6 +42,7 @@ def read_triples(
     triples : frame, sequence of triples, or path of a CSV or Parquet file
         Columns ``subject``, ``relation`` and ``object``, else the first three. A further column, called ``value`` or
         ``truth`` or just the fourth, says 1 where the triple is true and 0 where it is false; without it all are true.
+        The columns of a file must be called so, since a file without such a line would lose its first triple to it.
     entities : frame or path, optional
         Attributes of the entities: one row for each, named in the column ``entity``, else in the first one. Without
         it the entities are those that the triples mention, in sorted order.
@@ -71,7 +72,8 @@ def read_triples(
     if entity == pair:
         raise DataError(f"Both tables are called {entity!r}: give entity= and pair= two names.")
     source = _source(triples, "triples")
-    columns = [_full(source, name) for name in _parts(source, from_file=isinstance(triples, (str, Path)))]
+    file = str(triples) if isinstance(triples, (str, Path)) else None
+    columns = [_full(source, name) for name in _parts(source, file)]
     relations, relation = _codes(columns[1])
     taken = [name for name in relations if name in ENDS]
     if taken:
@@ -97,15 +99,22 @@ def read_triples(
 def _source(given: Any, what: str) -> Source:
     if isinstance(given, (str, Path)):
         return read(read_table(given), what=str(given))
+    if isinstance(given, Sequence) and not given:
+        raise DataError(f"There are no {what}: the list is empty.")
     return read(given, what=what)
 
 
-def _parts(source: Source, *, from_file: bool) -> list[str]:
-    """Columns of subject, relation, object and perhaps value."""
+def _parts(source: Source, file: str | None) -> list[str]:
+    """Columns of subject, relation, object and perhaps value; in a file they are called so."""
     names = source.names
+    named = all(part in names for part in PARTS)
+    if file is not None and not named:
+        raise DataError(
+            f"{file}: the first line must name the columns subject, relation and object, and perhaps value; there "
+            f"stands {', '.join(names[:4])}. Put the line subject,relation,object before it, or rename the columns."
+        )
     if len(names) < 3:
         raise DataError(f"Triples have the columns subject, relation and object; there are only {', '.join(names)}.")
-    named = all(part in names for part in PARTS)
     parts = list(PARTS if named else names[:3])
     rest = [name for name in names if name not in parts]
     value = [name for name in rest if name in VALUES][:1] or ([] if named else rest[:1])
@@ -115,14 +124,6 @@ def _parts(source: Source, *, from_file: bool) -> list[str]:
             f"Triples have the columns subject, relation, object and perhaps value; {unused[0]!r} is none of them: "
             "drop it."
         )
-    if from_file and not named:
-        # A file without a header would lose its first triple to the names of the columns.
-        for name in parts:
-            if name in set(map(str, source.column(name).values.tolist())):
-                raise DataError(
-                    f"The first line of the triples, with {name!r}, is read as names of columns but looks like a "
-                    "triple: put a line subject,relation,object before it."
-                )
     return parts + value
 
 

@@ -1,0 +1,139 @@
+"""A table to fill: what a model sees of it, where its gaps are, and the table as it came with its gaps filled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparsefield.cli.console import note
+from sparsefield.errors import DataError, UnseenStateWarning
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from sparsefield.data.schema import Schema, Variable
+
+    States = Mapping[str, Sequence[Any]]
+    """Column -> its states."""
+
+__all__ = ["Asked", "as_known", "filled", "probabilities"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The columns that a model knows, in its order and with its types, and the gaps of those that it predicts."""
+
+    table: pl.DataFrame
+    gaps: dict[str, pl.Series]
+    """Columns that have gaps -> (rows,) bool."""
+
+    @property
+    def n_gaps(self) -> int:
+        return sum(int(gap.sum()) for gap in self.gaps.values())
+
+
+def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> Asked:
+    """What the model sees of a table, whose cells may still be text; ``name`` it if there are several."""
+    import polars as pl
+
+    the_table = f"Table {name!r}" if name else "The table"
+    columns, gaps = {}, {}
+    for variable in schema.variables:
+        if variable.name in table.columns:
+            column = table[variable.name]
+            gap = _gaps(column, markers)
+        elif variable.role == "observed":
+            raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs.")
+        else:
+            note(f"{the_table} has no column {variable.name!r}; it is added and filled.")
+            column = pl.Series([None] * table.height, dtype=pl.Null)
+            gap = pl.Series([True] * table.height, dtype=pl.Boolean)
+        columns[variable.name] = _with_type_of(variable, column, gap, name)
+        if variable.role == "target" and gap.any():
+            gaps[variable.name] = gap
+    return Asked(pl.DataFrame({column: columns[column] for column in schema.order}), gaps)
+
+
+def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: States) -> pl.DataFrame:
+    """The table as it came, with its gaps replaced by what the model answers."""
+    columns = []
+    for name, gap in asked.gaps.items():
+        labels = _labels(states[name], answer[name])
+        columns.append(_fill(table[name], gap, labels) if name in table.columns else labels.alias(name))
+    return table.with_columns(columns)
+
+
+def probabilities(asked: Asked, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
+    """A line per gap and state, row by row; ``beliefs`` are (rows, states) of each column."""
+    import numpy as np
+    import polars as pl
+
+    schema = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
+    parts = [pl.DataFrame(schema=schema)]
+    for name, gap in asked.gaps.items():
+        rows, labels = np.flatnonzero(gap.to_numpy()), [str(state) for state in states[name]]
+        lines = {
+            "row": np.repeat(rows + 1, len(labels)),
+            "column": [name] * (len(rows) * len(labels)),
+            "state": labels * len(rows),
+            "probability": beliefs[name][rows].ravel(),
+        }
+        parts.append(pl.DataFrame(lines, schema=schema))
+    return pl.concat(parts).sort("row", maintain_order=True)
+
+
+def _gaps(column: pl.Series, markers: Sequence[str]) -> pl.Series:
+    import polars as pl
+
+    if column.dtype == pl.String:
+        return column.is_in(list(markers)).fill_null(True)
+    return column.is_nan().fill_null(True) if column.dtype.is_float() else column.is_null()
+
+
+def _with_type_of(variable: Variable, column: pl.Series, gap: pl.Series, table: str) -> pl.Series:
+    """The column with labels of the type of the model's states; null for a gap, and for what does not fit."""
+    import polars as pl
+
+    values = column.set(gap, None)
+    kinds = {type(state) for state in variable.states} or {float}
+    if str in kinds:
+        made = values.cast(pl.String)
+    elif kinds == {bool} and values.dtype == pl.String:
+        made = values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
+    elif kinds == {bool}:
+        made = values.cast(pl.Boolean)
+    else:
+        made = values.cast(pl.Float64, strict=False)  # whole numbers are read as such, as in training
+    odd = column.filter(made.is_null() & ~gap)
+    where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
+    if len(odd) and variable.numeric:
+        raise DataError(f"{where} is a number in the model, but holds {odd[0]!r} in the table.")
+    if len(odd):
+        warnings.warn(
+            f"{where} has {len(odd)} cell(s) with values that training never saw "
+            f"(such as {odd[0]!r}); they are treated as gaps and left as they are.",
+            UnseenStateWarning,
+            stacklevel=2,
+        )
+    return made
+
+
+def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
+    """Whole numbers again, where the states are whole numbers."""
+    import polars as pl
+
+    whole = {type(state) for state in states} == {int}
+    return column.cast(pl.Int64, strict=False) if whole else column
+
+
+def _fill(column: pl.Series, gap: pl.Series, states: pl.Series) -> pl.Series:
+    """The column as it came, with its gaps replaced; as text, where its type has no room for the states."""
+    import polars as pl
+
+    try:
+        kept = column if column.dtype != pl.Null else column.cast(states.dtype)
+        return states.cast(kept.dtype).zip_with(gap, kept).alias(column.name)
+    except pl.exceptions.PolarsError:
+        return states.cast(pl.String).zip_with(gap, column.cast(pl.String)).alias(column.name)

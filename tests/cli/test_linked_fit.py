@@ -1,0 +1,134 @@
+"""``fit``, ``evaluate`` and ``info`` for linked tables: what is wrong is said once, and before the work."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsefield import load, policy
+from sparsefield.experiments.protocol import TooFewCellsError, hold_out
+
+
+def strict(text: str) -> object:
+    """JSON as the standard has it: no NaN, no infinity."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def change(school: Path, old: str, new: str) -> None:
+    path = school / "schema.toml"
+    content = path.read_text()
+    assert old in content
+    path.write_text(content.replace(old, new))
+
+
+def test_fit_checks_and_says_what_was_learned(run, school: Path, tmp_path: Path) -> None:
+    done = run("fit", school, "-o", tmp_path / "m", "--l1", "0.5")
+    assert done.code == 0, done.err
+    assert "hidden cells" in done.out
+    assert "across who" in done.out
+
+
+def test_a_fault_in_the_keys_is_said_once_before_the_work(run, school: Path, tmp_path: Path) -> None:
+    with (school / "visits.csv").open("a") as file:
+        file.write("999,1\n")
+    done = run("fit", school, "-o", tmp_path / "m")
+    done.one_error("schema.toml", "Link 'who'", "999 in row 91", "visits.csv", "pupils.csv")
+    assert "Checking" not in done.err
+    assert done.err.count("999") == 1
+
+
+def test_a_fault_in_a_column_is_said_once(run, school: Path, tmp_path: Path) -> None:
+    lines = (school / "pupils.csv").read_text().splitlines()
+    (school / "pupils.csv").write_text("\n".join([f"{lines[0]},job", *(f"{line}," for line in lines[1:])]))
+    done = run("fit", school, "-o", tmp_path / "m")
+    done.one_error("Table 'pupil'", "'job'", "no values at all")
+    assert "No check" not in done.err
+    assert done.err.count("'job'") == 1
+
+
+def test_one_table_with_a_fault_is_refused_once_too(run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f",{k % 2}\n" for k in range(30)))
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m").one_error("'a'", "no values at all")
+
+
+def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_path: Path) -> None:
+    """Once a tenth is hidden, nearly all of a column's values are different, as those of an identifier are."""
+    distinct = policy.IDENTIFIER_STATES + 50
+    cells = math.ceil(distinct / policy.IDENTIFIER_SHARE)
+    lines = [f"v{k % distinct},{k % 2}\n" for k in range(cells)]
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(lines))
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--max-iter", 3)
+    assert done.code == 0, done.err
+    assert "Note: No check: With 10% of the cells hidden: Column 'a'" in done.err
+    assert (tmp_path / "m").is_file()
+
+
+def test_too_few_cells_are_an_error_of_their_own() -> None:
+    from sparsefield import MarkovField
+
+    with pytest.raises(TooFewCellsError, match="4 seen target cells, too few"):
+        hold_out(np.array([[0, 1], [1, 0]]), MarkovField())
+
+
+def test_numeric_columns_are_named_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:
+    change(school, 'key = "id"', 'key = "id"\nnumeric = ["size"]\nobserved = ["floor"]')
+    lines = (school / "pupils.csv").read_text().splitlines()
+    made = [f"{lines[0]},size,floor", *(f"{line},{k % 3},{k / 2 % 2}" for k, line in enumerate(lines[1:]))]
+    (school / "pupils.csv").write_text("\n".join(made))
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
+    layout = load(tmp_path / "m").field_.layout
+    schema = layout.schemas[layout.tables.index("pupil")]
+    assert {v.name: v.numeric for v in schema.observed} == {"size": True, "floor": False}
+    found = strict(run("evaluate", school, "--folds", 2, "--json", "--max-iter", 5).out)
+    assert found["options"]["numeric"] == {"pupil": ["size"]}  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("--observed", "a"), "observed = [...] under [tables.NAME]"),
+        (("--id", "a"), "ignore = [...] under [tables.NAME]"),
+        (("--numeric", "a"), "numeric = [...] under [tables.NAME]"),
+        (("--missing", "a"), "missing = [...] at the top"),
+        (("--no-header",), "header = false under [tables.NAME]"),
+        (("--separator", ";"), "separator = '...' at the top"),
+    ],
+)
+def test_options_for_one_table_have_their_place_in_the_schema_file(
+    run, school: Path, tmp_path: Path, words, place
+) -> None:
+    run("fit", school, "-o", tmp_path / "m", *words).one_error(f"{words[0]} is for one table", place)
+
+
+def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:
+    """Without yes/no columns there is no area for yes."""
+    (tmp_path / "t.csv").write_text("a,b\n" + "x,u\ny,v\nz,w\n" * 10)
+    found = strict(run("evaluate", tmp_path / "t.csv", "--folds", 2, "--json").out)
+    (result,) = found["results"]  # pyright: ignore
+    assert result["summary"]["auc_yes"] == {"mean": None, "sd": None}
+    assert result["summary"]["auc"]["mean"] > 0
+
+
+def test_json_of_a_comparison_has_null_too(run, monkeypatch) -> None:
+    from sparsefield.experiments import heldout
+
+    rows = [{"data": "d", "test_score": float("nan"), "l1": [1.0, float("inf")]}]
+    monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: rows)
+    assert strict(run("bench", "heldout", "--json").out) == [{"data": "d", "test_score": None, "l1": [1.0, None]}]
+
+
+def test_info_calls_templates_by_their_labels(run, school: Path, tmp_path: Path) -> None:
+    words = ("--template", "within pupil", "--template", "across who")
+    assert run("fit", school, "-o", tmp_path / "m", "--no-check", *words).code == 0
+    done = run("info", tmp_path / "m")
+    assert "Templates: within pupil, across who." in done.out
+    assert "templates=['within pupil', 'across who']" in done.out
+    assert "{" not in done.out

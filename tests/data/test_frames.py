@@ -1,0 +1,184 @@
+"""Tables of any kind are read; tables without rows where that is allowed; and filled, whatever the type of a column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from sparsefield.data import fill, read
+from sparsefield.data.frames import make_frame, make_label_columns
+from sparsefield.errors import DataError
+
+NO_ROWS = {
+    "pandas": pd.DataFrame({"who": [], "whom": []}),
+    "polars": pl.DataFrame({"who": [], "whom": []}),
+    "polars of words": pl.DataFrame(schema={"who": pl.String, "whom": pl.Int64}),
+    "arrow": pa.table({"who": pa.array([], pa.string()), "whom": pa.array([], pa.int64())}),
+    "array": np.empty((0, 2)),
+    "array of objects": np.empty((0, 2), dtype=object),
+    "sparse": sp.csr_matrix((0, 2)),
+}
+
+
+@pytest.mark.parametrize("kind", NO_ROWS)
+def test_a_table_without_rows_is_read_only_where_that_is_allowed(kind) -> None:
+    with pytest.raises(DataError, match=r"^table 'friend' has no rows: .*0 sample\(s\)"):
+        read(NO_ROWS[kind], what="table 'friend'")
+    source = read(NO_ROWS[kind], what="table 'friend'", may_be_empty=True)
+    assert source.n_rows == 0
+    assert len(source.names) == 2
+    for name in source.names:
+        column = source.column(name)
+        assert len(column.values) == len(column.seen) == 0
+
+
+@pytest.mark.parametrize("table", [np.empty((3, 0)), pd.DataFrame(index=[0, 1]), sp.csr_matrix((3, 0)), [[], []]])
+def test_a_table_without_columns_is_named_and_always_refused(table) -> None:
+    with pytest.raises(DataError, match=r"^table 'friend' has no columns: 0 feature\(s\)"):
+        read(table, what="table 'friend'", may_be_empty=True)
+
+
+def filled(table, labels: list):
+    """``table`` with its first rows filled in its one column."""
+    source = read(table)
+    return fill(table, source, {source.names[0]: (np.arange(len(labels)), labels)})
+
+
+def pandas_of(values: list, dtype) -> pd.DataFrame:
+    return pd.DataFrame({"a": pd.Series(values, dtype=dtype)})
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize(
+    ("known", "labels"), [(["x"], ["y", "x"]), ([], ["y", "z"]), ([1, 2], [3, 1]), ([1], ["y", 1]), ([], [True, False])]
+)
+def test_a_pandas_category_is_added_when_it_is_not_there(known, labels, ordered) -> None:
+    seen = known[-1] if known else None
+    frame = pandas_of([None, None, seen], pd.CategoricalDtype(known, ordered=ordered))
+    after = filled(frame, labels)["a"]
+    assert after.tolist()[:2] == labels
+    assert after.tolist()[2:] == frame["a"].tolist()[2:] or seen is None
+    assert after.cat.categories.tolist() == list(dict.fromkeys([*known, *labels]))
+    assert after.cat.ordered == ordered
+    assert frame["a"].cat.categories.tolist() == known
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "labels", "expected"),
+    [
+        (pl.Enum(["x"]), [None, None, "x"], ["y", "x"], pl.Enum(["x", "y"])),
+        (pl.Enum(["x", "y"]), [None, None, "x"], ["y", "x"], pl.Enum(["x", "y"])),
+        (pl.Categorical, [None, None, "x"], ["y", "x"], pl.Categorical),
+        (pl.Enum([]), [None] * 3, [1, 2], pl.Int64),
+        (pl.Null, [None] * 3, [1, 2], pl.Int64),
+        (pl.Null, [None] * 3, ["u", "v"], pl.String),
+        (pl.String, [None] * 3, [1, 2], pl.Int64),
+        (pl.String, [None] * 3, [True, False], pl.Boolean),
+        (pl.Date, [None] * 3, [1, 2], pl.Int64),
+        (pl.Int8, [None, None, 1], [300, 2], pl.Int64),
+        (pl.Int64, [None, None, 1], [0.5, 2], pl.Float64),
+        (pl.Boolean, [None, None, True], [2, 0], pl.Int64),
+    ],
+)
+def test_a_polars_column_gets_a_type_that_holds_the_labels(dtype, values, labels, expected) -> None:
+    after = filled(pl.DataFrame({"a": pl.Series(values, dtype=dtype)}), labels)["a"]
+    assert after.dtype == expected
+    assert after.to_list() == [*labels, values[2]]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (pl.Series([None, None, 1.5]), ["u", "v"]),
+        (pl.Series([None, None, "x"], dtype=pl.Enum(["x"])), [1, "x"]),
+        (pl.Series([None, None, "x"]), [1, 2]),
+        (pl.Series([None, None, 2**62 + 1]), [0.5, 1]),
+    ],
+)
+def test_numbers_among_words_are_words_in_polars(values, labels) -> None:
+    after = filled(pl.DataFrame({"a": values}), labels)["a"]
+    assert after.to_list() == [*map(str, labels), str(values[2])]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "labels"),
+    [
+        ("float64", [None, None, 1.5], ["u", "v"]),
+        ("float64", [None, None, 1.5], ["1", "2"]),
+        ("float32", [None, None, 1.5], [0.1, 1]),
+        ("Int64", [None, None, 1], ["u", "v"]),
+        ("Int64", [None, None, 1], [0.5, 1]),
+        ("Int64", [None, None, 2**62 + 1], [0.5, 1]),
+        ("int64[pyarrow]", [None, None, 1], [0.5, 1]),
+        ("boolean", [None, None, True], [2, 0]),
+        ("str", [None, None, "x"], [1, 0]),
+        ("string", [None, None, "x"], [1, 0]),
+        ("datetime64[ns]", [None, None], [5, 6]),
+        (object, [None, None, "x"], [1, 0.5]),
+    ],
+)
+def test_a_pandas_column_gets_a_type_that_holds_the_labels(dtype, values, labels) -> None:
+    after = filled(pandas_of(values, dtype), labels)["a"].tolist()
+    assert after == [*labels, *values[2:]]
+    assert [isinstance(v, str) for v in after[:2]] == [isinstance(v, str) for v in labels]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "expected"),
+    [
+        (pa.array([None, None, 1]), [0.5, 1], [0.5, 1.0, 1.0]),
+        (pa.array([None, None, 1]), ["u", "v"], ["u", "v", "1"]),
+        (pa.nulls(3), [1, 2], [1, 2, None]),
+        (pa.array([None, None, "x"]).dictionary_encode(), ["y", "x"], ["y", "x", "x"]),
+    ],
+)
+def test_an_arrow_column_gets_a_type_that_holds_the_labels(values, labels, expected) -> None:
+    assert filled(pa.table({"a": values}), labels)["a"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "labels", "expected"),
+    [
+        (np.float64, ["u", "v"], object),
+        (np.float64, ["1", "2"], object),
+        (np.float64, [1, True], np.float64),
+        (np.float32, [1, 0], np.float32),
+        (np.float32, [0.1, 1], np.float64),
+        (np.float16, [1e300, 1], np.float64),
+        (np.float64, [2**62 + 1, 1], object),
+        (object, [1, "u"], object),
+    ],
+)
+def test_an_array_gets_a_type_that_holds_the_labels(dtype, labels, expected) -> None:
+    table = np.array([[np.nan, 0.0], [np.nan, np.nan], [1.0, 2.0]]).astype(dtype)
+    after = filled(table, labels)
+    assert after.dtype == expected
+    assert after[:, 0].tolist() == [*labels, 1.0]
+    assert np.array_equal(after[:, 1].astype(float), [0.0, np.nan, 2.0], equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["polars", "array", "sparse", "pandas", "pyarrow"])
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ([1, 2], [None, None], [1, 2, None, None]),
+        ([1, 2], [None, "u"], ["1", "2", None, "u"]),
+        ([True, None], [3, 4], ["True", None, "3", "4"]),
+        ([0.5, 1.5], [None, 2.5], [0.5, 1.5, None, 2.5]),
+        ([2**63 + 1, 1], [1, None], [2**63 + 1, 1, 1, None]),
+        ([2**63 + 1, 1], [-1, None], [str(2**63 + 1), "1", "-1", None]),
+        ([], [], []),
+    ],
+)
+def test_columns_of_labels_are_of_one_type(a, b, expected, kind) -> None:
+    frame = make_frame(make_label_columns({"a": a, "b": b}, kind), kind)
+    one, other = (frame[name].to_pylist() if kind == "pyarrow" else list(frame[name]) for name in ("a", "b"))
+    assert one + other == expected
+    if kind == "pyarrow":
+        assert frame["a"].type == frame["b"].type != pa.null()
+    elif kind != "pandas":
+        assert frame["a"].dtype == frame["b"].dtype != pl.Null

@@ -1,0 +1,128 @@
+"""A linked table may have no rows: nobody is linked, or nothing of a kind is asked about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sparsefield import MarkovField, RelationalField
+from sparsefield.data import Relational, Step
+from sparsefield.errors import DataError
+from sparsefield.readers import read_table
+
+N = 60
+OPTIONS = {"l1": 0.3, "n_jobs": 1}
+
+
+def people() -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    smokes = rng.integers(0, 2, N)
+    coughs = np.where(rng.random(N) < 0.85, smokes, 1 - smokes)
+    table = pl.DataFrame({"id": np.arange(N), "smokes": smokes, "coughs": coughs})
+    gaps = rng.random((2, N)) < 0.1
+    return table.with_columns(
+        pl.when(pl.Series(~gap)).then(name).alias(name) for name, gap in zip(("smokes", "coughs"), gaps, strict=True)
+    )
+
+
+def letters(n_rows: int) -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    kind = np.array(["note", "bill"])[rng.integers(0, 2, n_rows)]
+    return pl.DataFrame(
+        {
+            "sender": rng.integers(0, N, n_rows),
+            "kind": pl.Series([None if k % 7 == 0 else str(v) for k, v in enumerate(kind)], dtype=pl.String),
+            "weight": rng.normal(size=n_rows),
+            "stamp": pl.Series(np.array(["red", "blue", "green"])[rng.integers(0, 3, n_rows)], dtype=pl.String),
+        }
+    )
+
+
+def befriended(friends, ends: tuple[str, str] = ("who", "whom")) -> Relational:
+    return Relational(
+        {"person": people(), "friend": friends},
+        keys={"person": "id"},
+        links={end: ("friend", end, "person") for end in ends},
+    )
+
+
+def posted(n_rows: int) -> Relational:
+    return Relational(
+        {"person": people(), "letter": letters(n_rows)},
+        keys={"person": "id"},
+        links={"sender": ("letter", "sender", "person"), "next": Step("letter")},
+        observed={"letter": ["weight", "stamp"]},
+    )
+
+
+def check_answers(field: RelationalField, data: Relational) -> None:
+    """Every question is answered for the people."""
+    filled = field.transform(data).tables["person"]
+    assert filled.null_count().sum_horizontal()[0] == 0
+    assert np.isfinite(field.score(data))
+    drawn = field.sample(data, sweeps=3, random_state=0).tables["person"]
+    assert drawn.null_count().sum_horizontal()[0] == 0
+    assert field.conditional_log_likelihood(field.transform(data), data) < 0
+
+
+@pytest.mark.parametrize("kind", ["polars", "polars without types", "pandas", "array", "csv"])
+def test_nobody_need_be_linked(tmp_path, kind) -> None:
+    (tmp_path / "friend.csv").write_text("who,whom\n")
+    friends = {
+        "polars": pl.DataFrame(schema={"who": pl.Int64, "whom": pl.Int64}),
+        "polars without types": pl.DataFrame({"who": [], "whom": []}),
+        "pandas": pd.DataFrame({"who": [], "whom": []}),
+        "array": np.empty((0, 2)),
+        "csv": read_table(tmp_path / "friend.csv", may_be_empty=True),
+    }[kind]
+    data = befriended(friends, ("x0", "x1") if kind == "array" else ("who", "whom"))
+    assert "friend: 0 rows, 0 variables" in repr(data)
+    field = RelationalField(**OPTIONS).fit(data)
+    plain = MarkovField(**OPTIONS).fit(people().drop("id"))
+    assert field.converged_
+    assert field.objective_ == pytest.approx(plain.objective_, rel=1e-3)
+    assert set(field.features_["template"]) == {"", "within person"}
+    check_answers(field, data)
+
+
+def test_friendships_may_be_gone_at_prediction() -> None:
+    some = pl.DataFrame({"who": range(0, N, 2), "whom": range(1, N, 2)})
+    field = RelationalField(**OPTIONS).fit(befriended(some))
+    check_answers(field, befriended(some.clear()))
+
+
+def test_rows_to_predict_may_be_gone_at_prediction() -> None:
+    field = RelationalField(**OPTIONS).fit(posted(80))
+    data = posted(0)
+    check_answers(field, data)
+    found = field.predict_proba(data)
+    assert found["letter"]["kind"].shape == (0, 2)
+    assert found["person"]["smokes"].shape == (N, 2)
+    assert field.transform(data).tables["letter"].equals(data.tables["letter"])
+
+
+def test_nothing_at_all_may_be_asked_about() -> None:
+    field = RelationalField(**OPTIONS).fit(posted(80))
+    data = posted(0).with_tables({"person": people().clear()})
+    assert field.predict_proba(data)["person"]["smokes"].shape == (0, 2)
+    assert field.transform(data).tables["person"].height == 0
+
+
+def test_nothing_is_learned_of_columns_without_values() -> None:
+    with pytest.raises(DataError, match="Table 'letter': Column 'kind' has no values at all"):
+        RelationalField(**OPTIONS).fit(posted(0))
+
+
+@pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
+def test_states_that_are_known_stand_in_for_rows(induction) -> None:
+    data = Relational(
+        {"person": people(), "letter": letters(0).drop("weight", "stamp")},
+        keys={"person": "id"},
+        links={"sender": ("letter", "sender", "person"), "next": Step("letter")},
+    )
+    field = RelationalField(**OPTIONS, induction=induction).fit(data, states={"letter": {"kind": ["note", "bill"]}})
+    assert field.converged_
+    assert set(field.features_["table_a"]) == {"person"}
+    check_answers(field, data)

@@ -1,0 +1,467 @@
+"""How many neighbours a row has: seen where it differs, so that what a field says does not hang on the base states."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from relational_oracle import (
+    Problem,
+    SlowRelational,
+    compiled,
+    ends_of,
+    layout_of,
+    names_of,
+    neighbours_differ,
+    problem_of,
+    rows_of,
+    slow_over,
+    tell,
+    unary_names,
+)
+from villages import TEMPLATES, village
+
+from sparsefield import MeanField, RelationalField, load
+from sparsefield.data import HOW_MANY, Relational, Schema, Template
+from sparsefield.engines import Threads
+from sparsefield.field import Field
+from sparsefield.induction import RULES, all_pairs
+from sparsefield.inference import ask
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+SEEDS = st.integers(0, 2**32 - 1)
+OPTIONS = {"tol": 1e-12, "kkt_tol": 1e-4, "n_jobs": 1}
+FRIENDS = Template("joined", ("who", "whom"), symmetric=True)
+
+
+# -- networks ----------------------------------------------------------------------------------------------------------
+
+
+def stars(count: int = 60, leaves: int = 8) -> list[tuple[int, int]]:
+    """Friends: in each star one has many, the others one."""
+    size = leaves + 1
+    return [(s * size, s * size + k) for s in range(count) for k in range(1, size)]
+
+
+def ring(count: int) -> list[tuple[int, int]]:
+    return [(k, (k + 1) % count) for k in range(count)]
+
+
+def drawn(friends: list[tuple[int, int]], seed: int, *, own: float = -0.4, agree: float = 0.9) -> np.ndarray:
+    """Whether each smokes, by Gibbs sampling: log-odds = own + agree x friends who do, less half of all friends."""
+    rng, n = np.random.default_rng(seed), 1 + max(max(pair) for pair in friends)
+    near: list[list[int]] = [[] for _ in range(n)]
+    for i, j in friends:
+        near[i].append(j)
+        near[j].append(i)
+    smokes = rng.integers(0, 2, n)
+    for _, i in itertools.product(range(60), range(n)):
+        odds = own + agree * (smokes[near[i]].sum() - 0.5 * len(near[i]))
+        smokes[i] = rng.random() < 1.0 / (1.0 + np.exp(-odds))
+    return smokes
+
+
+def network(friends: list[tuple[int, int]], hidden: float = 0.0, templates=(FRIENDS,), **columns) -> Relational:
+    """Persons with some columns, and who is a friend of whom; some cells of the first column are gaps."""
+    n = len(next(iter(columns.values())))
+    people = pl.DataFrame({"id": np.arange(n), **columns})
+    first = next(iter(columns))
+    gaps = np.random.default_rng(7).random(n) < hidden
+    people = people.with_columns(pl.when(pl.Series(~gaps)).then(first).alias(first))
+    return Relational(
+        {"person": people, "friend": pl.DataFrame(friends, schema=["who", "whom"], orient="row")},
+        keys={"person": "id"},
+        links={"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")},
+        templates=templates,
+    )
+
+
+def in_pointers(friends: list[tuple[int, int]], smokes: np.ndarray) -> Relational:
+    """Persons who each name one other."""
+    people = pl.DataFrame({"id": np.arange(len(smokes)), "smokes": smokes}).with_columns(
+        best=pl.Series([whom for _, whom in sorted(friends)])
+    )
+    return Relational(
+        {"person": people},
+        keys={"person": "id"},
+        links={"best": ("person", "best", "person")},
+        templates=[Template("across", ("best",))],
+    )
+
+
+LABELS = {
+    "0 and 1": (0, 1),
+    "1 and 0": (1, 0),
+    "no and yes": ("no", "yes"),
+    "yes and no": ("yes", "no"),
+}
+"""What smokes = 0 and 1 may be called. The base of text is the most frequent state; that of 0 and 1 is 0."""
+
+
+def named(smokes: np.ndarray, labels: tuple) -> list:
+    return [labels[value] for value in smokes.tolist()]
+
+
+def base_of(field: RelationalField, table: str = "person", variable: str = "smokes"):
+    layout = field.field_.layout
+    (found,) = [v for v in layout.schemas[layout.tables.index(table)].variables if v.name == variable]
+    return found.states[found.base]
+
+
+def agreement(field: RelationalField) -> float:
+    """Weight of a state of ``smokes`` that meets itself over a link, there being one that does."""
+    layout = field.field_.layout
+    names = [layout.feature_name(a, b) for a, b in field.field_.pairs.tolist()]
+    (weight,) = [
+        w for name, w in zip(names, field.field_.weights, strict=True) if name.variable_a == name.variable_b == "smokes"
+    ]
+    return float(weight)
+
+
+def chance(field: RelationalField, data: Relational, labels: tuple) -> np.ndarray:
+    """(rows,): belief that each smokes, whatever that is called."""
+    return field.predict_proba(data)["person"]["smokes"][:, field.states_["person"]["smokes"].index(labels[1])]
+
+
+# -- where rows see it -------------------------------------------------------------------------------------------------
+
+
+@given(seed=SEEDS, persons=st.integers(2, 6), loose=st.sampled_from([0.0, 0.15, 1.0]))
+@settings(max_examples=20)
+def test_a_field_counts_neighbours_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
+    data, rows = village(seed, persons=persons, gaps=0.0, loose=loose)
+    layout = RelationalField(l1=50.0, certify=False, max_iter=1, n_jobs=1).fit(data).field_.layout
+    differ = neighbours_differ(data, rows, TEMPLATES)
+    for template, flags in zip(layout.templates, layout.counted, strict=True):
+        assert flags == tuple((template.label, side) in differ for side in ("left", "right"))
+
+
+def test_no_neighbours_are_counted_where_all_rows_have_as_many() -> None:
+    smokes = drawn(ring(40), 0)
+    for data in (network(ring(40), smokes=smokes), in_pointers(ring(40), smokes)):
+        layout = RelationalField(l1=0.5, n_jobs=1).fit(data).field_.layout
+        assert layout.counted == ((False, False),)
+        names = [layout.feature_name(a, b) for a, b in all_pairs(layout).tolist()]
+        assert [(name.variable_a, name.variable_b) for name in names] == [("smokes", "smokes")]
+    # One friend less, and some have one, some two.
+    layout = RelationalField(l1=0.5, n_jobs=1).fit(network(ring(40)[1:], smokes=smokes)).field_.layout
+    assert layout.counted == ((True, True),)
+    assert layout.n_candidate_pairs == 2
+
+
+def test_neighbours_are_counted_from_the_end_where_they_differ_alone() -> None:
+    """Each names one other, but not all are named equally often."""
+    rng = np.random.default_rng(0)
+    smokes = rng.integers(0, 2, 30)
+    field = RelationalField(l1=0.0, l2=0.5, n_jobs=1).fit(
+        in_pointers([(k, (k * k + 1) % 30) for k in range(30)], smokes)
+    )
+    layout = field.field_.layout
+    assert layout.counted == ((False, True),)
+    names = {layout.feature_name(a, b)[:7] for a, b in all_pairs(layout).tolist()}
+    state = base_of(field) ^ 1
+    assert names == {
+        ("across best", "person", "smokes", state, "person", "smokes", state),
+        ("across best", "person", HOW_MANY, None, "person", "smokes", state),
+    }
+
+
+def test_the_number_of_neighbours_is_told_by_its_name() -> None:
+    assert HOW_MANY == "(how many)"
+    field = RelationalField(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
+    (row,) = field.features_.filter(pl.col("variable_b") == HOW_MANY).to_dicts()
+    assert row["template"] == "joined who whom"
+    assert (row["table_a"], row["variable_a"], row["state_a"]) == ("person", "smokes", 1)
+    assert (row["table_b"], row["variable_b"], row["state_b"]) == ("person", HOW_MANY, None)
+    assert row["weight"] < 0
+    assert HOW_MANY in field.edges_["variable_b"].to_list()
+
+
+def test_a_saved_field_still_counts(tmp_path) -> None:
+    data = network(stars(), hidden=0.2, smokes=drawn(stars(), 0))
+    field = RelationalField(l1=0.5, **OPTIONS).fit(data)
+    field.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.field_.layout.counted == field.field_.layout.counted == ((True, True),)
+    assert again.field_.layout == field.field_.layout
+    assert np.array_equal(again.predict_proba(data)["person"]["smokes"], field.predict_proba(data)["person"]["smokes"])
+
+
+# -- another base ------------------------------------------------------------------------------------------------------
+
+
+def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
+    """Weights that say the same where ``variables`` have other bases.
+
+    A table of weights W over the states of two variables, nothing for the bases, is W' + r + c + a constant, where W'
+    is nothing for the new bases: W'[a, b] = W[a, b] - W[a, b0] - W[a0, b] + W[a0, b0], r[a] = W[a, b0] - W[a0, b0],
+    and c[b] likewise. So a row has r of its state once per neighbour, which is a weight of the number of neighbours,
+    or of the state itself where all rows have as many.
+    """
+    new = SlowRelational(slow.data, slow.rows, variables, slow.templates, slow.counted)
+    unary = {}
+    for table, _, variable in new.cells():
+        base = slow.unary.get((table, variable, new.base(table, variable)), 0.0)
+        for state in new.states(table, variable):
+            unary[table, variable, state] = slow.unary.get((table, variable, state), 0.0) - base
+    weights = dict.fromkeys(new.candidates, 0.0)
+
+    def places(table: str, variable: str) -> tuple[list, tuple | None]:
+        """The variable's states, and its new base among them; a number has none."""
+        learned = variables[table][variable]
+        if learned.numeric:
+            return [(table, variable, None)], None
+        return [(table, variable, state) for state in learned.states], (table, variable, new.base(table, variable))
+
+    def of_many(template, side: str, place: tuple) -> tuple:
+        """The name of a feature of a state and the number of neighbours."""
+        left, right = ends_of(slow.data, template)
+        if side == "left":
+            return new.named(template, place, (right, HOW_MANY, None))
+        return new.named(template, (left, HOW_MANY, None), place)
+
+    def once_per_neighbour(template, side: str, place: tuple, weight: float) -> None:
+        if place not in unary:
+            return  # the base; or observed, and so a constant
+        if (template.label, side) in slow.counted:
+            weights[of_many(template, side, place)] += weight
+        else:
+            unary[place] += weight * all_have(slow, template, side)
+
+    for template in slow.templates:
+        left, right = ends_of(slow.data, template)
+        ones, others = (
+            [variable for variable in variables[table] if wanted is None or variable in wanted]
+            for table, wanted in ((left, template.left), (right, template.right))
+        )
+        for side, table, here in (("left", left, ones), ("right", right, others)):
+            if (template.label, side) not in slow.counted or (template.symmetric and side == "right"):
+                continue
+            for variable in filter(lambda name, table=table: slow.is_target(table, name), here):
+                states, base = places(table, variable)
+                before = {place: slow.weights.get(of_many(template, side, place), 0.0) for place in states}
+                for place in states:
+                    once_per_neighbour(template, side, place, before[place] - before[base])
+        for one, other in itertools.product(ones, others):
+            if template.kind == "within" and one >= other:
+                continue  # both ends are one row
+            if not (slow.is_target(left, one) or slow.is_target(right, other)):
+                continue
+            (rows, a0), (columns, b0) = places(left, one), places(right, other)
+            table = {(a, None): 0.0 for a in [*rows, None]} | {(None, b): 0.0 for b in columns}
+            for a, b in itertools.product(rows, columns):
+                table[a, b] = slow.weights.get(slow.named(template, a, b), 0.0)
+            for a, b in itertools.product(rows, columns):
+                if a != a0 and b != b0:
+                    weights[new.named(template, a, b)] = table[a, b] - table[a, b0] - table[a0, b] + table[a0, b0]
+            for a in rows:
+                once_per_neighbour(template, "left", a, table[a, b0] - table[a0, b0])
+            for b in columns if not template.symmetric else ():  # else added when the two change places
+                once_per_neighbour(template, "right", b, table[a0, b] - table[a0, b0])
+    return unary, weights
+
+
+def all_have(slow: SlowRelational, template, side: str) -> int:
+    """How many neighbours every row at an end has; within a row, itself."""
+    touch, end = slow.pairs[template.label], ("left", "right").index(side)
+    if template.symmetric:
+        touch = touch + [(j, i) for i, j in touch]
+    rows = slow.rows[ends_of(slow.data, template)[end]]
+    (number,) = {sum(pair[end] == row for pair in touch) for row in range(len(rows))}
+    return number
+
+
+def everything(problem: Problem) -> dict:
+    """What the fast field says of all cells and states, bases included, and its losses."""
+    found: dict = {}
+    with Threads(1) as engine:
+        answers = ask(problem.field, problem.sample, MeanField(tolerance=1e-12, max_sweeps=3), engine)
+        for objective in OBJECTIVES:
+            evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+            found[objective] = evaluator.evaluate(problem.field.graphs, problem.field.theta)[0]
+    found["log-likelihood"] = answers.log_likelihood
+    for kind, parts in (("gaps", answers.gaps), ("conditionals", answers.conditionals)):
+        for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, parts, strict=True):
+            beliefs: dict = {}
+            for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+                for row, p in enumerate(values.tolist()):
+                    beliefs.setdefault((row, variable), {})[state] = p
+            for (row, variable), shares in beliefs.items():
+                base = problem.slow.base(name, variable)
+                for state, p in {**shares, base: 1.0 - sum(shares.values())}.items():
+                    found[kind, name, row, variable, state] = p
+    return found
+
+
+@given(
+    seed=SEEDS,
+    templates=st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True),
+    gaps=st.sampled_from([0.0, 0.3]),
+)
+@settings(max_examples=40)
+def test_another_base_takes_other_weights_and_says_the_same(seed, templates, gaps) -> None:
+    """For all tables, templates and weights: what one base can say, every other can."""
+    data, rows = village(seed, gaps=gaps, templates=templates, persons=5, letters=5)
+    # Gaps start at training frequencies, in this order for either base.
+    problem = problem_of(data, rows, seed, scatter=False)
+    rng = np.random.default_rng(seed)
+    schemas = []
+    for schema in problem.layout.schemas:
+        turned = tuple(v if v.numeric else replace(v, base=int(rng.integers(len(v.states)))) for v in schema.variables)
+        schemas.append(Schema(turned, schema.order))
+    layout = replace(problem.layout, schemas=tuple(schemas))
+    slow = slow_over(data, rows, layout)
+    slow.unary, slow.weights = rebased(problem.slow, slow.variables)
+    pairs = all_pairs(layout)
+    names = names_of(slow, layout, pairs)
+    assert set(names) == set(slow.weights)
+    unary = np.array([slow.unary[name] for name in unary_names(layout)])
+    field = Field(layout, unary, pairs, np.array([slow.weights[name] for name in names]))
+    one, other = everything(problem), everything(Problem(slow, compiled(data, layout), field))
+    assert set(one) == set(other)
+    for what, value in one.items():
+        assert other[what] == pytest.approx(value, abs=1e-8), what
+
+
+@pytest.fixture(scope="module")
+def smokers() -> np.ndarray:
+    return drawn(stars(), 3)
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.15])
+@pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
+def test_without_penalties_names_of_states_change_nothing(smokers, templates, hidden) -> None:
+    """Both bases describe the same distributions, so that the best of them is the same."""
+    fits = {}
+    for word, labels in LABELS.items():
+        data = network(stars(), hidden, templates, smokes=named(smokers, labels))
+        inference = MeanField(tolerance=1e-12, max_sweeps=5000)
+        field = RelationalField(l1=0.0, l2=0.0, inference=inference, **{**OPTIONS, "kkt_tol": 1e-6}).fit(data)
+        assert field.converged_
+        fits[word] = (field, field.score(data), chance(field, data, labels), agreement(field), base_of(field))
+    first = fits["0 and 1"]
+    assert {labels.index(fits[word][4]) for word, labels in LABELS.items()} == {0, 1}
+    for field, score, beliefs, weight, _ in fits.values():
+        assert field.objective_ == pytest.approx(first[0].objective_, abs=1e-6)
+        assert score == pytest.approx(first[1], abs=1e-6)
+        assert beliefs == pytest.approx(first[2], abs=1e-4)
+        assert weight == pytest.approx(first[3], abs=1e-3)
+        assert 0.5 < weight < 1.5  # drawn with 0.9
+
+
+@pytest.mark.parametrize(("count", "l1"), [(60, 0.5), (240, 2.0)])
+@pytest.mark.parametrize("own", [-0.4, 0.8])
+@pytest.mark.parametrize("hidden", [0.0, 0.1])
+def test_with_penalties_names_of_states_change_little(count, l1, own, hidden) -> None:
+    """Weights of two states that meet are as large for either name. The weight of the number of neighbours is not, and
+    is penalised: c becomes -(w + c). So the less l1 says against the data, the less a name matters."""
+    smokes = drawn(stars(count), 0, own=own)
+    fits = []
+    for labels in LABELS.values():
+        data = network(stars(count), hidden, smokes=named(smokes, labels))
+        field = RelationalField(l1=l1, l2=0.1, inference=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
+        assert field.converged_
+        fits.append((agreement(field), field.score(data), chance(field, data, labels)))
+    weights, scores, beliefs = (np.array(part) for part in zip(*fits, strict=True))
+    assert weights.min() > 0.5  # friends agree, whatever it is called
+    assert np.ptp(weights) < 0.03 * weights.mean()
+    assert np.ptp(scores) < 0.001 * abs(scores.mean())
+    assert np.ptp(beliefs, axis=0).max() < 0.03
+
+
+def test_without_the_number_of_neighbours_the_base_would_matter(smokers) -> None:
+    """Else the tests above would test nothing: fits that do not see it differ by what a name is."""
+    found = []
+    for labels in ((0, 1), (1, 0)):
+        data = network(stars(), smokes=named(smokers, labels))
+        graph = [("person.smokes", "person.smokes", "joined who whom")]
+        field = RelationalField(l1=0.0, l2=0.0, induction="graph", graph=graph, **OPTIONS).fit(data)
+        found.append((field.objective_, agreement(field)))
+    assert abs(found[0][0] - found[1][0]) > 1.0
+    assert abs(found[0][1] - found[1][1]) > 0.2
+
+
+def test_where_all_have_as_many_neighbours_every_rule_and_name_reach_the_same_optimum() -> None:
+    smokes = drawn(ring(300), 2, agree=1.5)
+    fits = []
+    for (name, rule), labels in itertools.product(RULES.items(), ((0, 1), (1, 0), ("no", "yes"))):
+        graph = [("person.smokes", "person.smokes", "joined who whom")] if rule.name == "graph" else None
+        data = network(ring(300), smokes=named(smokes, labels))
+        field = RelationalField(l1=0.7, l2=0.1, induction=name, graph=graph, **OPTIONS).fit(data)
+        assert field.converged_
+        assert field.field_.layout.n_candidate_pairs == 1
+        fits.append((field.objective_, agreement(field)))
+    for objective, weight in fits:
+        assert objective == pytest.approx(fits[0][0], abs=1e-6)
+        assert weight == pytest.approx(fits[0][1], abs=1e-4)
+        assert weight > 1.0
+
+
+# -- other data than those learned from --------------------------------------------------------------------------------
+
+
+def check_answers(field: RelationalField, learned: Relational, asked: Relational) -> None:
+    """Beliefs, scores and draws for new rows are those of plain loops that count where the learned rows differed."""
+    rows = rows_of(asked)
+    counted = neighbours_differ(learned, rows_of(learned), field.field_.layout.templates)
+    slow = slow_over(asked, rows, field.field_.layout, counted=counted)
+    tell(slow, field.field_)
+    q, _ = slow.mean_field(1e-10)
+    found, total = field.predict_proba(asked)["person"]["smokes"], 0.0
+    for cell in slow.cells():
+        wanted = slow.update(cell, q)
+        for k, state in enumerate(field.states_["person"]["smokes"]):
+            assert found[cell[1], k] == pytest.approx(wanted[state], abs=1e-8)
+        total += 0.0 if slow.is_gap(cell) else np.log(wanted[slow.value(cell)])
+    assert field.score(asked) == pytest.approx(total / len(rows["person"]), abs=1e-9)
+    assert field.transform(asked).tables["person"]["smokes"].null_count() == 0
+    assert set(field.sample(asked, sweeps=3, random_state=0).tables["person"]["smokes"]) <= {0, 1}
+
+
+@pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
+def test_rows_may_differ_in_how_many_neighbours_they_have_though_they_did_not_before(templates) -> None:
+    options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
+    learned = network(ring(60), 0.2, templates, smokes=drawn(ring(60), 1, agree=1.5))
+    field = RelationalField(l1=0.3, **options).fit(learned)
+    assert field.field_.layout.counted == ((False, False),)
+    assert len(field.field_.weights) == 1
+    for friends in (stars(5), ring(20)[1:], ring(20)[:1]):
+        asked = network(friends, 0.3, templates, smokes=drawn(stars(5) if friends[0] == (0, 1) else ring(20), 2))
+        check_answers(field, learned, asked)
+
+
+@pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
+def test_all_rows_may_have_as_many_neighbours_though_they_did_not_before(templates) -> None:
+    options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
+    learned = network(stars(12), 0.2, templates, smokes=drawn(stars(12), 3))
+    field = RelationalField(l1=0.1, **options).fit(learned)
+    assert field.field_.layout.counted == ((True, True),)
+    assert any(HOW_MANY in name for name in field.features_["variable_b"].drop_nulls())
+    for friends in (ring(20), [(k, k + 1) for k in range(0, 20, 2)]):
+        check_answers(field, learned, network(friends, 0.3, templates, smokes=drawn(friends, 4)))
+    # More neighbours than any row had.
+    check_answers(field, learned, network(stars(2, 15), 0.3, templates, smokes=drawn(stars(2, 15), 4)))
+
+
+def test_a_weight_on_the_number_of_neighbours_is_drawn_by_too() -> None:
+    """Without friends' states having a say, the chance to smoke falls with the number of friends alone."""
+    friends = stars(400, 4)
+    data = network(friends, smokes=np.arange(2000) % 2)
+    layout = layout_of(data, counted=frozenset({("joined who whom", "left"), ("joined who whom", "right")}))
+    pairs = all_pairs(layout)
+    (many,) = [k for k, (a, b) in enumerate(pairs.tolist()) if layout.feature_name(a, b).variable_b == HOW_MANY]
+    field = RelationalField(n_jobs=1)
+    field.field_ = Field(layout, np.array([1.0]), pairs[[many]], np.array([-0.5]))
+    field.kind_ = "polars"
+    nobody = pl.Series("smokes", [None] * 2000, dtype=pl.Int64)
+    hidden = data.with_tables({"person": data.tables["person"].with_columns(nobody)})
+    smokes = field.sample(hidden, sweeps=5, random_state=0).tables["person"]["smokes"].to_numpy()
+    hub = np.arange(2000) % 5 == 0
+    for some, number in ((hub, 4), (~hub, 1)):
+        chance = 1.0 / (1.0 + np.exp(-(1.0 - 0.5 * number)))
+        assert abs(smokes[some].mean() - chance) < 4 * np.sqrt(chance * (1 - chance) / some.sum())
