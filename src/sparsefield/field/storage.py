@@ -37,7 +37,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         ],
         "templates": [
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
-            for template, ends, counted in zip(layout.templates, layout.ends, _counted(layout), strict=True)
+            for template, ends, counted in zip(layout.templates, layout.ends, layout.counted, strict=True)
         ],
         "about": field.about,
         "extra": extra or {},
@@ -121,6 +121,8 @@ def _layout(document: dict[str, Any]) -> Layout:
         templates.append(as_template(entry))
         ends.append((left, right))
         counted.append((bool(seen_left), bool(seen_right)))
+        if templates[-1].kind == "within" and any(counted[-1]):
+            raise ValueError("neighbours within a row")
     tables = document["tables"]
     if any(end not in range(len(tables)) for pair in ends for end in pair):
         raise ValueError("templates of tables that are not there")
@@ -130,10 +132,6 @@ def _layout(document: dict[str, Any]) -> Layout:
     schemas = tuple(_schema(table) for table in tables)
     names = tuple(str(table["name"]) for table in tables)
     return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
-
-
-def _counted(layout: Layout) -> tuple[tuple[bool, bool], ...]:
-    return layout.counted or ((False, False),) * len(layout.templates)
 
 
 def _schema(document: dict[str, Any]) -> Schema:
