@@ -660,6 +660,7 @@ DAMAGES = {
     "no word on what is counted": lambda d, t: d["templates"][2].pop("counted"),
     "what is counted at one end": put("templates", 2, "counted", [True]),
     "what is counted as a number": put("templates", 2, "counted", 1),
+    "neighbours within a row": put("templates", 0, "counted", [True, True]),
     "no symmetry any more": put("templates", 7, "symmetric", False),
     "limits that are a number": put("templates", 3, "right", 4),
     "no name of a table": lambda d, t: d["tables"][1].pop("name"),
