@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from oracle import Row, SlowField, candidate_pairs, rows_of
 from plain import graphs_of
 
+from sparsefield import policy
 from sparsefield.data import Layout, MegaSample, Schema, Table, compile_table, learn_schema, read
 from sparsefield.engines import Threads
 from sparsefield.field import Graph
@@ -116,3 +117,9 @@ def _random_gaps(schema: Schema, block, rng: np.random.Generator):
         for row in np.flatnonzero(block.codes[v] < 0):
             beliefs[first:last, row] = rng.dirichlet(np.ones(last - first + 1))[1:]
     return block._replace(beliefs=beliefs)
+
+
+@pytest.fixture(autouse=True)
+def threads_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of the tests are small; threads are to be tried on them all the same."""
+    monkeypatch.setattr(policy, "CELLS_FOR_THREADS", 0)

@@ -69,6 +69,11 @@ class MegaSample:
         return sum(table.n_rows for table in self.tables)
 
     @property
+    def n_cells(self) -> int:
+        """Numbers that one pass over all rows reads: rows x columns that they see."""
+        return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
+
+    @property
     def has_links(self) -> bool:
         return bool(self.layout.views)
 

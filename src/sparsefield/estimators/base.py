@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
+from sparsefield import policy
 from sparsefield.data import Layout, MegaSample, Schema, Source, check_kind, make_frame, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
@@ -207,7 +208,7 @@ class FieldEstimator(BaseEstimator):
                 "Every column is observed, so there is nothing to predict: leave at least one column a target."
             )
         options = self._options()
-        with self._engine() as engine:
+        with self._engine(sample) as engine:
             learned = Trainer(
                 sample,
                 rule=self._rule(),
@@ -235,7 +236,7 @@ class FieldEstimator(BaseEstimator):
 
     def _ask(self, sample: MegaSample) -> Answers:
         """Beliefs about the cells of one table or of several."""
-        with self._engine() as engine:
+        with self._engine(sample) as engine:
             answers = ask(self.field_, sample, self._inference(), engine)
         if answers.unconverged:
             warnings.warn(
@@ -253,8 +254,10 @@ class FieldEstimator(BaseEstimator):
         self._inference()
         choose(OBJECTIVES, self.objective, "objective")
 
-    def _engine(self) -> Threads:
-        return Threads(self.n_jobs)
+    def _engine(self, sample: MegaSample) -> Threads:
+        """Threads for a mega-sample; the result is the same with any number of them."""
+        small = sample.n_cells < policy.CELLS_FOR_THREADS
+        return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
 
     def _inference(self) -> InferenceMethod:
         if isinstance(self.inference, InferenceMethod):

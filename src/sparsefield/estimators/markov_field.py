@@ -191,8 +191,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
             table = _empty_table(self.field_, n)
         else:
             _, table = self._compile(given, repeat=n)
-        with self._engine() as engine:
-            (codes,) = draw(self.field_, MegaSample.single(table), sweeps=sweeps, seed=seed, engine=engine)
+        sample = MegaSample.single(table)
+        with self._engine(sample) as engine:
+            (codes,) = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine)
         return make_frame(drawn_columns(schema, codes), self.kind_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

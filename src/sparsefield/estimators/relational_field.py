@@ -206,7 +206,7 @@ class RelationalField(FieldEstimator):
         """``given`` with its gaps drawn by one Gibbs chain over all linked rows, after ``sweeps`` sweeps."""
         sample = self._compile(given)
         seed = as_seed(self.random_state if random_state is None else random_state)
-        with self._engine() as engine:
+        with self._engine(sample) as engine:
             codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine)
         return self._fill(given, [drawn_cells(table, drawn) for table, drawn in zip(sample.tables, codes, strict=True)])
 
