@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+from outcomes import Outcome
 
 from sparsefield.cli import main
 
@@ -25,20 +25,6 @@ table = "visit"
 column = "who"
 to = "pupil"
 """
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    def one_error(self, *words: str) -> None:
-        """One line says what is wrong, in these words; the code is that of bad data."""
-        assert self.code == 2
-        (line,) = [line for line in self.err.splitlines() if line.startswith("Error: ")]
-        assert "Note: " not in self.err
-        for word in words:
-            assert word in line
 
 
 @pytest.fixture

@@ -10,19 +10,7 @@ import numpy as np
 import polars as pl
 import pooch
 import pytest
-
-from sparsefield.cli import main
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*args: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            main([str(word) for word in args])
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
+from outcomes import Outcome
 
 
 @pytest.fixture
@@ -37,14 +25,7 @@ def few_animals(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
 
 
-def one_error(done: tuple[int, str, str], *words: str) -> None:
-    code, out, err = done
-    assert code == 2
-    assert out == ""
-    (line,) = [line for line in err.splitlines() if line.startswith("Error: ")]
-    assert "Traceback" not in err
-    for word in words:
-        assert word in line
+one_error = Outcome.one_error
 
 
 @pytest.mark.usefixtures("few_animals")

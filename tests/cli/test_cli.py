@@ -9,31 +9,14 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+from outcomes import Outcome
 
 import sparsefield
 from sparsefield import CRFClassifier, MarkovField, load
-from sparsefield.cli import main
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*args: object) -> Outcome:
-        with pytest.raises(SystemExit) as caught:
-            main([str(word) for word in args])
-        return Outcome(int(caught.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -371,12 +354,7 @@ def test_demo_is_called_with_its_folder(run, tmp_path: Path, monkeypatch: pytest
 # -- what goes wrong -----------------------------------------------------------------------------------------
 
 
-def one_error(done: Outcome, *words: str) -> None:
-    assert done.code == 2
-    (line,) = [line for line in done.err.splitlines() if line.startswith("Error: ")]
-    assert "Traceback" not in done.err
-    for word in words:
-        assert word in line
+one_error = Outcome.one_error
 
 
 def test_a_column_that_is_not_there_is_named(run, csv: Path, tmp_path: Path) -> None:
