@@ -17,6 +17,14 @@ CELLS_FOR_THREADS = 200_000
 """Below this many cells a fit runs on one thread: handing out work costs more than it saves. Nation, 57,000 cells, took
 1.1 s a fold on two threads and 0.75 s on one; at 800,000 cells two threads take two thirds of the time."""
 
+CELLS_OF_SPARSE_BLOCK = 50_000
+MAX_SPARSE_BLOCKS = 32
+"""Blocks of a sparse table hold at least this many cells that are on, and there are at most so many blocks: each leaves
+a gradient, and these are added up in their order."""
+
+SPARSE_DENSITY = 0.03
+"""Share of cells that are off their base state up to which rows are kept sparse."""
+
 TILE_STATES = 128
 """Side of a tile of candidate pairs: large enough for a matrix product, small enough to share out."""
 

@@ -12,7 +12,7 @@ from oracle import candidate_pairs
 
 from sparsefield.data import learn_schema, read
 from sparsefield.data.frames import RawColumn
-from sparsefield.data.schema import factorize
+from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
 
 

@@ -26,10 +26,10 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
 
     field: Any = load(model)
     about, layout = field.field_.about, field.field_.layout
-    states = sum(len(variable.states) for variable in layout.targets)
+    states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     show(f"{model}: {type(field).__name__}, written by sparsefield {about['version']}")
     show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations.")
-    targets, observed = len(layout.targets), sum(len(schema.observed) for schema in layout.schemas)
+    targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")

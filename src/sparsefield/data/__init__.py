@@ -2,10 +2,13 @@
 
 from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, make_frame, read
 from sparsefield.data.layout import HOW_MANY, Arcs, Layout, Meeting, View
+from sparsefield.data.learn import learn_schema
 from sparsefield.data.links import ForeignKey, Step, Template, as_template
 from sparsefield.data.relational import Relational
 from sparsefield.data.sample import MegaSample, Neighbours, look_around
-from sparsefield.data.schema import Label, Role, Schema, Variable, learn_schema
+from sparsefield.data.schema import Label, Role, Schema, Variable
+from sparsefield.data.sparse import SparseBlock, SparseTable, compile_sparse
+from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
@@ -24,7 +27,11 @@ __all__ = [
     "Role",
     "Schema",
     "Source",
+    "SparseBlock",
+    "SparseTable",
     "Step",
+    "SwitchSchema",
+    "Switches",
     "Table",
     "Template",
     "Variable",
@@ -32,6 +39,7 @@ __all__ = [
     "as_array",
     "as_template",
     "check_kind",
+    "compile_sparse",
     "compile_table",
     "fill",
     "learn_schema",

@@ -55,6 +55,11 @@ class Source:
     def _position(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
+    @cached_property
+    def _by_column(self) -> Any:
+        """A sparse matrix by column, for those who want single columns."""
+        return self.native.tocsc()
+
     def column(self, name: str) -> RawColumn:
         raw = self._raw(name)
         if _holds_times(raw.values):
@@ -69,7 +74,9 @@ class Source:
         if self.kind == "array":
             return _array_column(name, self.native[:, position])
         if self.kind == "sparse":
-            dense = self.native[:, [position]].toarray().ravel().astype(np.int8)
+            dense = np.zeros(self.n_rows, dtype=np.int8)
+            by_column = self._by_column
+            dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
             return RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         return _frame_column(name, self.native[:, position])
 
@@ -222,18 +229,24 @@ def as_array(X: Any, what: str) -> np.ndarray:
 
 
 def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
-    matrix = sp.csc_matrix(X)
-    if not matrix.has_canonical_format:
+    matrix = sp.csr_matrix(X)
+    if not matrix.has_canonical_format or not _all_ones(matrix.data):
         # A copy, since the matrix may share its arrays with the caller's.
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    if not np.isin(np.unique(matrix.data), (0, 1)).all():
+        matrix.eliminate_zeros()
+    if not _all_ones(matrix.data):
         raise DataError(
             f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix stands for 0/1 variables; "
             "pass other values as a dense array or a frame."
         )
     _refuse_empty(X.shape, what, may_be_empty)
     return Source(_default_names(X.shape[1]), X.shape[0], "sparse", matrix)
+
+
+def _all_ones(values: np.ndarray) -> bool:
+    """Whether all values are 1; looked at piece by piece, since they may lie on disk."""
+    return all(bool((values[k : k + 2**20] == 1).all()) for k in range(0, len(values), 2**20))
 
 
 def _read_array(X: Any, what: str, may_be_empty: bool) -> Source:

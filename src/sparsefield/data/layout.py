@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.data.links import Template
-from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.data.schema import Label, Schema
 
 __all__ = ["HOW_MANY", "Arcs", "FeatureName", "Layout", "Meeting", "View"]
 
@@ -174,10 +174,9 @@ class Layout:
     def n_columns(self) -> int:
         return int(self.column_starts[-1])
 
-    @cached_property
-    def targets(self) -> tuple[Variable, ...]:
-        """Target variables of all tables, in the order of their states."""
-        return tuple(variable for schema in self.schemas for variable in schema.targets)
+    @property
+    def n_targets(self) -> int:
+        return sum(len(schema.targets) for schema in self.schemas)
 
     @cached_property
     def column_of_state(self) -> Array:
@@ -238,7 +237,7 @@ class Layout:
         """A pair of column numbers in words."""
         table = int(self.table_of_column[a])
         start, view = int(self.column_starts[table]), int(self._view_of_column[b])
-        one = self.schemas[table].column_names[a - start]
+        one = self.schemas[table].column_name(a - start)
         if view < 0:
             label, other, column = self._within_label(table), table, b - start
         else:
@@ -246,7 +245,7 @@ class Layout:
             label, other = self.templates[seen.template].label, seen.seen
             column = int(seen.columns[b - start - seen.start])
         here = self.tables[table], one[0], one[1]
-        two = (HOW_MANY, None) if column == COUNT else self.schemas[other].column_names[column]
+        two = (HOW_MANY, None) if column == COUNT else self.schemas[other].column_name(column)
         there = self.tables[other], two[0], two[1]
         # Words follow the template's direction: "across subject" speaks of the relation first, then of the nation.
         if view >= 0 and not self.views[view].forward:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data.frames import Source, read
+from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, Step, as_link, as_names, as_templates
-from sparsefield.data.schema import Label, factorize
 from sparsefield.errors import DataError
 
 __all__ = ["Relational", "Selected"]

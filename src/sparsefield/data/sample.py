@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.layout import COUNT, Layout
+from sparsefield.data.sparse import SparseTable
 from sparsefield.data.table import Block, Table
 from sparsefield.kernels.views import add_up_neighbours
 
@@ -36,12 +37,12 @@ class MegaSample:
     """Tables under a layout, and which of their rows touch."""
 
     layout: Layout
-    tables: tuple[Table, ...]
+    tables: tuple[Table | SparseTable, ...]
     neighbours: tuple[Neighbours, ...] = ()
     """One per view of the layout."""
 
     @classmethod
-    def single(cls, table: Table) -> MegaSample:
+    def single(cls, table: Table | SparseTable) -> MegaSample:
         """A plain table, whose rows touch nothing but themselves."""
         return cls(Layout.single(table.schema), (table,))
 
@@ -72,6 +73,11 @@ class MegaSample:
     def n_cells(self) -> int:
         """Numbers that one pass over all rows reads: rows x columns that they see."""
         return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether this is a sparse table, which always comes alone."""
+        return any(isinstance(table, SparseTable) for table in self.tables)
 
     @property
     def has_links(self) -> bool:

@@ -12,7 +12,8 @@ import numpy as np
 
 from sparsefield import policy
 from sparsefield.data.frames import Columns
-from sparsefield.data.schema import Schema, Variable, as_numbers, factorize
+from sparsefield.data.labels import as_numbers, factorize
+from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 
 __all__ = ["Block", "Table", "compile_table"]

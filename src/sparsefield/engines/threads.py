@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 __all__ = ["Threads"]
@@ -53,6 +54,19 @@ class Threads:
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
         return list(self._pool.map(function, items))
+
+    def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """The same results one by one: only a few are there at a time."""
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(self._pool.submit(function, item))
+            if len(waiting) > self.n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 class _SingleThreadedProducts:

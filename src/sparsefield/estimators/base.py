@@ -203,7 +203,7 @@ class FieldEstimator(BaseEstimator):
 
     def _learn(self, sample: MegaSample, kind: str) -> None:
         """Learn from compiled tables and keep the outcome."""
-        if not sample.layout.targets:
+        if sample.layout.n_targets == 0:
             raise DataError(
                 "Every column is observed, so there is nothing to predict: leave at least one column a target."
             )
@@ -258,6 +258,10 @@ class FieldEstimator(BaseEstimator):
         """Threads for a mega-sample; the result is the same with any number of them."""
         small = sample.n_cells < policy.CELLS_FOR_THREADS
         return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
+
+    def _takes_sparse(self) -> bool:
+        """Whether rule and objective can do with a sparse table."""
+        return choose(RULES, self.induction, "induction").sparse and self.objective == "pl"
 
     def _inference(self) -> InferenceMethod:
         if isinstance(self.inference, InferenceMethod):

@@ -10,7 +10,17 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import policy
-from sparsefield.data import Label, MegaSample, Source, Table, compile_table, fill, learn_schema, make_frame
+from sparsefield.data import (
+    Label,
+    MegaSample,
+    Source,
+    Table,
+    compile_sparse,
+    compile_table,
+    fill,
+    learn_schema,
+    make_frame,
+)
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
 from sparsefield.estimators.base import FieldEstimator
@@ -126,7 +136,10 @@ class MarkovField(TransformerMixin, FieldEstimator):
             states=states,
             sample_weight=weight,
         )
-        self._learn(MegaSample.single(compile_table(source, schema, sample_weight=weight)), source.kind)
+        table = compile_sparse(source, schema, weight) if self._takes_sparse() else None
+        if table is None:
+            table = compile_table(source, schema, sample_weight=weight)
+        self._learn(MegaSample.single(table), source.kind)
         self.states_ = states_of(schema)
         return self
 

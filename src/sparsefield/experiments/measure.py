@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 QUICK_SECONDS = 15.0
@@ -41,11 +42,14 @@ class Measured:
         How far the process's memory rose during the first of them.
     result : object
         What the last repetition returned.
+    total_bytes : int
+        Highest memory of the whole process during the first repetition: interpreter, data and fit.
     """
 
     seconds: tuple[float, ...]
     peak_bytes: int
     result: Any
+    total_bytes: int = 0
 
     @property
     def best(self) -> float:
@@ -71,7 +75,7 @@ def measure(fit: Callable[[], Any], *, repeats: int = 3, threads: int = 1) -> Me
         Threads that BLAS and OpenMP may use.
     """
     seconds: list[float] = []
-    peak, result = 0, None
+    peak, total, result = 0, 0, None
     with threadpool_limits(limits=threads):
         while len(seconds) < repeats and (not seconds or seconds[0] < QUICK_SECONDS):
             before = _settled_memory()
@@ -79,8 +83,9 @@ def measure(fit: Callable[[], Any], *, repeats: int = 3, threads: int = 1) -> Me
             result = fit()
             seconds.append(time.perf_counter() - start)
             if len(seconds) == 1:
-                peak = _peak_memory() - before
-    return Measured(seconds=tuple(seconds), peak_bytes=max(peak, 0), result=result)
+                total = _peak_memory()
+                peak = total - before
+    return Measured(seconds=tuple(seconds), peak_bytes=max(peak, 0), result=result, total_bytes=total)
 
 
 def in_child(function: Callable[..., Any], *args: Any, time_limit: float | None = None) -> Any:
@@ -157,6 +162,22 @@ def climb(grid: Sequence[float], score: Callable[[float], float]) -> tuple[float
         if best == at:
             return grid[at], scores[at]
         at = best
+
+
+def growth(sizes: Sequence[float], costs: Sequence[float | None]) -> float | None:
+    """The exponent k in cost ~ size^k, by least squares on logarithms; None where fewer than two points tell.
+
+    Examples
+    --------
+    >>> growth([10, 100, 1000], [3.0, 30.0, 300.0])
+    1.0
+    """
+    points = [(size, cost) for size, cost in zip(sizes, costs, strict=True) if cost is not None and cost > 0]
+    if len({size for size, _ in points}) < 2:
+        return None
+    across, up = np.log(np.array(points, dtype=np.float64)).T
+    across = across - across.mean()
+    return round(float(across @ (up - up.mean()) / (across @ across)), 3)
 
 
 def last_line(error: BaseException) -> str:

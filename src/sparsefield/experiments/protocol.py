@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsefield.data import Relational, Schema, Source, read
-from sparsefield.data.schema import factorize
+from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.experiments.metrics import UNKNOWN, Answer, Scores, score

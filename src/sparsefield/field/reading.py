@@ -57,7 +57,7 @@ def _unary_rows(field: Field) -> Iterator[tuple[Any, ...]]:
     for state in np.flatnonzero(field.unary):
         column = int(layout.column_of_state[state])
         table = int(layout.table_of_column[column])
-        name = layout.schemas[table].column_names[column - int(layout.column_starts[table])]
+        name = layout.schemas[table].column_name(column - int(layout.column_starts[table]))
         yield "", layout.tables[table], *name, None, None, None, float(field.unary[state])
 
 

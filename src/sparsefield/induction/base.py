@@ -10,7 +10,7 @@ import numpy as np
 from sparsefield.data import Layout
 from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, merge
-from sparsefield.objectives.evaluation import Contrast
+from sparsefield.objectives import AnyContrast
 
 __all__ = ["InductionRule"]
 
@@ -22,12 +22,15 @@ class InductionRule(ABC):
     closed: ClassVar[bool] = False
     """True when the starting pairs are all the candidates there are: the certificate then covers those alone."""
 
+    sparse: ClassVar[bool] = True
+    """Whether it can score the candidates of a sparse table."""
+
     def start(self, layout: Layout) -> np.ndarray:
         """(features, 2): pairs that are in the field from the beginning."""
         return np.empty((0, 2), dtype=np.int64)
 
     @abstractmethod
-    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted)."""
 
 
@@ -36,5 +39,5 @@ class ClosedRule(InductionRule):
 
     closed = True
 
-    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         return merge([])

@@ -14,7 +14,9 @@ from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.contrastive import large_errors, large_signals
 from sparsefield.induction.dense import score_tiles
+from sparsefield.induction.resting import score_resting
 from sparsefield.induction.sparse import Margins, collect, score_meetings
+from sparsefield.objectives import AnyContrast, SparseContrast
 from sparsefield.objectives.evaluation import Contrast
 
 __all__ = ["ContrastiveInduction"]
@@ -38,7 +40,10 @@ class ContrastiveInduction(InductionRule):
     product: str = "auto"
     name = "cfi"
 
-    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        if isinstance(contrast, SparseContrast):
+            limits = self.error_threshold, self.signal_threshold
+            return score_resting(contrast, layout, *limits, cut, known, engine)
         errors = large_errors(contrast, self.error_threshold)
         signals = large_signals(contrast, self.signal_threshold)
         margins = [_margins(meeting, contrast) for meeting in layout.meetings]

@@ -9,7 +9,8 @@ from sparsefield.engines import Threads
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.dense import score_tiles
-from sparsefield.objectives.evaluation import Contrast
+from sparsefield.induction.resting import score_resting
+from sparsefield.objectives import AnyContrast, SparseContrast
 
 __all__ = ["Grafting"]
 
@@ -19,7 +20,10 @@ class Grafting(InductionRule):
 
     name = "grafting"
 
-    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        if isinstance(contrast, SparseContrast):
+            return score_resting(contrast, layout, 0.0, 0.0, cut, known, engine)
+
         def finish(
             meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
         ) -> tuple[np.ndarray, None]:

@@ -13,7 +13,7 @@ from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.contrastive import large_errors, large_signals
 from sparsefield.induction.dense import score_tiles
-from sparsefield.objectives.evaluation import Contrast
+from sparsefield.objectives import AnyContrast, SparseContrast
 
 __all__ = ["IdealParent"]
 
@@ -28,8 +28,10 @@ class IdealParent(InductionRule):
     error_threshold: float = 0.2
     signal_threshold: float = 0.2
     name = "ideal-parent"
+    sparse = False
 
-    def score(self, contrast: Contrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+        assert not isinstance(contrast, SparseContrast)  # `sparse` says so
         errors = [large.dense(engine) for large in large_errors(contrast, self.error_threshold)]
         signals = [large.dense(engine) for large in large_signals(contrast, self.signal_threshold)]
         error_size = [_norms(part, width) for part, width in zip(errors, layout.widths, strict=True)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsefield.data import MegaSample
 from sparsefield.engines import Threads
-from sparsefield.field import Field, compile_graphs
+from sparsefield.field import Field
 from sparsefield.induction import Grafting, InductionRule, Scored, merge, select
 from sparsefield.inference import InferenceMethod
 from sparsefield.learning.checkpoint import Checkpoint, fingerprint
@@ -20,7 +20,7 @@ from sparsefield.learning.owlqn import OrthantLBFGS, Point
 from sparsefield.learning.penalty import Penalty, pseudo_gradient
 from sparsefield.learning.plot import Learned, Options, Plot
 from sparsefield.learning.trace import Progress, Step
-from sparsefield.objectives import Evaluator, Objective
+from sparsefield.objectives import Objective, make_evaluator
 
 __all__ = ["Trainer"]
 
@@ -66,9 +66,9 @@ class Trainer:
         self.checkpoint = None
         if checkpoint is not None:
             self.checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, inference, options))
-        self.evaluator = Evaluator(sample, objective, engine)
+        self.evaluator = make_evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
-        unseen = [(v.column_frequencies == 0.0) | (v.frequencies[v.base] == 0.0) for v in self.layout.targets]
+        unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
         self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
         self.optimiser = OrthantLBFGS()
         self.steps: list[Step] = []
@@ -98,9 +98,7 @@ class Trainer:
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
-            for variable in schema.targets:
-                share = np.maximum(variable.column_frequencies, rare)
-                parts.append(np.log(share / max(variable.frequencies[variable.base], rare)))
+            parts.append(np.log(np.maximum(schema.state_shares, rare) / np.maximum(schema.base_shares, rare)))
         theta = np.concatenate(parts)
         self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(theta)
@@ -300,23 +298,31 @@ class Trainer:
         return found is not None
 
     def _admit(self, pairs: np.ndarray) -> None:
-        """New pairs join with weight 0; the errors at hand give their gradient without another pass."""
-        n = self.layout.n_states
-        arcs = self.layout.arcs(pairs)
-        theirs = self.evaluator.gradient(compile_graphs(self.layout, arcs), n + len(pairs))
-        theirs[:n] = self.point.gradient[:n]
-        theirs = self.coordinates.from_plain_gradient(theirs, arcs)[n:]
-        self._set_pairs(np.concatenate([self.pairs, pairs]))
+        """New pairs join with weight 0; errors that are at hand give their gradient without another pass."""
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
-        self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
+        everyone = np.concatenate([self.pairs, pairs])
+        if self.evaluator.keeps_errors:
+            gradient = np.concatenate([self.point.gradient, self._gradient_of(pairs)])
+            self._set_pairs(everyone)
+            self.point = Point(place, self.point.value, gradient)
+        else:
+            self._set_pairs(everyone)
+            self._evaluate_at(place)
         self.optimiser.grow(len(pairs))
         self.calm = 0
+
+    def _gradient_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Of pairs that are not in the field, in the optimiser's coordinates."""
+        n, arcs = self.layout.n_states, self.layout.arcs(pairs)
+        gradient = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(pairs))
+        gradient[:n] = self.point.gradient[:n]
+        return self.coordinates.from_plain_gradient(gradient, arcs)[n:]
 
     def _set_pairs(self, pairs: np.ndarray) -> None:
         self.pairs = pairs
         self.arcs = self.layout.arcs(pairs)
         self.known = np.sort(self.layout.keys(pairs))
-        self.graphs = compile_graphs(self.layout, self.arcs)
+        self.graphs = self.evaluator.compile(self.arcs)
 
     def _score(self, rule: InductionRule) -> Scored:
         started = time.perf_counter()

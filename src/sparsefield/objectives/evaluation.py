@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import MegaSample, look_around
+from sparsefield.data import Arcs, MegaSample, look_around
 from sparsefield.engines import Threads
-from sparsefield.field import Graph
+from sparsefield.field import Graph, compile_graphs
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.web import fill_blocks
 from sparsefield.kernels.sweep import gradient, uncertainty
@@ -39,6 +39,8 @@ class Contrast:
 class Evaluator:
     """Evaluates an objective on a mega-sample; owns the beliefs of its gaps."""
 
+    keeps_errors = True
+
     def __init__(self, sample: MegaSample, objective: Objective, engine: Threads) -> None:
         self.sample, self.layout = sample, sample.layout
         self.has_gaps = sample.has_gaps
@@ -52,6 +54,10 @@ class Evaluator:
             self._blocks = [b._replace(beliefs=b.beliefs.copy()) if copy else b for b, copy in parts]
         self._spaces = [objective.prepare(block) for block in self._blocks]
         self.total_weights = [table.total_weight for table in sample.tables]
+
+    def compile(self, arcs: Arcs) -> tuple[Graph, ...]:
+        """Arcs in the form that the other methods take."""
+        return compile_graphs(self.layout, arcs)
 
     def evaluate(self, graphs: Sequence[Graph], theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and gradient, without penalties. Leaves errors and middles for `gradient` and `contrast`."""

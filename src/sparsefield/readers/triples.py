@@ -10,8 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from sparsefield.data.frames import RawColumn, Source, read
+from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
-from sparsefield.data.schema import Label, factorize
 from sparsefield.errors import DataError
 from sparsefield.readers.files import read_table
 from sparsefield.readers.pairs import Statements, World, check_negatives, check_world, place_on_pairs

@@ -1,0 +1,125 @@
+"""A table of which few cells are off their base state, as rows of the columns that are on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from sparsefield import policy
+from sparsefield.data.frames import Columns, Source
+from sparsefield.data.schema import Schema
+from sparsefield.data.switches import SwitchSchema
+from sparsefield.errors import UnseenStateWarning
+
+__all__ = ["SparseBlock", "SparseTable", "compile_sparse"]
+
+
+class SparseBlock(NamedTuple):
+    """Some consecutive rows, as kernels take them."""
+
+    start: int
+    offsets: np.ndarray
+    """(rows + 1,) int64: row i has columns[offsets[i]:offsets[i + 1]]."""
+    columns: np.ndarray
+    """int32: columns of the flat numbering that are on, ascending within a row. May lie on disk."""
+    weight: np.ndarray
+    """(rows,)"""
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.weight)
+
+
+@dataclass(frozen=True)
+class SparseTable:
+    """Rows under a schema of categorical columns, without gaps."""
+
+    schema: Schema
+    offsets: np.ndarray
+    """(rows + 1,) int64"""
+    columns: np.ndarray
+    """int32, as in `SparseBlock`."""
+    weight: np.ndarray
+    """(rows,)"""
+    has_gaps: ClassVar[bool] = False
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.weight)
+
+    @property
+    def n_on(self) -> int:
+        """Cells that are on."""
+        return len(self.columns)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum())
+
+    @property
+    def blocks(self) -> tuple[SparseBlock, ...]:
+        return tuple(self._cut())
+
+    def _cut(self) -> Iterator[SparseBlock]:
+        """Blocks of about as many cells each; where they lie depends on the data alone."""
+        count = int(np.clip(self.n_on // policy.CELLS_OF_SPARSE_BLOCK, 1, policy.MAX_SPARSE_BLOCKS))
+        ends = np.searchsorted(self.offsets, np.arange(1, count) * (self.n_on / count))
+        places = np.unique(np.concatenate([[0], ends, [self.n_rows]]))
+        for start, stop in zip(places[:-1].tolist(), places[1:].tolist(), strict=True):
+            offsets = self.offsets[start : stop + 1]
+            cells = self.columns[offsets[0] : offsets[-1]]
+            yield SparseBlock(start, offsets - offsets[0], cells, self.weight[start:stop])
+
+
+def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> SparseTable | None:
+    """The columns of ``source`` as a sparse table; None where they have gaps, numbers, or too much that is on."""
+    weight = np.ones(source.n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
+    if not isinstance(source, Source) or source.kind != "sparse" or not isinstance(schema, SwitchSchema):
+        return None
+    matrix = source.native
+    if matrix.nnz > policy.SPARSE_DENSITY * source.n_rows * schema.n_columns:
+        return None
+    return _from_switches(schema, matrix.indptr, matrix.indices, weight)
+
+
+def _from_switches(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
+    """From rows of 0/1 columns that are on, as they came; those that were constant in training are left out."""
+    number = schema.column_of_place
+    if np.array_equal(number, np.arange(len(number))):
+        return SparseTable(schema, _wide(offsets), _narrow(columns), weight)
+    placed = number[columns]
+    _warn_of_strangers(schema, columns[placed < 0])
+    keep = placed >= 0
+    kept = np.concatenate([[0], np.cumsum(keep)])[offsets]
+    placed = placed[keep].astype(np.int32)
+    # Targets come first in the flat numbering, so that observed columns may have moved behind them.
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(kept))
+    return SparseTable(schema, kept.astype(np.int64), placed[np.lexsort((placed, rows))], weight)
+
+
+def _warn_of_strangers(schema: SwitchSchema, columns: np.ndarray) -> None:
+    """Of cells that are on in columns that never were."""
+    if not len(columns):
+        return
+    seen_on = np.concatenate([part.seen_on for part in schema.switches])
+    index = schema.index_of_name
+    odd = [c for c in np.unique(columns).tolist() if not seen_on[index[schema.order[c]]]]
+    if odd:
+        warnings.warn(
+            f"Column {schema.order[odd[0]]!r} has cell(s) with values that training never saw (such as 1); they are "
+            "treated as gaps." + (f" So have {len(odd) - 1:,} other columns." if len(odd) > 1 else ""),
+            UnseenStateWarning,
+            stacklevel=2,
+        )
+
+
+def _wide(offsets: np.ndarray) -> np.ndarray:
+    return offsets if offsets.dtype == np.int64 else offsets.astype(np.int64)
+
+
+def _narrow(columns: np.ndarray) -> np.ndarray:
+    return columns if columns.dtype == np.int32 else columns.astype(np.int32)

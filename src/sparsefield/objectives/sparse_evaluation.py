@@ -1,0 +1,213 @@
+"""Pseudo-likelihood on a sparse table: what rows touch, row by row, and everything else at rest, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.data import Arcs, MegaSample, Schema, SparseBlock, SparseTable
+from sparsefield.engines import Threads
+from sparsefield.inference.base import InferenceMethod
+from sparsefield.kernels.meetings import by_column
+from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows
+
+__all__ = ["Entries", "Sources", "SparseContrast", "SparseEvaluator"]
+
+
+class Sources(NamedTuple):
+    """Arcs by the column that they come from, as kernels walk them."""
+
+    offsets: np.ndarray
+    """(columns + 1,)"""
+    target: np.ndarray
+    """int32: state that an arc leads to."""
+    feature: np.ndarray
+    """Index into theta."""
+    weight: np.ndarray
+    variable: np.ndarray
+    """(states,): variable of each."""
+    state_offsets: np.ndarray
+    widest: int
+
+
+class Entries(NamedTuple):
+    """A sparse matrix, by row and by column; ``entries`` are left out where all are 1."""
+
+    offsets: np.ndarray
+    columns: np.ndarray
+    entries: np.ndarray
+    column_offsets: np.ndarray
+    rows: np.ndarray
+    column_entries: np.ndarray
+
+    @classmethod
+    def of(cls, offsets: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> Entries:
+        counts = np.bincount(columns, minlength=n_columns)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows, sorted_entries = np.empty(len(columns), dtype=np.int32), np.empty(len(entries))
+        by_column(offsets, columns, entries, starts, rows, sorted_entries)
+        return cls(offsets, columns, entries, starts, rows, sorted_entries)
+
+
+@dataclass(frozen=True)
+class SparseContrast:
+    """A point at which a sparse table was evaluated: all that scoring a candidate takes."""
+
+    table: SparseTable
+    blocks: tuple[SparseBlock, ...]
+    on: Entries
+    """What is on, without entries."""
+    arcs: Sources
+    resting: np.ndarray
+    """(states, 4): as `kernels.rows` takes it."""
+    unary: np.ndarray
+    """(states,): gradient of each unary feature."""
+    together: np.ndarray
+    """(columns,): weight of the rows in which each column is on."""
+    engine: Threads
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.table.total_weight)
+
+    def errors(self, threshold: float, number: np.ndarray, n_columns: int) -> Entries:
+        """Errors beyond ``threshold`` (Definition 1), less those at rest, under new numbers of the columns; -1 leaves
+        a column out."""
+
+        def one(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            counts = np.empty(block.n_rows, dtype=np.int64)
+            room = 2 * len(block.columns) + 1024
+            columns, entries, filled = errors_of_rows(
+                block, self.arcs, self.resting, threshold, number, counts,
+                np.empty(room, dtype=np.int32), np.empty(room),
+            )  # fmt: skip
+            return counts, columns[:filled], entries[:filled]
+
+        parts = self.engine.map(one, self.blocks)
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in parts]))])
+        columns, entries = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1])
+        end = len(columns)
+        while parts:  # given back one by one, so that not all entries are there twice
+            _, part_columns, part_entries = parts.pop()
+            start = end - len(part_columns)
+            columns[start:end], entries[start:end] = part_columns, part_entries
+            end = start
+        return Entries.of(offsets, columns, entries, n_columns)
+
+
+class SparseEvaluator:
+    """Evaluates pseudo-likelihood on a sparse table. No array of rows x states is ever made."""
+
+    has_gaps = False
+    keeps_errors = False
+    """Errors of all rows would be too many to keep: what joins a field is evaluated anew."""
+
+    def __init__(self, sample: MegaSample, engine: Threads) -> None:
+        (self.table,) = sample.tables
+        assert isinstance(self.table, SparseTable)
+        self.layout, self._engine = sample.layout, engine
+        self._schema: Schema = self.table.schema
+        self._blocks = self.table.blocks
+        self.total_weights = [self.table.total_weight]
+        weight = np.repeat(self.table.weight, np.diff(self.table.offsets))
+        self._together = np.bincount(self.table.columns, weight, self._schema.n_columns)
+
+    def compile(self, arcs: Arcs) -> Sources:
+        """Arcs in the form that `evaluate` takes."""
+        order = np.lexsort((arcs.target, arcs.source))
+        return Sources(
+            np.searchsorted(arcs.source[order], np.arange(self._schema.n_columns + 1)),
+            arcs.target[order].astype(np.int32),
+            self.layout.n_states + arcs.feature[order],
+            np.zeros(len(order)),
+            self._schema.variable_of_column[: self.layout.n_states],
+            self._schema.state_offsets,
+            int(np.diff(self._schema.state_offsets).max(initial=1)),
+        )
+
+    def evaluate(self, arcs: Sources, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss and gradient, without penalties."""
+        n, total = self.layout.n_states, self.total_weights[0]
+        arcs = arcs._replace(weight=theta[arcs.feature])
+        resting = rest(self._schema, theta[:n])
+
+        def one(block: SparseBlock) -> tuple[float, np.ndarray, np.ndarray]:
+            per_arc, per_state = np.zeros(len(arcs.target)), np.zeros((n, 2))
+            return pass_rows(block, arcs, resting, per_arc, per_state), per_arc, per_state
+
+        loss = total * float(resting[:, LOG].sum())
+        per_arc, per_state = np.zeros(len(arcs.target)), np.zeros((n, 2))
+        for part_loss, part_arcs, part_states in self._engine.stream(one, self._blocks):
+            loss += part_loss
+            per_arc += part_arcs
+            per_state += part_states
+        gradient = np.zeros(len(theta))
+        if len(per_arc):
+            gradient += np.bincount(arcs.feature, per_arc, len(theta))
+        gradient[:n] = total * resting[:, REST] + per_state[:, 0] - self._together[:n]
+        uncertainty = np.maximum(total * resting[:, SPREAD] + per_state[:, 1], 0.0)
+        self._last = Evaluated(arcs, resting, gradient, uncertainty)
+        return float(loss), gradient.copy()
+
+    def gradient(self, arcs: Sources, size: int) -> np.ndarray:
+        """The gradient of the last evaluation."""
+        return self._last.gradient.copy()
+
+    def uncertainty(self) -> np.ndarray:
+        """(states,): p (1 - p) summed over rows."""
+        return self._last.uncertainty
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """(columns,) each: weighted mean and variance over the rows of what is on."""
+        mean = self._together / max(self.total_weights[0], np.finfo(float).tiny)
+        return mean, mean * (1.0 - mean)
+
+    def contrast(self) -> SparseContrast:
+        """What the last evaluation found."""
+        arcs, resting, gradient, _ = self._last
+        unary = gradient[: self.layout.n_states]
+        return SparseContrast(self.table, self._blocks, self._on, arcs, resting, unary, self._together, self._engine)
+
+    @cached_property
+    def _on(self) -> Entries:
+        """What is on, by row and by column."""
+        return Entries.of(self.table.offsets, self.table.columns, np.empty(0), self._schema.n_columns)
+
+    # -- a sparse table has no gaps --------------------------------------------------------------------------------
+
+    def fill_gaps(self, inference: InferenceMethod, arcs: Sources, theta: np.ndarray) -> float:
+        return 0.0
+
+    def beliefs_in_gaps(self) -> np.ndarray:
+        return np.empty(0)
+
+    def believe_in_gaps(self, beliefs: np.ndarray) -> None:
+        pass
+
+
+class Evaluated(NamedTuple):
+    """What an evaluation leaves behind."""
+
+    arcs: Sources
+    resting: np.ndarray
+    gradient: np.ndarray
+    uncertainty: np.ndarray
+
+
+def rest(schema: Schema, unary: np.ndarray) -> np.ndarray:
+    """(states, 4): what variables are at when nothing touches them: see `kernels.rows`."""
+    out = np.zeros((len(unary), 4))
+    first = schema.state_offsets[:-1][np.diff(schema.state_offsets) > 0]
+    width = np.diff(np.append(first, len(unary)))
+    out[:, BIAS] = unary
+    if len(unary):
+        top = np.maximum(np.maximum.reduceat(unary, first), 0.0)
+        norm = np.exp(-top) + np.add.reduceat(np.exp(unary - np.repeat(top, width)), first)
+        log_norm = top + np.log(norm)
+        out[:, REST] = np.exp(unary - np.repeat(log_norm, width))
+        out[first, LOG] = log_norm
+    out[:, SPREAD] = out[:, REST] * (1.0 - out[:, REST])
+    return out
