@@ -32,9 +32,12 @@ wheel: $(READY)  ## build a wheel and try it in an environment of its own
 	build/smoke/bin/python -m pip install --quiet dist/*.whl
 	cd build && smoke/bin/sparsefield --version && smoke/bin/sparsefield demo --out smoke-demo --quick
 
-bench: $(READY)  ## benchmarks against peers; takes minutes
+bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes pictures to bench/
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
-	$(BIN)/sparsefield bench peers
+	$(BIN)/sparsefield bench peers --short
+	$(BIN)/sparsefield bench scale --short
+	$(BIN)/sparsefield bench paper --short
+	$(BIN)/sparsefield bench startup --short
 	$(BIN)/sparsefield bench impute
 	$(BIN)/sparsefield bench heldout
 	$(BIN)/sparsefield bench ablations
@@ -46,4 +49,4 @@ reproduce: $(READY)  ## the paper's tables; takes minutes
 	$(BIN)/sparsefield reproduce table1 --output table1
 
 clean:
-	rm -rf $(VENV) build dist demo table1
+	rm -rf $(VENV) build dist demo bench table1

@@ -329,13 +329,15 @@ def test_info_says_what_is_in_a_model(run, model: Path) -> None:
         assert word in done.out
 
 
-def test_bench_prints_rows_as_a_table_or_json(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_prints_rows_as_a_table_or_json(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sparsefield.experiments import heldout, impute, peers
 
     row = {"data": "d", "method": "ours", "status": "done", "accuracy": 0.71234, "seconds": 1.5}
     monkeypatch.setattr(impute, "run_impute", lambda *_, **__: [row, {**row, "status": "no data"}])
     monkeypatch.setattr(peers, "run_peers", lambda *_, **__: [row])
-    assert json.loads(run("bench", "peers", "--json").out) == [row]
+    monkeypatch.setattr(peers, "draw_peers", lambda rows: {"peers.svg": "<svg/>"})
+    assert json.loads(run("bench", "peers", "--json", "--output", tmp_path / "new").out) == [row]
+    assert (tmp_path / "new" / "peers.svg").read_text() == "<svg/>"
     monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: [{"data": "d", "test_score": -4.951}])
     assert "-4.951" in run("bench", "heldout").out
     done = run("bench", "impute")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,24 +13,119 @@ app = typer.Typer(help="Compare with other tools on the same data.", add_complet
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the data and of the gaps.")]
+Output = Annotated[Path, typer.Option("--output", help="Folder for pictures.")]
+BENCH = Path("bench")
 
 
 @app.command("peers")
 def peers(
-    nodes: Annotated[list[int] | None, typer.Option("--nodes", help="Columns; 100 and 400 unless told.")] = None,
+    nodes: Annotated[
+        list[int] | None, typer.Option("--nodes", min=8, help="Columns; 100, 400, 1000 and 3000 unless told.")
+    ] = None,
     rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to learn from.")] = 2000,
-    peer: Annotated[list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; else all.")] = None,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit.")] = None,
+    data: Annotated[str, typer.Option("--data", help="dense (Ising), sparse (planted) or both.")] = "both",
+    peer: Annotated[
+        list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear, glmnet (by R); else all.")
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit; 600.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="100 and 400 columns, 120 seconds a fit.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
+    output: Output = BENCH,
 ) -> None:
     """Learn a binary field: time, memory and held-out score beside one L1 logistic regression per column."""
-    from sparsefield.experiments.peers import run_peers
+    from sparsefield.experiments.peers import draw_peers, run_peers
 
-    found = run_peers(tuple(nodes or (100, 400)), rows, seed=seed, peers=peer, report=say, time_limit=time_limit)
+    sizes = tuple(nodes or ((100, 400) if short else (100, 400, 1000, 3000)))
+    limit = time_limit or (120.0 if short else 600.0)
+    kinds = ("dense", "sparse") if data == "both" else (data,)
+    found = run_peers(sizes, rows, seed=seed, peers=peer, report=say, kinds=kinds, time_limit=limit)
     shown = ("data", "method", "l1", "seconds", "times_ours", "peak_mb", "score_separate", "score_field",
              "weights", "edge_auc")  # fmt: skip
+    _draw(draw_peers(found), output)
     _answer(found, shown, as_json)
+
+
+@app.command("scale")
+def scale(
+    columns: Annotated[
+        list[int] | None, typer.Option("--columns", min=10, help="Sizes; 1,000 to 1,000,000 unless told.")
+    ] = None,
+    rows: Annotated[
+        list[int] | None, typer.Option("--rows", min=10, help="Sizes; 10,000 to 1,000,000 unless told.")
+    ] = None,
+    on: Annotated[float, typer.Option("--on", help="Expected cells that are on in a row.")] = 50.0,
+    l1: Annotated[
+        float | None, typer.Option("--l1", help="max(6, 8 sqrt(rows) x the typical rate of a cell) unless told.")
+    ] = None,
+    l2: Annotated[float, typer.Option("--l2")] = 0.0,
+    threads: Annotated[int | None, typer.Option("--threads", help="All cores unless told.")] = None,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a size.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="A few thousand columns and rows.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = BENCH,
+) -> None:
+    """Learn from large sparse 0/1 data: how time and memory grow, and what of the planted field is found."""
+    from sparsefield.experiments.scale import SHORT, draw_growth, growth_of, run_scale, sizes_of
+
+    sizes = SHORT if short and not columns and not rows else sizes_of(columns or None, rows or None)
+    found = run_scale(sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=say)
+    exponents = growth_of(found)
+    _draw(draw_growth(found), output)
+    if as_json:
+        show_json({"rows": found, "growth": exponents})
+        return
+    _answer(found, ("data", "cells_on", "l1", "seconds", "peak_mb", "total_mb", "iterations", "features", "certified",
+                    "kkt_violation"), as_json)  # fmt: skip
+    show()
+    done = [row for row in found if row["status"] == "done"]
+    _answer(done, ("data", "precision", "recall", "learnable", "recall_learnable", "score", "score_independent",
+                   "score_truth"), as_json)  # fmt: skip
+    show()
+    if exponents:
+        _answer(exponents, ("fixed", "against", "points", "seconds_exponent", "peak_mb_exponent", "total_mb_exponent"),
+                as_json)  # fmt: skip
+
+
+@app.command("paper")
+def paper(
+    nodes: Annotated[int | None, typer.Option("--nodes", min=8, help="The paper's N; 1000 unless told.")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=10, help="The paper's M.")] = 200,
+    method: Annotated[list[str] | None, typer.Option("--method", help="cfi, grafting, full; else all.")] = None,
+    threshold: Annotated[float, typer.Option("--threshold", help="Of CFI.")] = 0.2,
+    certify: Annotated[bool, typer.Option("--certify", help="Go on to a certified optimum.")] = False,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit; 600.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="N = 300, 60 seconds a fit.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = BENCH,
+) -> None:
+    """Learn the paper's synthetic networks: CFI beside Grafting and Full-L1."""
+    from sparsefield.experiments.paper_scale import METHODS, draw_paper_scale, run_paper_scale
+
+    size, limit = (nodes or (300 if short else 1000)), (time_limit or (60.0 if short else 600.0))
+    names = tuple(method or METHODS)
+    options = {"threshold": threshold, "certify": certify, "time_limit": limit}
+    found = run_paper_scale(size, rows, methods=names, seed=seed, report=say, **options)
+    _draw({"paper.svg": draw_paper_scale(found)}, output)
+    shown = ("data", "method", "batch", "seconds", "times_cfi", "scoring_seconds", "scoring_times_cfi", "iterations",
+             "features", "cll", "error", "kkt_violation")  # fmt: skip
+    _answer(found, shown, as_json)
+
+
+@app.command("startup")
+def startup(
+    short: Annotated[bool, typer.Option("--short", help="Once instead of three times.")] = False,
+    as_json: Json = False,
+    output: Output = BENCH,
+) -> None:
+    """Measure imports, and the first fit with nothing compiled yet, in fresh processes."""
+    from sparsefield.experiments.startup import draw_startup, run_startup
+
+    found = run_startup(repeats=1 if short else 3, report=say)
+    _draw({"startup.svg": draw_startup(found)}, output)
+    _answer(found, ("data", "method", "seconds", "beyond"), as_json)
 
 
 @app.command("impute")
@@ -124,6 +220,15 @@ def network(
     found = run_network(sizes, attributes, missing=missing, seed=seed, report=say)
     shown = ("entities", "links", "seconds", "exponent", "peak_mb", "iterations", "precision", "recall", "certified")
     _answer(found, shown, as_json)
+
+
+def _draw(pictures: dict[str, str], folder: Path) -> None:
+    from sparsefield.field.storage import write_atomically
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in pictures.items():
+        write_atomically(folder / name, picture.encode("utf-8"))
+        say(f"Wrote {folder / name}")
 
 
 def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:

@@ -96,9 +96,11 @@ def _from_switches(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarra
     keep = placed >= 0
     kept = np.concatenate([[0], np.cumsum(keep)])[offsets]
     placed = placed[keep].astype(np.int32)
-    # Targets come first in the flat numbering, so that observed columns may have moved behind them.
-    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(kept))
-    return SparseTable(schema, kept.astype(np.int64), placed[np.lexsort((placed, rows))], weight)
+    if len(schema.observed):
+        # Targets come first in the flat numbering, so that observed columns may have moved behind them.
+        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(kept))
+        placed = placed[np.lexsort((placed, rows))]
+    return SparseTable(schema, kept.astype(np.int64), placed, weight)
 
 
 def _warn_of_strangers(schema: SwitchSchema, columns: np.ndarray) -> None:

@@ -127,8 +127,10 @@ class SwitchSchema(Schema):
     @cached_property
     def column_of_place(self) -> np.ndarray:
         """(columns as they came,): where each lies in the flat numbering; -1 for a constant one."""
-        index = self.index_of_name
         number = np.where(self.widths > 0, self.offsets[:-1], -1)
+        if not len(self.observed):
+            return number
+        index = self.index_of_name
         return number[np.fromiter((index[name] for name in self.order), dtype=np.int64, count=len(self.order))]
 
     def __eq__(self, other: object) -> bool:

@@ -51,7 +51,7 @@ for (k in seq_along(nodes)) {
 close(out)
 cat(seconds, "\\n", file = file.path(folder, "seconds.txt"))
 """
-"""weights.txt: a node, then 0 for its intercept, a column from 1 on for a weight, -1 for no fit, -2 for a path cut short."""
+"""weights.txt: a node; 0 for its intercept, a column from 1 on for a weight, -1 for no fit, -2 for a path cut short."""
 
 
 @dataclass(frozen=True)

@@ -174,15 +174,15 @@ def score_per_row(matrix: Any, biases: Array, pairs: Array | None = None, weight
     and their neighbours. Without pairs, columns are independent.
     """
     cells = sp.csr_matrix(matrix, dtype=np.float64)
-    silent = float(np.logaddexp(0.0, biases).sum())
+    rows = int(matrix.shape[0])
     counts = np.asarray(cells.sum(axis=0)).ravel()
-    total = float(counts @ biases) - cells.shape[0] * silent
+    total = float(counts @ biases) - rows * float(np.logaddexp(0.0, biases).sum())
     if pairs is not None and weights is not None and len(pairs):
         pull = sp.csr_matrix(cells @ _symmetric(pairs, weights, biases.size))
         own = biases[pull.indices]
         total += float(cells.multiply(pull).sum())
         total -= float((np.logaddexp(0.0, own + pull.data) - np.logaddexp(0.0, own)).sum())
-    return total / cells.shape[0]
+    return total / rows
 
 
 def _symmetric(pairs: Array, weights: Array, columns: int) -> sp.csr_matrix:
@@ -260,7 +260,7 @@ def _shifts(energies: Array, ons: Array, rates: Array) -> Array:
     A shift s multiplies states with k cells on by exp(s k), so the states are summed up by k beforehand.
     """
     levels = np.arange(int(ons.max()) + 1)
-    mass = np.stack([logsumexp(energies[:, ons == k], axis=1) for k in levels], axis=1)
+    mass = np.stack([np.asarray(logsumexp(energies[:, ons == k], axis=1)) for k in levels], axis=1)
     low, high = np.full(rates.size, -60.0), np.full(rates.size, 60.0)
     for _ in range(60):
         middle = 0.5 * (low + high)

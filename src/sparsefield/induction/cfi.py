@@ -42,8 +42,8 @@ class ContrastiveInduction(InductionRule):
 
     def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         if isinstance(contrast, SparseContrast):
-            limits = self.error_threshold, self.signal_threshold
-            return score_resting(contrast, layout, *limits, cut, known, engine)
+            # Signals are those of what is on, and large; at rest, errors and signals cost nothing to keep.
+            return score_resting(contrast, layout, self.error_threshold, cut, known, engine)
         errors = large_errors(contrast, self.error_threshold)
         signals = large_signals(contrast, self.signal_threshold)
         margins = [_margins(meeting, contrast) for meeting in layout.meetings]

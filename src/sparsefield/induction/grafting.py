@@ -22,7 +22,7 @@ class Grafting(InductionRule):
 
     def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
         if isinstance(contrast, SparseContrast):
-            return score_resting(contrast, layout, 0.0, 0.0, cut, known, engine)
+            return score_resting(contrast, layout, 0.0, cut, known, engine)
 
         def finish(
             meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice

@@ -1,123 +1,123 @@
-"""The product of sparse signals and sparse errors: scores of all pairs of columns, resting terms included."""
+"""Gradients of all pairs of columns of a sparse table: what happens where they meet, and the resting rest."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-TOGETHER, FACTOR, OFFSET, UNARY, REST, TOTAL, MEAN = 0, 1, 2, 3, 4, 5, 6
-"""Columns of ``traits``, see `score_columns`."""
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _at_rest(traits, a, b):
-    """What a pair scores where neither end is touched."""
-    total = traits[a, 0] * traits[b, 4] + traits[a, 2] * traits[b, 5] + traits[a, 3] * traits[b, 6]
-    return total + traits[b, 0] * traits[a, 4] + traits[b, 2] * traits[a, 5] + traits[b, 3] * traits[a, 6]
+DENSE_SCAN = 8
+"""Looking through all columns in a row is that much quicker than through the same number in any order."""
 
 
 @njit(nogil=True, cache=True)
-def _first_above(columns, low, high, wanted):
-    """First position in columns[low:high], which ascends, that holds more than ``wanted``."""
-    while low < high:
-        middle = (low + high) // 2
-        if columns[middle] <= wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _add_errors(rows, offsets, columns, entries, a, scores):
+    """scores[b] += errors of b in the given rows; b > a. Returns how many were added."""
+    added = 0
+    for k in range(rows.shape[0]):
+        start, end = offsets[rows[k]], offsets[rows[k] + 1]
+        j = end - 1
+        while j >= start and columns[j] > a:
+            scores[columns[j]] += entries[j]
+            j -= 1
+        added += end - 1 - j
+    return added
 
 
 @njit(nogil=True, cache=True)
-def _accumulate(a, on, errors, traits, plain, scores):
-    """scores[b] += signal of a x error of b, and the other way round, over the rows where they meet; b > a."""
-    factor = traits[a, 1]
-    for k in range(on.column_offsets[a], on.column_offsets[a + 1]):
-        row = on.rows[k]
-        end = errors.offsets[row + 1]
-        for j in range(_first_above(errors.columns, errors.offsets[row], end, a), end):
-            scores[errors.columns[j]] += factor * errors.entries[j]
-    for k in range(errors.column_offsets[a], errors.column_offsets[a + 1]):
-        row, error = errors.rows[k], errors.column_entries[k]
-        end = on.offsets[row + 1]
-        if plain:
-            for j in range(_first_above(on.columns, on.offsets[row], end, a), end):
-                scores[on.columns[j]] += error
-        else:
-            for j in range(_first_above(on.columns, on.offsets[row], end, a), end):
-                b = on.columns[j]
-                scores[b] += error * traits[b, 1]
+def _add_on(rows, errors, offsets, columns, a, scores):
+    """scores[b] += the error of a given row where b is on; b > a. Returns how many were added."""
+    added = 0
+    for k in range(rows.shape[0]):
+        start, end = offsets[rows[k]], offsets[rows[k] + 1]
+        j = end - 1
+        while j >= start and columns[j] > a:
+            scores[columns[j]] += errors[k]
+            j -= 1
+        added += end - 1 - j
+    return added
 
 
 @njit(nogil=True, cache=True)
-def score_columns(first, last, on, errors, traits, loudest, loudness, reach, owner, known, plain, cut):
-    """Pairs (a, b), first <= a < last and a < b, whose score exceeds ``cut`` in size and that are not known.
+def _collect(rows, offsets, columns, a, scores, least, met, count):
+    """Columns b > a in the given rows whose score exceeds ``least``; all scores are moved there, and cleared."""
+    for k in range(rows.shape[0]):
+        start = offsets[rows[k]]
+        j = offsets[rows[k] + 1] - 1
+        while j >= start and columns[j] > a:
+            b = columns[j]
+            score = scores[b]
+            scores[b] = 0.0
+            if abs(score) > least and score != 0.0:
+                met[count, 0] = b
+                met[count, 1] = score
+                count += 1
+            j -= 1
+    return count
 
-    The score of a pair is factor_a x (errors of b, beyond rest, in rows where a is on), the same with a and b
-    exchanged, and what is left at rest: together_a rest_b + offset_a total_b + unary_a mean_b, and exchanged.
+
+@njit(nogil=True, cache=True)
+def score_columns(first, last, on, errors, traits, known, cut):
+    """Pairs (a, b), first <= a < last and a < b, whose gradient exceeds ``cut`` in size and that are not known.
+
+    The gradient of a pair is the sum of the errors of b where a is on, and of those of a where b is on: errors beyond
+    rest, in the rows where the two meet; and together_a x rest_b + together_b x rest_a.
 
     Parameters
     ----------
     on : columns that are on, by row (offsets, columns) and by column (column_offsets, rows)
     errors : errors beyond rest, by row and by column
-    traits : (columns, 7): together, factor, offset, unary, rest, total, mean
-    loudest : columns, by falling ``loudness``; |score at rest| <= reach[a] x loudness[b]
-    owner : (columns,): variable of each
+    traits : of each column: together, the weight of the rows in which it is on; rest, its error at rest, 0 for what is
+        not predicted; owner, its variable; and two bounds: at rest no pair has more than reach_a x loudness_b.
+        Columns are numbered by falling loudness.
     known : pairs that are in the field already: offsets by a, and b
-    plain : whether all factors are 1
 
     Returns
     -------
-    a, b, score : with some room at the end
-    found : how many of them there are
+    a, b, gradient : with some room at the end
+    count : how many of them there are
     """
-    scores = np.zeros(traits.shape[0])
-    size, found = 1024, 0
-    out_a, out_b, out_h = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
-    top = loudness[loudest[0]] if loudest.shape[0] else 0.0
+    on_offsets, on_columns, on_starts, on_rows = on.offsets, on.columns, on.column_offsets, on.rows
+    offsets, columns, entries = errors.offsets, errors.columns, errors.entries
+    starts, rows, by_column = errors.column_offsets, errors.rows, errors.column_entries
+    together, rest, owner, reach, loudness = traits.together, traits.rest, traits.owner, traits.reach, traits.loudness
+    known_offsets, known_b = known.offsets, known.b
+    width = rest.shape[0]
+    scores, met = np.zeros(width), np.empty((width, 2))
+    room, count = 1024, 0
+    out_a, out_b, out_h = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room)
     for a in range(first, last):
-        rows_on = on.column_offsets[a + 1] - on.column_offsets[a]
-        if rows_on + errors.column_offsets[a + 1] - errors.column_offsets[a] == 0 and reach[a] * top <= cut:
+        rows_on, rows_wrong = on_rows[on_starts[a] : on_starts[a + 1]], rows[starts[a] : starts[a + 1]]
+        added = _add_errors(rows_on, offsets, columns, entries, a, scores)
+        added += _add_on(rows_wrong, by_column[starts[a] : starts[a + 1]], on_offsets, on_columns, a, scores)
+        for k in range(known_offsets[a], known_offsets[a + 1]):
+            scores[known_b[k]] = np.nan
+        if count + width > room:
+            room = 2 * (count + width)
+            out_a, out_b, out_h = _longer(out_a, room), _longer(out_b, room), _longer(out_h, room)
+        # Pairs that may exceed the cut at rest already, whether or not they meet; all, when most of them meet.
+        everyone = added * DENSE_SCAN > width - a
+        b = a + 1
+        while b < width and (everyone or reach[a] * loudness[b] > cut):
+            h = scores[b] + together[a] * rest[b] + together[b] * rest[a]
+            scores[b] = 0.0
+            if abs(h) > cut and owner[a] != owner[b]:
+                out_a[count], out_b[count], out_h[count] = a, b, h
+                count += 1
+            b += 1
+        if b == width:
             continue
-        _accumulate(a, on, errors, traits, plain, scores)
-        for k in range(known.offsets[a], known.offsets[a + 1]):
-            scores[known.b[k]] = np.nan
-        # Pairs that score high at rest, whether or not they meet; then those that meet.
-        for k in range(loudest.shape[0]):
-            b = loudest[k]
-            if reach[a] * loudness[b] <= cut:
-                break
-            if b > a and owner[b] != owner[a]:
-                h = scores[b] + _at_rest(traits, a, b)
-                scores[b] = 0.0
-                if abs(h) > cut:
-                    if found == size:
-                        size *= 2
-                        out_a, out_b, out_h = _longer(out_a, size), _longer(out_b, size), _longer(out_h, size)
-                    out_a[found], out_b[found], out_h[found] = a, b, h
-                    found += 1
-        least = cut - reach[a] * top
-        for side in range(2):
-            source = on if side == 0 else errors
-            other = errors if side == 0 else on
-            for k in range(source.column_offsets[a], source.column_offsets[a + 1]):
-                row = source.rows[k]
-                end = other.offsets[row + 1]
-                for j in range(_first_above(other.columns, other.offsets[row], end, a), end):
-                    b = other.columns[j]
-                    score = scores[b]
-                    scores[b] = 0.0
-                    if abs(score) > least and score != 0.0 and owner[b] != owner[a]:
-                        h = score + _at_rest(traits, a, b)
-                        if abs(h) > cut:
-                            if found == size:
-                                size *= 2
-                                out_a, out_b, out_h = _longer(out_a, size), _longer(out_b, size), _longer(out_h, size)
-                            out_a[found], out_b[found], out_h[found] = a, b, h
-                            found += 1
-        for k in range(known.offsets[a], known.offsets[a + 1]):
-            scores[known.b[k]] = 0.0
-    return out_a, out_b, out_h, found
+        least = cut - reach[a] * loudness[b]
+        found = _collect(rows_on, offsets, columns, a, scores, least, met, 0)
+        found = _collect(rows_wrong, on_offsets, on_columns, a, scores, least, met, found)
+        for k in range(found):
+            b = np.int64(met[k, 0])
+            h = met[k, 1] + together[a] * rest[b] + together[b] * rest[a]
+            if abs(h) > cut and owner[a] != owner[b]:
+                out_a[count], out_b[count], out_h[count] = a, b, h
+                count += 1
+        for k in range(known_offsets[a], known_offsets[a + 1]):
+            scores[known_b[k]] = 0.0
+    return out_a, out_b, out_h, count
 
 
 @njit(nogil=True, cache=True)
@@ -128,13 +128,13 @@ def _longer(array, size):
 
 
 @njit(nogil=True, cache=True)
-def by_column(offsets, columns, entries, column_offsets, rows, column_entries):
-    """The same entries column by column; ``column_offsets`` comes with the first place of each column."""
-    place = column_offsets[:-1].copy()
+def transpose(offsets, columns, entries, places, rows, sorted_entries):
+    """The entries of a sparse matrix column by column, rows ascending; ``places`` come as the start of each column,
+    and leave as its end."""
     for row in range(offsets.shape[0] - 1):
         for k in range(offsets[row], offsets[row + 1]):
-            column = columns[k]
-            rows[place[column]] = row
+            place = places[columns[k]]
+            places[columns[k]] = place + 1
+            rows[place] = row
             if entries.shape[0]:
-                column_entries[place[column]] = entries[k]
-            place[column] += 1
+                sorted_entries[place] = entries[k]

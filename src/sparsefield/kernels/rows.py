@@ -23,64 +23,58 @@ given at its first state and 0 at the others."""
 
 
 @njit(nogil=True, cache=True)
-def _need(block, arcs, row):
+def _need(on, offsets, widest):
     """Upper bounds for one row: states that it touches, and arcs that it walks."""
     walked = 0
-    for k in range(block.offsets[row], block.offsets[row + 1]):
-        column = block.columns[k]
-        walked += arcs.offsets[column + 1] - arcs.offsets[column]
-    return (block.offsets[row + 1] - block.offsets[row] + walked) * arcs.widest, walked
+    for k in range(on.shape[0]):
+        walked += offsets[on[k] + 1] - offsets[on[k]]
+    return (on.shape[0] + walked) * widest, walked
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _touch(arcs, resting, state, count, slot, states, z):
-    """Give all states of the variable of ``state`` a place; returns how many are given now."""
-    first = state
-    last = state + 1
-    if arcs.widest > 1:
-        variable = arcs.variable[state]
-        first, last = arcs.state_offsets[variable], arcs.state_offsets[variable + 1]
-    for s in range(first, last):
-        slot[s] = count
-        states[count] = s
-        z[count] = resting[s, 0]
-        count += 1
-    return count
+@njit(nogil=True, cache=True)
+def _logits(on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail):
+    """Logits of all states that a row touches; returns how many. The trail keeps the place of each arc's target.
 
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _logits(block, arcs, resting, row, slot, states, z, trail):
-    """Logits of all states that a row touches; returns how many. The trail keeps the place of each arc's target."""
-    n_states = resting.shape[0]
+    A state that is touched for the first time gets a place, and so do the other states of its variable. That is
+    written out twice: a call with arrays, here, takes longer than all else.
+    """
     count = 0
-    for k in range(block.offsets[row], block.offsets[row + 1]):
-        column = block.columns[k]
-        if column < n_states and slot[column] < 0:
-            count = _touch(arcs, resting, column, count, slot, states, z)
+    for k in range(on.shape[0]):
+        state = on[k]
+        if state < resting.shape[0] and slot[state] < 0:
+            first, last = state, state + 1
+            if widest > 1:
+                first, last = state_offsets[variables[state]], state_offsets[variables[state] + 1]
+            for s in range(first, last):
+                slot[s], states[count], z[count] = count, s, resting[s, 0]
+                count += 1
     t = 0
-    for k in range(block.offsets[row], block.offsets[row + 1]):
-        column = block.columns[k]
-        for j in range(arcs.offsets[column], arcs.offsets[column + 1]):
-            target = arcs.target[j]
-            if slot[target] < 0:
-                count = _touch(arcs, resting, target, count, slot, states, z)
-            place = slot[target]
-            z[place] += arcs.weight[j]
+    for k in range(on.shape[0]):
+        for j in range(offsets[on[k]], offsets[on[k] + 1]):
+            state = targets[j]
+            if slot[state] < 0:
+                first, last = state, state + 1
+                if widest > 1:
+                    first, last = state_offsets[variables[state]], state_offsets[variables[state] + 1]
+                for s in range(first, last):
+                    slot[s], states[count], z[count] = count, s, resting[s, 0]
+                    count += 1
+            place = slot[state]
+            z[place] += weights[j]
             trail[t] = place
             t += 1
     return count
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _beliefs(arcs, count, states, z, u, q):
+def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
     """q = softmax of the logits, variable by variable; returns the sum of the log-normalisers."""
     for p in range(count):
         u[p] = exp_nonpositive(-abs(z[p]))
-    total, product, p = 0.0, 1.0, 0
-    if arcs.widest == 1:
+    total, product = 0.0, 1.0
+    if widest == 1:
         for p in range(count):
-            d = 1.0 + u[p]
-            q[p] = (1.0 if z[p] > 0.0 else u[p]) / d
+            q[p] = (1.0 if z[p] > 0.0 else u[p]) / (1.0 + u[p])
             total += z[p] if z[p] > 0.0 else 0.0
         for p in range(count):
             product *= 1.0 + u[p]
@@ -88,9 +82,10 @@ def _beliefs(arcs, count, states, z, u, q):
                 total += math.log(product)
                 product = 1.0
         return total + math.log(product)
+    p = 0
     while p < count:
-        variable = arcs.variable[states[p]]
-        end = p + arcs.state_offsets[variable + 1] - arcs.state_offsets[variable]
+        variable = variables[states[p]]
+        end = p + state_offsets[variable + 1] - state_offsets[variable]
         top = 0.0
         for s in range(p, end):
             top = max(top, z[s])
@@ -105,7 +100,7 @@ def _beliefs(arcs, count, states, z, u, q):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True)
 def pass_rows(block, arcs, resting, per_arc, per_state):
     """Loss and gradient of a block's rows, less what the resting beliefs of all variables would give.
 
@@ -121,100 +116,101 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
     -------
     loss : sum over rows of log-normalisers beyond the resting ones, less the logits of what is on
     """
+    # Arrays are taken out of their tuples once: within a loop every look into a tuple costs a locked counter.
+    rows, columns, row_weight = block.offsets, block.columns, block.weight
+    offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
+    variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
     slot = np.full(resting.shape[0], -1, dtype=np.int32)
     room, length = 1024, 4096
     states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
     z, u, q = np.empty(room), np.empty(room), np.empty(room)
     loss = 0.0
-    for row in range(block.weight.shape[0]):
-        touched, walked = _need(block, arcs, row)
+    for row in range(row_weight.shape[0]):
+        on = columns[rows[row] : rows[row + 1]]
+        touched, walked = _need(on, offsets, widest)
         if touched > room:
             room = 2 * touched
             states, z, u, q = np.empty(room, dtype=np.int32), np.empty(room), np.empty(room), np.empty(room)
         if walked > length:
             length = 2 * walked
             trail = np.empty(length, dtype=np.int32)
-        weight = block.weight[row]
-        count = _logits(block, arcs, resting, row, slot, states, z, trail)
-        row_loss = _beliefs(arcs, count, states, z, u, q)
+        count = _logits(
+            on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
+        )
+        row_loss = _beliefs(variables, state_offsets, widest, count, states, z, u, q)
+        weight = row_weight[row]
         for p in range(count):
             s = states[p]
             row_loss -= resting[s, 3]
             per_state[s, 0] += weight * (q[p] - resting[s, 1])
             per_state[s, 1] += weight * (q[p] * (1.0 - q[p]) - resting[s, 2])
-        for k in range(block.offsets[row], block.offsets[row + 1]):
-            column = block.columns[k]
-            if column < resting.shape[0]:
-                row_loss -= z[slot[column]]
-                q[slot[column]] -= 1.0
+        for k in range(on.shape[0]):
+            if on[k] < resting.shape[0]:
+                row_loss -= z[slot[on[k]]]
+                q[slot[on[k]]] -= 1.0
         loss += weight * row_loss
-        t = 0
-        for k in range(block.offsets[row], block.offsets[row + 1]):
-            column = block.columns[k]
-            for j in range(arcs.offsets[column], arcs.offsets[column + 1]):
-                per_arc[j] += weight * q[trail[t]]
-                t += 1
         for p in range(count):
+            q[p] *= weight
             slot[states[p]] = -1
+        t = 0
+        for k in range(on.shape[0]):
+            for j in range(offsets[on[k]], offsets[on[k] + 1]):
+                per_arc[j] += q[trail[t]]
+                t += 1
     return loss
 
 
 @njit(nogil=True, cache=True)
-def errors_of_rows(block, arcs, resting, threshold, number, counts, columns, entries):
-    """Errors of a block's rows beyond ``threshold``, less those of the resting beliefs, as a sparse matrix.
+def errors_of_rows(block, arcs, resting, threshold, number, counts, found_columns, found_entries):
+    """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix.
 
-    States go by their new ``number``, ascending within a row; those without one (-1), and those that do not differ
-    from rest, are left out.
+    States go by their new ``number``, in any order; those without one (-1) are left out.
 
     Parameters
     ----------
     counts : (rows,) out: entries of each row
-    columns, entries : some room; larger arrays are made where it does not suffice
+    found_columns, found_entries : some room; larger arrays are made where it does not suffice
 
     Returns
     -------
     columns, entries, how many of them are filled
     """
+    rows, columns, row_weight = block.offsets, block.columns, block.weight
+    offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
+    variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
     slot = np.full(resting.shape[0], -1, dtype=np.int32)
     room, length = 1024, 4096
     states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
     z, u, q = np.empty(room), np.empty(room), np.empty(room)
-    keys = np.empty(room, dtype=np.int64)
     filled = 0
-    for row in range(block.weight.shape[0]):
-        touched, walked = _need(block, arcs, row)
+    for row in range(row_weight.shape[0]):
+        on = columns[rows[row] : rows[row + 1]]
+        touched, walked = _need(on, offsets, widest)
         if touched > room:
             room = 2 * touched
             states, z, u, q = np.empty(room, dtype=np.int32), np.empty(room), np.empty(room), np.empty(room)
-            keys = np.empty(room, dtype=np.int64)
         if walked > length:
             length = 2 * walked
             trail = np.empty(length, dtype=np.int32)
-        count = _logits(block, arcs, resting, row, slot, states, z, trail)
-        _beliefs(arcs, count, states, z, u, q)
-        for k in range(block.offsets[row], block.offsets[row + 1]):
-            column = block.columns[k]
-            if column < resting.shape[0]:
-                q[slot[column]] -= 1.0
-        found = 0
+        count = _logits(
+            on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
+        )
+        _beliefs(variables, state_offsets, widest, count, states, z, u, q)
+        for k in range(on.shape[0]):
+            if on[k] < resting.shape[0]:
+                q[slot[on[k]]] -= 1.0
+        if filled + count > found_columns.shape[0]:
+            size = 2 * (filled + count)
+            more_columns, more_entries = np.empty(size, dtype=np.int32), np.empty(size)
+            more_columns[:filled], more_entries[:filled] = found_columns[:filled], found_entries[:filled]
+            found_columns, found_entries = more_columns, more_entries
+        before = filled
         for p in range(count):
             s = states[p]
             slot[s] = -1
-            error = q[p] if abs(q[p]) > threshold else 0.0
-            rest = resting[s, 1] if resting[s, 1] > threshold else 0.0
-            if number[s] >= 0 and error != rest:
-                q[p] = error - rest
-                keys[found] = np.int64(number[s]) << 32 | p
-                found += 1
-        keys[:found].sort()
-        if filled + found > columns.shape[0]:
-            size = 2 * (filled + found)
-            more_columns, more_entries = np.empty(size, dtype=np.int32), np.empty(size)
-            more_columns[:filled], more_entries[:filled] = columns[:filled], entries[:filled]
-            columns, entries = more_columns, more_entries
-        for k in range(found):
-            columns[filled] = keys[k] >> 32
-            entries[filled] = block.weight[row] * q[keys[k] & 0xFFFFFFFF]
-            filled += 1
-        counts[row] = found
-    return columns, entries, filled
+            if number[s] >= 0 and abs(q[p]) > threshold:
+                found_columns[filled] = number[s]
+                found_entries[filled] = row_weight[row] * (q[p] - resting[s, 1])
+                filled += 1
+        counts[row] = filled - before
+    return found_columns, found_entries, filled

@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.data import Arcs, MegaSample, Schema, SparseBlock, SparseTable
 from sparsefield.engines import Threads
 from sparsefield.inference.base import InferenceMethod
-from sparsefield.kernels.meetings import by_column
+from sparsefield.kernels.meetings import transpose
 from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows
 
 __all__ = ["Entries", "Sources", "SparseContrast", "SparseEvaluator"]
@@ -45,11 +45,12 @@ class Entries(NamedTuple):
 
     @classmethod
     def of(cls, offsets: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> Entries:
-        counts = np.bincount(columns, minlength=n_columns)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        rows, sorted_entries = np.empty(len(columns), dtype=np.int32), np.empty(len(entries))
-        by_column(offsets, columns, entries, starts, rows, sorted_entries)
-        return cls(offsets, columns, entries, starts, rows, sorted_entries)
+        """From entries by row, in any order; they are put into order in place."""
+        starts = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=n_columns))])
+        rows, by_column = np.empty(len(columns), dtype=np.int32), np.empty(len(entries))
+        transpose(offsets, columns, entries, starts[:-1].copy(), rows, by_column)
+        transpose(starts, rows, by_column, offsets[:-1].copy(), columns, entries)
+        return cls(offsets, columns, entries, starts, rows, by_column)
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class SparseEvaluator:
     @cached_property
     def _on(self) -> Entries:
         """What is on, by row and by column."""
-        return Entries.of(self.table.offsets, self.table.columns, np.empty(0), self._schema.n_columns)
+        return Entries.of(self.table.offsets, self.table.columns.copy(), np.empty(0), self._schema.n_columns)
 
     # -- a sparse table has no gaps --------------------------------------------------------------------------------
 

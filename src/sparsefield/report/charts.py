@@ -11,7 +11,7 @@ from sparsefield.report.svg import BLUE, GREY, ORANGE, PALE, Drawing
 __all__ = ["Bar", "Series", "draw_bars", "draw_lines"]
 
 WIDTH = 900
-LEFT, RIGHT, TOP, FLOOR = 92.0, 620.0, 96.0, 420.0
+LEFT, RIGHT, TOP, FLOOR = 92.0, 620.0, 112.0, 420.0
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f2430", "#667085")
 """Okabe and Ito's, the two of every other picture first."""
 
@@ -88,8 +88,8 @@ def draw_bars(title: str, bars: Sequence[Bar], *, label: str, words: str = "", p
 
     Examples
     --------
-    >>> draw_bars("Time", [Bar("first", 2.0, part=0.5), Bar("second", 1.0)], label="seconds").count("<text")
-    9
+    >>> draw_bars("Time", [Bar("first", 2.0, part=0.5), Bar("second", 1.0)], label="seconds").count(">second<")
+    1
     """
     drawing = Drawing(WIDTH, 132 + BAR_STEP * len(bars), title)
     drawing.text(36, 42, title, size=18, font_weight=600)
@@ -184,8 +184,8 @@ def _draw_series(
     for points, inside in ((full, colour), (hollow, "#ffffff")):
         for x, y in points:
             hint = f"{name}: {_number(x)}, {y:.3g}"
-            place = {"cx": across.place(x), "cy": upward.place(y)}
-            drawing.shape("circle", hint=hint, **place, r=4, fill=inside, stroke=colour, stroke_width=2)
+            cx, cy = across.place(x), upward.place(y)
+            drawing.shape("circle", hint=hint, cx=cx, cy=cy, r=4, fill=inside, stroke=colour, stroke_width=2)
 
 
 def _key(drawing: Drawing, y: float, colour: str, words: str, *, hollow: bool = False) -> None:
