@@ -70,11 +70,13 @@ def test_with_all_centred_at_the_means_the_gradient_is_error_times_signal(make_p
     np.testing.assert_allclose(variance, np.average(signals**2, axis=1, weights=weight), atol=1e-12)
 
 
-def test_inverse_curvature_is_positive_and_finite(make_problem) -> None:
+def test_preconditioner_is_positive_and_finite(make_problem) -> None:
     problem, coordinates = setting(make_problem, 5)
     arcs = problem.layout.arcs(problem.pairs)
     n = problem.schema.n_states
     for l2 in (0.0, 1.0):
-        scale = coordinates.inverse_curvature(arcs, np.zeros(n), np.full(len(problem.theta), l2))
+        scale = coordinates.preconditioner(arcs, np.zeros(n), None, np.full(len(problem.theta), l2))(
+            np.ones(len(problem.theta))
+        )
         assert np.isfinite(scale).all()
         assert (scale > 0).all()

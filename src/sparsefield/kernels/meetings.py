@@ -5,52 +5,39 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-DENSE_SCAN = 8
-"""Looking through all columns in a row is that much quicker than through the same number in any order."""
+DENSE_SCAN = 4
+"""Looking through all columns in their order is that much quicker than through the same number in any order."""
 
 
 @njit(nogil=True, cache=True)
-def _add_errors(rows, offsets, columns, entries, a, scores):
-    """scores[b] += errors of b in the given rows; b > a. Returns how many were added."""
-    added = 0
-    for k in range(rows.shape[0]):
-        start, end = offsets[rows[k]], offsets[rows[k] + 1]
-        j = end - 1
-        while j >= start and columns[j] > a:
-            scores[columns[j]] += entries[j]
-            j -= 1
-        added += end - 1 - j
-    return added
-
-
-@njit(nogil=True, cache=True)
-def _add_on(rows, errors, offsets, columns, a, scores):
-    """scores[b] += the error of a given row where b is on; b > a. Returns how many were added."""
-    added = 0
-    for k in range(rows.shape[0]):
-        start, end = offsets[rows[k]], offsets[rows[k] + 1]
-        j = end - 1
-        while j >= start and columns[j] > a:
-            scores[columns[j]] += errors[k]
-            j -= 1
-        added += end - 1 - j
-    return added
-
-
-@njit(nogil=True, cache=True)
-def _collect(rows, offsets, columns, a, scores, least, met, count):
-    """Columns b > a in the given rows whose score exceeds ``least``; all scores are moved there, and cleared."""
+def _add_errors(rows, offsets, columns, entries, a, scores, met, count):
+    """scores[b] += errors of b in the given rows; b > a. Lists the columns met for the first time, while there is room
+    for them, and returns how many there are."""
     for k in range(rows.shape[0]):
         start = offsets[rows[k]]
         j = offsets[rows[k] + 1] - 1
         while j >= start and columns[j] > a:
             b = columns[j]
-            score = scores[b]
-            scores[b] = 0.0
-            if abs(score) > least and score != 0.0:
-                met[count, 0] = b
-                met[count, 1] = score
+            if scores[b] == 0.0:
+                met[min(count, met.shape[0] - 1)] = b
                 count += 1
+            scores[b] += entries[j]
+            j -= 1
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _add_on(rows, errors, offsets, columns, a, scores, met, count):
+    """The same with the error of a given row, for the columns that are on in it."""
+    for k in range(rows.shape[0]):
+        start = offsets[rows[k]]
+        j = offsets[rows[k] + 1] - 1
+        while j >= start and columns[j] > a:
+            b = columns[j]
+            if scores[b] == 0.0:
+                met[min(count, met.shape[0] - 1)] = b
+                count += 1
+            scores[b] += errors[k]
             j -= 1
     return count
 
@@ -82,20 +69,21 @@ def score_columns(first, last, on, errors, traits, known, cut):
     together, rest, owner, reach, loudness = traits.together, traits.rest, traits.owner, traits.reach, traits.loudness
     known_offsets, known_b = known.offsets, known.b
     width = rest.shape[0]
-    scores, met = np.zeros(width), np.empty((width, 2))
+    scores, met = np.zeros(width), np.empty(width // DENSE_SCAN + 1, dtype=np.int32)
     room, count = 1024, 0
     out_a, out_b, out_h = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room)
     for a in range(first, last):
         rows_on, rows_wrong = on_rows[on_starts[a] : on_starts[a + 1]], rows[starts[a] : starts[a + 1]]
-        added = _add_errors(rows_on, offsets, columns, entries, a, scores)
-        added += _add_on(rows_wrong, by_column[starts[a] : starts[a + 1]], on_offsets, on_columns, a, scores)
+        found = _add_errors(rows_on, offsets, columns, entries, a, scores, met, 0)
+        its_errors = by_column[starts[a] : starts[a + 1]]
+        found = _add_on(rows_wrong, its_errors, on_offsets, on_columns, a, scores, met, found)
         for k in range(known_offsets[a], known_offsets[a + 1]):
             scores[known_b[k]] = np.nan
         if count + width > room:
             room = 2 * (count + width)
             out_a, out_b, out_h = _longer(out_a, room), _longer(out_b, room), _longer(out_h, room)
-        # Pairs that may exceed the cut at rest already, whether or not they meet; all, when most of them meet.
-        everyone = added * DENSE_SCAN > width - a
+        # Pairs that may exceed the cut at rest already, whether or not they meet; all, when many meet.
+        everyone = found > met.shape[0] or found * DENSE_SCAN > width - a
         b = a + 1
         while b < width and (everyone or reach[a] * loudness[b] > cut):
             h = scores[b] + together[a] * rest[b] + together[b] * rest[a]
@@ -107,14 +95,15 @@ def score_columns(first, last, on, errors, traits, known, cut):
         if b == width:
             continue
         least = cut - reach[a] * loudness[b]
-        found = _collect(rows_on, offsets, columns, a, scores, least, met, 0)
-        found = _collect(rows_wrong, on_offsets, on_columns, a, scores, least, met, found)
         for k in range(found):
-            b = np.int64(met[k, 0])
-            h = met[k, 1] + together[a] * rest[b] + together[b] * rest[a]
-            if abs(h) > cut and owner[a] != owner[b]:
-                out_a[count], out_b[count], out_h[count] = a, b, h
-                count += 1
+            b = met[k]
+            score = scores[b]
+            scores[b] = 0.0
+            if abs(score) > least and score != 0.0:
+                h = score + together[a] * rest[b] + together[b] * rest[a]
+                if abs(h) > cut and owner[a] != owner[b]:
+                    out_a[count], out_b[count], out_h[count] = a, b, h
+                    count += 1
         for k in range(known_offsets[a], known_offsets[a + 1]):
             scores[known_b[k]] = 0.0
     return out_a, out_b, out_h, count

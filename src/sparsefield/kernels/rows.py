@@ -109,7 +109,8 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
     block : offsets, columns that are on, weight
     arcs : by source column: offsets, target, weight; variable of a state, state_offsets, widest
     resting : (states, 4), see above
-    per_arc : (arcs,) out: error at the arc's target, summed over the rows in which its source is on
+    per_arc : (arcs, 2) out: error q - q0 and uncertainty q (1 - q) at the arc's target, summed over the rows in which
+        its source is on
     per_state : (states, 2) out: q - p and q (1 - q) - p (1 - p), summed over rows
 
     Returns
@@ -141,9 +142,10 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
         weight = row_weight[row]
         for p in range(count):
             s = states[p]
+            u[p] = weight * q[p] * (1.0 - q[p])
             row_loss -= resting[s, 3]
             per_state[s, 0] += weight * (q[p] - resting[s, 1])
-            per_state[s, 1] += weight * (q[p] * (1.0 - q[p]) - resting[s, 2])
+            per_state[s, 1] += u[p] - weight * resting[s, 2]
         for k in range(on.shape[0]):
             if on[k] < resting.shape[0]:
                 row_loss -= z[slot[on[k]]]
@@ -155,7 +157,8 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
         t = 0
         for k in range(on.shape[0]):
             for j in range(offsets[on[k]], offsets[on[k] + 1]):
-                per_arc[j] += q[trail[t]]
+                per_arc[j, 0] += q[trail[t]]
+                per_arc[j, 1] += u[trail[t]]
                 t += 1
     return loss
 
@@ -164,7 +167,7 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
 def errors_of_rows(block, arcs, resting, threshold, number, counts, found_columns, found_entries):
     """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix.
 
-    States go by their new ``number``, in any order; those without one (-1) are left out.
+    States go by their new ``number``, in any order; those without one (-1), and entries of 0, are left out.
 
     Parameters
     ----------
@@ -208,7 +211,7 @@ def errors_of_rows(block, arcs, resting, threshold, number, counts, found_column
         for p in range(count):
             s = states[p]
             slot[s] = -1
-            if number[s] >= 0 and abs(q[p]) > threshold:
+            if number[s] >= 0 and abs(q[p]) > threshold and q[p] != resting[s, 1]:
                 found_columns[filled] = number[s]
                 found_entries[filled] = row_weight[row] * (q[p] - resting[s, 1])
                 filled += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from sparsefield.data import Arcs
 
 __all__ = ["Coordinates"]
+
+SMALLEST = 1e-2
+"""Curvature that every parameter has at least, so that no step is out of all proportion."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,39 @@ class Coordinates:
         out[len(self.centred) :] += self._rank_one(gradient, arcs)
         return out
 
-    def inverse_curvature(self, arcs: Arcs, uncertainty: np.ndarray, l2: np.ndarray) -> np.ndarray:
-        """A rough diagonal: how unsure the field is of a state x how much the other end of the pair moves."""
+    def preconditioner(
+        self, arcs: Arcs, uncertainty: np.ndarray, shared: np.ndarray | None, l2: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """A rough inverse of the second derivatives, as a function that multiplies a gradient with it.
+
+        ``uncertainty`` is p (1 - p) of a state summed over rows; ``shared``, of an arc's target summed over the rows in
+        which the source is on (a source of 0 and 1). Without it the two are taken to be independent, and the inverse
+        is that of a diagonal. With it, a pair weight is also freed of its overlap with the two unary weights: where
+        the target is uncertain, the source may be on far more often than on average.
+        """
         target, source, feature = arcs
-        moves = self.variances[source] + ~self.centred[target] * self.means[source] ** 2
-        pairs = np.bincount(feature, uncertainty[target] * moves, len(l2) - len(uncertainty))
-        return 1.0 / (np.concatenate([uncertainty, pairs]) + l2 + 1e-2)
+        n_pairs = len(l2) - len(uncertainty)
+        free = self.centred[target]
+        mean = self.means[source] * free
+        if shared is None:
+            moves = uncertainty[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
+            diagonal = np.concatenate([uncertainty, np.bincount(feature, moves, n_pairs)])
+            scale = 1.0 / (diagonal + l2 + SMALLEST)
+            return lambda gradient: scale * gradient
+        centre = np.where(free, shared / (uncertainty[target] + SMALLEST), 0.0)
+        diagonal = np.concatenate([uncertainty, np.bincount(feature, shared * (1.0 - centre), n_pairs)])
+        scale, shift = 1.0 / (diagonal + l2 + SMALLEST), centre - mean
+
+        def multiply(gradient: np.ndarray) -> np.ndarray:
+            turned = gradient.copy()
+            turned[len(uncertainty) :] -= np.bincount(feature, shift * gradient[target], n_pairs)
+            turned *= scale
+            turned[: len(uncertainty)] -= np.bincount(
+                target, shift * turned[len(uncertainty) :][feature], len(uncertainty)
+            )
+            return turned
+
+        return multiply
 
     def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """(pairs,): E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centred ends."""

@@ -61,18 +61,18 @@ class OrthantLBFGS:
         self,
         point: Point,
         l1: np.ndarray,
-        scale: np.ndarray,
+        precondition: Callable[[np.ndarray], np.ndarray],
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
         project: Callable[[np.ndarray], np.ndarray],
     ) -> Point | None:
         """One step from ``point``, or None when no step lowers the objective.
 
-        ``scale`` is a positive estimate of the inverse curvature of each parameter; ``project`` keeps a trial within
-        what the caller allows. The last call of ``evaluate`` is always at the point that is returned.
+        ``precondition`` multiplies a gradient with a rough, positive inverse of the second derivatives; ``project``
+        keeps a trial within what the caller allows. The last call of ``evaluate`` is always at the point that is returned.
         """
         slope = pseudo_gradient(point.theta, point.gradient, l1)
         while True:
-            direction = self._direction(slope, (l1 > 0.0) & (point.theta == 0.0), scale)
+            direction = self._direction(slope, (l1 > 0.0) & (point.theta == 0.0), precondition)
             found = self._search(point, l1, slope, direction, evaluate, project)
             if found is not None:
                 self._remember(found.theta - point.theta, found.gradient - point.gradient)
@@ -107,7 +107,9 @@ class OrthantLBFGS:
             length *= _shorter(point.value, promised, value)
         return None
 
-    def _direction(self, slope: np.ndarray, at_kink: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    def _direction(
+        self, slope: np.ndarray, at_kink: np.ndarray, precondition: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
         """Two-loop recursion. A parameter at the kink of its penalty may only move the way its own slope points; when
         the rest still goes uphill as a whole, that holds for every parameter."""
         q = slope.copy()
@@ -118,9 +120,9 @@ class OrthantLBFGS:
             shares.append(share)
         if self._moves:
             s, y = self._moves[-1], self._turns[-1]
-            q *= scale * ((s @ y) / (y @ (scale * y)))
+            q = precondition(q) * ((s @ y) / (y @ precondition(y)))
         else:
-            q *= scale
+            q = precondition(q)
         for (s, y), share in zip(zip(self._moves, self._turns, strict=True), reversed(shares), strict=True):
             q += (share - (y @ q) / (s @ y)) * s
         direction = -q

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -39,6 +40,13 @@ MAX_FILLINGS = 30
 IDLE_ROUNDS = 4
 """Rounds of the certificate that may bring no progress: the gradient of `cd` is not that of its loss, so it may never
 get there."""
+
+
+STEPS_BETWEEN_LOOKS = 4
+"""Steps after each batch where scoring takes as long as several of them: on a sparse table."""
+
+SLACK_BEFORE_LOOKING = 5.0
+"""There, how far from optimal the features at hand may be, in allowed violations, when the certificate looks first."""
 
 
 class Trainer:
@@ -130,10 +138,12 @@ class Trainer:
                 break
 
     def _end_induction(self) -> None:
-        if self.options.certify:
+        if self.options.certify and self.evaluator.keeps_errors:
             self.plot.scene = "certify"
-        else:
-            self._go_optimise("optimise", then="certify")
+            return
+        if self.options.certify:  # a look at all candidates takes as long as several steps: these come first
+            self.slack = SLACK_BEFORE_LOOKING * self._allowed_violation
+        self._go_optimise("optimise", then="certify")
 
     def _go_optimise(self, phase: str, *, then: str, fillings: int = MAX_FILLINGS) -> None:
         self.calm = 0
@@ -283,7 +293,7 @@ class Trainer:
         """One step of the optimiser; False when it found no way down."""
         before = self.point
         old = np.abs(self.theta).sum()
-        found = self.optimiser.step(before, self._kinks(), self._scale(), self._objective, self._halt_at_kink)
+        found = self.optimiser.step(before, self._kinks(), self._preconditioner(), self._objective, self._halt_at_kink)
         self.stalled = found is None
         if found is None:
             self._evaluate_at(before.theta)
@@ -358,9 +368,9 @@ class Trainer:
         self.calm = 0
         return change > SETTLED
 
-    def _scale(self) -> np.ndarray:
-        l2 = self.penalty.l2_of(len(self.point.theta))
-        return self.coordinates.inverse_curvature(self.arcs, self.evaluator.uncertainty(), l2)
+    def _preconditioner(self) -> Callable[[np.ndarray], np.ndarray]:
+        unsure = self.evaluator.uncertainty(), self.evaluator.shared_uncertainty()
+        return self.coordinates.preconditioner(self.arcs, *unsure, self.penalty.l2_of(len(self.point.theta)))
 
     def _batch_size(self) -> int:
         if self.options.batch_size != "auto":
@@ -369,7 +379,7 @@ class Trainer:
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":
-            return 1
+            return 1 if self.evaluator.keeps_errors else STEPS_BETWEEN_LOOKS
         return int(self.options.steps_per_batch)
 
     def _iterations_left(self) -> bool:

@@ -132,6 +132,9 @@ class Evaluator:
         parts = self._engine.map(one, range(len(self._blocks)))
         return np.concatenate([_add(part) for part in self._by_table(parts)])
 
+    def shared_uncertainty(self) -> None:
+        """Not known for single arcs: it would take as long as a gradient."""
+
     def _gaps(self, k: int) -> np.ndarray:
         """(states, rows): which of a block's beliefs are about hidden cells."""
         schema = self.layout.schemas[self._tables[k]]

@@ -31,6 +31,8 @@ class Sources(NamedTuple):
     """(states,): variable of each."""
     state_offsets: np.ndarray
     widest: int
+    order: np.ndarray
+    """Place of each arc in the list that they came from."""
 
 
 class Entries(NamedTuple):
@@ -127,6 +129,7 @@ class SparseEvaluator:
             self._schema.variable_of_column[: self.layout.n_states],
             self._schema.state_offsets,
             int(np.diff(self._schema.state_offsets).max(initial=1)),
+            order,
         )
 
     def evaluate(self, arcs: Sources, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -136,21 +139,23 @@ class SparseEvaluator:
         resting = rest(self._schema, theta[:n])
 
         def one(block: SparseBlock) -> tuple[float, np.ndarray, np.ndarray]:
-            per_arc, per_state = np.zeros(len(arcs.target)), np.zeros((n, 2))
+            per_arc, per_state = np.zeros((len(arcs.target), 2)), np.zeros((n, 2))
             return pass_rows(block, arcs, resting, per_arc, per_state), per_arc, per_state
 
         loss = total * float(resting[:, LOG].sum())
-        per_arc, per_state = np.zeros(len(arcs.target)), np.zeros((n, 2))
+        per_arc, per_state = np.zeros((len(arcs.target), 2)), np.zeros((n, 2))
         for part_loss, part_arcs, part_states in self._engine.stream(one, self._blocks):
             loss += part_loss
             per_arc += part_arcs
             per_state += part_states
         gradient = np.zeros(len(theta))
         if len(per_arc):
-            gradient += np.bincount(arcs.feature, per_arc, len(theta))
+            gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
         gradient[:n] = total * resting[:, REST] + per_state[:, 0] - self._together[:n]
         uncertainty = np.maximum(total * resting[:, SPREAD] + per_state[:, 1], 0.0)
-        self._last = Evaluated(arcs, resting, gradient, uncertainty)
+        shared = np.empty(len(per_arc))
+        shared[arcs.order] = per_arc[:, 1]
+        self._last = Evaluated(arcs, resting, gradient, uncertainty, shared)
         return float(loss), gradient.copy()
 
     def gradient(self, arcs: Sources, size: int) -> np.ndarray:
@@ -161,6 +166,10 @@ class SparseEvaluator:
         """(states,): p (1 - p) summed over rows."""
         return self._last.uncertainty
 
+    def shared_uncertainty(self) -> np.ndarray:
+        """(arcs,): the same of an arc's target, over the rows in which its source is on."""
+        return self._last.shared
+
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns,) each: weighted mean and variance over the rows of what is on."""
         mean = self._together / max(self.total_weights[0], np.finfo(float).tiny)
@@ -168,7 +177,7 @@ class SparseEvaluator:
 
     def contrast(self) -> SparseContrast:
         """What the last evaluation found."""
-        arcs, resting, gradient, _ = self._last
+        arcs, resting, gradient = self._last[:3]
         unary = gradient[: self.layout.n_states]
         return SparseContrast(self.table, self._blocks, self._on, arcs, resting, unary, self._together, self._engine)
 
@@ -196,6 +205,9 @@ class Evaluated(NamedTuple):
     resting: np.ndarray
     gradient: np.ndarray
     uncertainty: np.ndarray
+    """(states,): p (1 - p) summed over rows."""
+    shared: np.ndarray
+    """(arcs,): the same of an arc's target over the rows in which its source is on."""
 
 
 def rest(schema: Schema, unary: np.ndarray) -> np.ndarray:
