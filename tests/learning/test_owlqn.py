@@ -195,8 +195,8 @@ def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
         return value, M.T @ gradient
 
     place = np.linalg.solve(M, point.theta)
-    one = plain._direction(point.gradient, np.zeros(5, dtype=bool), np.ones(5))
-    other = moved._direction(turned(place)[1], np.zeros(5, dtype=bool), np.ones(5))
+    one = plain._direction(point.gradient, np.zeros(5, dtype=bool), np.copy)
+    other = moved._direction(turned(place)[1], np.zeros(5, dtype=bool), np.copy)
     assert one @ point.gradient < 0
     assert other @ turned(place)[1] < 0
     for s, y, t, z in zip(plain._moves, plain._turns, moved._moves, moved._turns, strict=True):

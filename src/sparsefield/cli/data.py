@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,12 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     from sparsefield.readers.schema_file import Described
 
-__all__ = ["Given", "is_linked", "read_data", "read_linked"]
+__all__ = ["Given", "is_linked", "is_matrix", "read_data", "read_linked", "stream_data"]
 
 MANY_STATES = 10
+
+CELLS_TO_HIDE = 10_000_000
+"""Of a sparse matrix: up to so many cells it is made dense for a check, since a sparse one has no gaps."""
 
 IN_SCHEMA = {
     "--observed": "observed = [...] under [tables.NAME]",
@@ -33,12 +37,14 @@ class Given:
     """Data for a fit."""
 
     X: Any
-    """A frame, or a `Relational`."""
+    """A frame, a `Relational`, a sparse matrix, or blocks of rows."""
     linked: bool
     observed: list[str]
     numeric: Any
     """Observed columns that are numbers, for linked tables those of each, or "auto"."""
     rows: int
+    unchecked: str = ""
+    """Why no cells can be hidden to check a field, if they cannot."""
 
     def fit(self, field: Any) -> None:
         if self.linked:
@@ -64,16 +70,73 @@ def read_data(
         linked = read_linked(data, reading, observed, identifiers, numeric)
         rows = sum(source.n_rows for source in linked.data.sources.values())
         return Given(linked.data, True, [], linked.numeric or "auto", rows)
+    if is_matrix(data):
+        return _read_matrix(data, observed, identifiers, numeric)
     table = read_table(data, reading)
-    ids = find_columns(identifiers, table.columns, "--id")
-    numbers = find_columns(numeric, table.columns, "--numeric")
-    given = [*find_columns(observed, table.columns, "--observed"), *numbers]
+    ids, given, numbers = _roles(table.columns, observed, identifiers, numeric)
+    table = table.drop(ids)
+    _note_identifiers([name for name in table.columns if name not in given], table)
+    return Given(table, False, given, numbers or "auto", table.height)
+
+
+def stream_data(
+    data: Path,
+    reading: Reading,
+    observed: list[str] | None,
+    identifiers: list[str] | None,
+    numeric: list[str] | None,
+) -> Given:
+    """What ``data`` names, to be read block by block: Parquet files, or rows of a sparse matrix."""
+    from sparsefield.readers import blocks
+
+    if reading.missing:
+        raise DataError(f"{data}: --missing has no place with --stream, where data have no gaps: fill them first.")
+    why = "with --stream no cells are hidden, since gaps would have to be learned with all rows in memory."
+    if blocks.holds_rows(data):
+        rows = blocks.open_rows(data)
+        ids, given, numbers = _roles(rows.names, observed, identifiers, numeric)
+        if ids:
+            raise DataError(f"{data}: rows of a sparse matrix are read with all their columns: --id has no place here.")
+        return Given(rows, False, given, numbers or "auto", rows.n_rows, why)
+    files = blocks.parquet_files(data)
+    columns = blocks.parquet_columns(files)
+    ids, given, numbers = _roles(columns, observed, identifiers, numeric)
+    X = blocks.read_blocks(files, columns=[name for name in columns if name not in ids])
+    return Given(X, False, given, numbers or "auto", blocks.parquet_rows(files), why)
+
+
+def is_matrix(data: Path) -> bool:
+    """Whether a path names a sparse matrix in a file of scipy's."""
+    return data.suffix.lower() == ".npz"
+
+
+def _read_matrix(
+    data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
+) -> Given:
+    from sparsefield.data import read
+    from sparsefield.readers.blocks import read_matrix
+
+    matrix = read_matrix(data)
+    source = read(matrix, what=str(data))
+    ids, given, numbers = _roles(source.names, observed, identifiers, numeric)
+    if ids or numbers:
+        raise DataError(f"{data}: all columns of a sparse matrix are 0/1: --id and --numeric have no place here.")
+    dense = source.n_rows * len(source.names) > CELLS_TO_HIDE
+    why = "hidden cells need a dense table, and this matrix is too large for one." if dense else ""
+    return Given(source.native, False, given, "auto", source.n_rows, why)
+
+
+def _roles(
+    columns: Sequence[str], observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
+) -> tuple[list[str], list[str], list[str]]:
+    """Columns that are ids, that are observed (numbers included), and that are numbers."""
+    ids = find_columns(identifiers, columns, "--id")
+    numbers = find_columns(numeric, columns, "--numeric")
+    given = [*find_columns(observed, columns, "--observed"), *numbers]
     both = [name for name in given if name in ids]
     if both:
         raise DataError(f"Column {both[0]!r} is an --id, which is left out: it cannot be observed as well.")
-    table = table.drop(ids)
-    _note_identifiers([name for name in table.columns if name not in given], table)
-    return Given(table, False, list(dict.fromkeys(given)), numbers or "auto", table.height)
+    return ids, list(dict.fromkeys(given)), numbers
 
 
 def read_linked(

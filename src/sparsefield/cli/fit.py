@@ -11,7 +11,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show
-from sparsefield.cli.data import Given, read_data
+from sparsefield.cli.data import Given, is_matrix, read_data, stream_data
 from sparsefield.cli.tables import Reading, check_output
 from sparsefield.cli.words import STRONGEST, certificate, size, strongest
 
@@ -42,6 +42,15 @@ Checkpoint = Annotated[
         rich_help_panel=opt.RUNNING,
     ),
 ]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Read DATA, Parquet or a folder of such, block by block: for more rows than memory holds. It has no gaps "
+        "then, and nothing is checked on hidden cells. Temporary files go where TMPDIR says.",
+        rich_help_panel=opt.READING,
+    ),
+]
 Induction = Annotated[
     str,
     typer.Option(
@@ -61,6 +70,7 @@ def fit(
     missing: opt.Missing = None,
     no_header: opt.NoHeader = False,
     separator: opt.Separator = None,
+    stream: Stream = False,
     template: opt.Templates = None,
     induction: Induction = "cfi",
     objective: opt.Objective = "pl",
@@ -78,17 +88,21 @@ def fit(
 ) -> None:
     """Learn a field from a table of categories with gaps, and write it to a file.
 
-    DATA may also be a TOML file that describes linked tables, or a folder with a schema.toml.
+    DATA may also be a TOML file that describes linked tables, a folder with a schema.toml, or a sparse 0/1
+    matrix in an .npz file of scipy's.
     Prints the strongest features, the certificate, and how well hidden cells are predicted.
     """
     check_output(output)
     reading = Reading(tuple(missing or ()), not no_header, separator)
-    given = read_data(data, reading, observed, identifiers, numeric)
+    read = stream_data if stream and not is_matrix(data) else read_data
+    given = read(data, reading, observed, identifiers, numeric)
     field = opt.make_field(
         given, template, induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold,
         batch_size=batch_size, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,
     )  # fmt: skip
-    checked = _check(field, given, seed) if check else None
+    if check and given.unchecked:
+        note(f"No check: {given.unchecked}")
+    checked = _check(field, given, seed) if check and not given.unchecked else None
     field.checkpoint = checkpoint  # of this fit alone: the check above is one of other cells
     seconds = _learn(field, given)
     field.save(output)
@@ -113,6 +127,7 @@ def _learn(field: AnyField, given: Given) -> float:
     started = time.perf_counter()
     with Watch(f"Learning from {given.rows:,} rows") as watch:
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
+        field._reading = lambda rows: watch.tell(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
         given.fit(field)
     return time.perf_counter() - started
 

@@ -10,7 +10,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.asked import as_known, filled, probabilities
 from sparsefield.cli.console import Watch, show
-from sparsefield.cli.data import is_linked, read_linked
+from sparsefield.cli.data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked import check_linked_output, predict_linked
 from sparsefield.cli.tables import (
     PARQUET,
@@ -61,6 +61,8 @@ def predict(
     Cells with a value, ids and other columns that the model does not know stay as they are. A predicted
     column that a table lacks is added and filled. A value that the model never saw is left as it is.
     """
+    if is_matrix(data):
+        raise DataError(f"{data}: a sparse 0/1 matrix has no gaps to fill.")
     field = _load(model, linked=is_linked(data))
     field.n_jobs = jobs
     reading = Reading(tuple(missing or ()), not no_header, separator)

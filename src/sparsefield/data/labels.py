@@ -10,13 +10,16 @@ from sparsefield import policy
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
-__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_order"]
+__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_order", "whole_labels"]
 
 Label = str | int | float | bool
 
 
-def factorize(column: RawColumn) -> tuple[list[Label], np.ndarray]:
-    """Distinct labels in sorted order, and (rows,) their index per cell, -1 for a gap."""
+def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
+    """Distinct labels in sorted order, and (rows,) their index per cell, -1 for a gap.
+
+    Of a ``part`` of a column of objects floats stay floats: whether all are whole numbers only all parts can tell.
+    """
     values = _whole(column.values)
     codes = np.full(len(column.seen), -1, dtype=np.int64)
     if values.dtype.kind in "iu" and _small_range(values):
@@ -26,6 +29,7 @@ def factorize(column: RawColumn) -> tuple[list[Label], np.ndarray]:
         labels = [as_label(v, column.name) for v in distinct.tolist()]
     else:
         labels, inverse = _factorize_objects(values, column.name)
+        labels = labels if part else whole_labels(labels)
     codes[column.seen] = inverse
     return labels, codes
 
@@ -59,15 +63,24 @@ def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
     index: dict[Label, int] = {}
-    met = np.fromiter(
-        (index.setdefault(as_label(v, name), len(index)) for v in values), dtype=np.int64, count=len(values)
-    )
+    cells = values.tolist()
+    try:
+        # What differs is found first, since it is much less than all cells, and only it has to be looked at.
+        place = {v: index.setdefault(as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
+    except TypeError:  # of something that has no hash, and is no label either
+        place = {as_label(v, name): 0 for v in cells}
+    met = np.fromiter(map(place.__getitem__, cells), dtype=np.int64, count=len(cells))
     labels: list[Label] = sorted(index, key=label_order)
-    if all(isinstance(v, float) and v.is_integer() for v in labels):
-        labels = [int(v) for v in labels]
     rank = np.empty(len(index), dtype=np.int64)
     rank[[index[v] for v in labels]] = np.arange(len(labels))
     return labels, rank[met] if len(met) else met
+
+
+def whole_labels(labels: list[Label]) -> list[Label]:
+    """Floats that are all whole numbers as integers; other labels as they are."""
+    if all(isinstance(v, float) and v.is_integer() for v in labels):
+        return [int(v) for v in labels]
+    return labels
 
 
 def label_order(label: Label) -> tuple[bool, Label]:

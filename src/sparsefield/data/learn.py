@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,18 @@ from sparsefield.data.schema import Role, Schema, Variable
 from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.errors import DataError
 
-__all__ = ["learn_schema"]
+__all__ = [
+    "check_roles",
+    "count_on",
+    "is_identifier",
+    "learn_schema",
+    "make_categorical",
+    "make_switches",
+    "pieces_of_rows",
+]
+
+PIECE = 2**20
+"""Cells that are looked at together where all of them may lie on disk."""
 
 
 def learn_schema(
@@ -26,16 +37,7 @@ def learn_schema(
     sample_weight: np.ndarray | None = None,
 ) -> Schema:
     """Find the states and the role of every column of ``source``; ``states`` names some that need not occur in it."""
-    _check_names(source, observed, "observed")
-    _check_names(source, list(states or {}), "states")
-    if numeric != "auto":
-        _check_names(source, numeric, "numeric")
-        wrong = [name for name in numeric if name not in observed]
-        if wrong:
-            raise DataError(
-                f"Column {wrong[0]!r} is listed as numeric but is a target. Targets are categorical: list it in "
-                "observed= as well, or cut it into classes first."
-            )
+    check_roles(source.names, observed, numeric, states)
     if isinstance(source, Source) and source.kind == "sparse" and not states:
         return _learn_switches(source, set(observed), sample_weight)
     given = set(observed)
@@ -48,42 +50,102 @@ def learn_schema(
     return Schema(tuple(targets + givens), source.names)
 
 
+def check_roles(
+    names: Sequence[str],
+    observed: Sequence[str],
+    numeric: Sequence[str] | Literal["auto"],
+    states: Mapping[str, Sequence[Label]] | None,
+) -> None:
+    """Refuse columns that are not there, and numbers that would have to be predicted."""
+    _check_names(names, observed, "observed")
+    _check_names(names, list(states or {}), "states")
+    if numeric != "auto":
+        _check_names(names, numeric, "numeric")
+        wrong = [name for name in numeric if name not in observed]
+        if wrong:
+            raise DataError(
+                f"Column {wrong[0]!r} is listed as numeric but is a target. Targets are categorical: list it in "
+                "observed= as well, or cut it into classes first."
+            )
+
+
 def _learn_switches(source: Source, observed: set[str], weight: np.ndarray | None) -> SwitchSchema:
-    """The schema of a sparse 0/1 matrix, from how often each column is on."""
     matrix = source.native
-    counts = np.bincount(matrix.indices, minlength=len(source.names))
-    sums, mass = counts, float(source.n_rows)
-    if weight is not None:
-        mass = float(weight.sum())
-        sums = np.bincount(matrix.indices, np.repeat(weight, np.diff(matrix.indptr)), len(source.names))
+    counts, sums = count_on(matrix.indptr, matrix.indices, len(source.names), weight)
+    mass = float(source.n_rows) if weight is None else float(weight.sum())
+    return make_switches(source.names, observed, source.n_rows, counts, sums, mass)
+
+
+def count_on(
+    offsets: np.ndarray, columns: np.ndarray, n_columns: int, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(columns,) each: in how many rows a column is on, and their weight. Rows may lie on disk."""
+    counts = np.zeros(n_columns, dtype=np.int64)
+    sums = np.zeros(n_columns) if weight is not None else counts
+    for start, stop in pieces_of_rows(offsets):
+        piece = np.asarray(columns[offsets[start] : offsets[stop]], dtype=np.intp)
+        counts += np.bincount(piece, minlength=n_columns)
+        if weight is not None:
+            # One by one, as `bincount` adds, so that the sums do not depend on where pieces end.
+            np.add.at(sums, piece, np.repeat(weight[start:stop], np.diff(offsets[start : stop + 1])))
+    return counts, sums
+
+
+def pieces_of_rows(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
+    """(start, stop) of consecutive rows with about `PIECE` cells that are on, or so many rows."""
+    start, n_rows, n_on = 0, len(offsets) - 1, int(offsets[-1])
+    while start < n_rows:
+        # A number of another type would make `searchsorted` copy all offsets.
+        end = offsets.dtype.type(min(int(offsets[start]) + PIECE, n_on))
+        stop = int(np.searchsorted(offsets, end, side="right")) - 1
+        stop = min(max(stop, start + 1), start + PIECE, n_rows)
+        yield start, stop
+        start = stop
+
+
+def make_switches(
+    names: tuple[str, ...], observed: Collection[str], n_rows: int, counts: np.ndarray, sums: np.ndarray, mass: float
+) -> SwitchSchema:
+    """The schema of 0/1 columns, from how often each is on: in ``counts`` of the rows, of weight ``sums``."""
     shares = np.minimum(sums / mass, 1.0)
-    given = np.array([name in observed for name in source.names]) if observed else np.zeros(len(counts), dtype=bool)
+    given = np.array([name in observed for name in names]) if observed else np.zeros(len(counts), dtype=bool)
 
     def part(which: np.ndarray, role: Role) -> Switches:
-        names = source.names if which.all() else tuple(source.names[k] for k in np.flatnonzero(which))
-        return Switches(names, shares[which], counts[which] < source.n_rows, counts[which] > 0, role)
+        mine = names if which.all() else tuple(names[k] for k in np.flatnonzero(which))
+        return Switches(mine, shares[which], counts[which] < n_rows, counts[which] > 0, role)
 
-    return SwitchSchema(part(~given, "target"), part(given, "observed"), source.names)
+    return SwitchSchema(part(~given, "target"), part(given, "observed"), names)
 
 
 def _learn_categorical(column: RawColumn, role: Role, weight: np.ndarray, known: Sequence[Label] = ()) -> Variable:
     labels, codes = factorize(column)
+    totals = np.bincount(codes[column.seen], weights=weight[column.seen], minlength=len(labels))
+    return make_categorical(column.name, role, labels, totals, int(column.seen.sum()), known)
+
+
+def make_categorical(
+    name: str, role: Role, labels: list[Label], totals: np.ndarray, seen: int, known: Sequence[Label] = ()
+) -> Variable:
+    """A variable from its labels in their order, the weight of the cells that hold each, and the number of cells."""
     if not labels and not known:
-        raise DataError(f"Column {column.name!r} has no values at all: drop it, or fill in what is known of it.")
-    seen = int(column.seen.sum())
-    if len(labels) > policy.IDENTIFIER_STATES and len(labels) > policy.IDENTIFIER_SHARE * seen:
+        raise DataError(f"Column {name!r} has no values at all: drop it, or fill in what is known of it.")
+    if is_identifier(len(labels), seen):
         raise DataError(
-            f"Column {column.name!r} has {len(labels):,} different values in {seen:,} cells: it looks like an "
+            f"Column {name!r} has {len(labels):,} different values in {seen:,} cells: it looks like an "
             "identifier or a measurement. Cut it into classes, or drop it (at the command line: --id; for linked "
             "tables: ignore=)."
         )
-    totals = np.bincount(codes[column.seen], weights=weight[column.seen], minlength=len(labels))
-    labels, totals = _with_known(labels, totals, known, column.name)
+    labels, totals = _with_known(labels, totals, known, name)
     mass = totals.sum()
     frequencies = totals / mass if mass > 0 else np.full(len(labels), 1 / len(labels))
     # A yes/no column speaks of its yes, as in the paper (Animal measures better so); others of what is unusual.
     base = 0 if labels == [0, 1] else int(np.argmax(totals))
-    return Variable(column.name, role, tuple(labels), base, tuple(frequencies.tolist()))
+    return Variable(name, role, tuple(labels), base, tuple(frequencies.tolist()))
+
+
+def is_identifier(n_labels: int, seen: int) -> bool:
+    """Whether a column of so many cells has too many different values to be one of categories."""
+    return n_labels > policy.IDENTIFIER_STATES and n_labels > policy.IDENTIFIER_SHARE * seen
 
 
 def _with_known(
@@ -130,8 +192,8 @@ def _looks_numeric(column: RawColumn) -> bool:
     return len(distinct) > policy.NUMERIC_STATES or not np.equal(np.mod(distinct, 1), 0).all()
 
 
-def _check_names(source: Columns, names: Sequence[str], what: str) -> None:
+def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:
     for name in names:
-        if name not in source.names:
-            known = ", ".join(source.names[:8]) + (", ..." if len(source.names) > 8 else "")
+        if name not in columns:
+            known = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
             raise DataError(f"{what}= names the column {name!r}, which is not there. Columns: {known}.")

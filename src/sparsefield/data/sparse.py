@@ -11,6 +11,7 @@ import numpy as np
 
 from sparsefield import policy
 from sparsefield.data.frames import Columns, Source
+from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema
 from sparsefield.data.switches import SwitchSchema
 from sparsefield.errors import UnseenStateWarning
@@ -83,7 +84,14 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     matrix = source.native
     if matrix.nnz > policy.SPARSE_DENSITY * source.n_rows * schema.n_columns:
         return None
+    _refuse_too_large(schema, matrix.nnz)
     return _from_switches(schema, matrix.indptr, matrix.indices, weight)
+
+
+def _refuse_too_large(schema: Schema, n_on: int) -> None:
+    needed = policy.BYTES_OF_CELL * n_on + policy.BYTES_OF_STATE * schema.n_columns
+    what = f"{n_on:,} cells that are on, in {schema.n_columns:,} columns,"
+    refuse_beyond_memory(needed, what, "use fewer rows or columns.")
 
 
 def _from_switches(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy as np
 from sparsefield import policy
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers, factorize
+from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 
@@ -173,12 +173,7 @@ def _cut(
 
 def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
     needed = policy.DENSE_COPIES * width * n_rows * np.dtype(policy.FLOAT).itemsize
-    there = _memory()
-    if needed > there:
-        raise DataError(
-            f"{n_rows:,} rows x {width:,} states may take {needed / 2**30:.1f} GiB, and this machine has "
-            f"{there / 2**30:.1f} GiB: {_advice(schema, width)}"
-        )
+    refuse_beyond_memory(needed, f"{n_rows:,} rows x {width:,} states", _advice(schema, width))
 
 
 def _advice(schema: Schema, width: int) -> str:
@@ -187,11 +182,3 @@ def _advice(schema: Schema, width: int) -> str:
         return f"use fewer rows, columns or templates. Of the states, {over_links:,} are seen over links."
     widest = max(schema.variables, key=lambda variable: variable.width)
     return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."
-
-
-def _memory() -> float:
-    """Bytes of memory of this machine; infinite where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return float("inf")

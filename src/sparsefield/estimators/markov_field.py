@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield import policy
 from sparsefield.data import (
     Label,
     MegaSample,
     Source,
+    SparseTable,
     Table,
     compile_sparse,
     compile_table,
@@ -21,12 +25,15 @@ from sparsefield.data import (
     learn_schema,
     make_frame,
 )
+from sparsefield.data.disk import OnRows, temporary_folder
+from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_rows
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
 from sparsefield.estimators.base import FieldEstimator
 from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities, states_of
 from sparsefield.field import Field
 from sparsefield.inference import draw
+from sparsefield.readers.blocks import is_matrix_file, is_stream, open_stream, read_matrix
 
 __all__ = ["MarkovField"]
 
@@ -115,19 +122,25 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
         Parameters
         ----------
-        X : frame, 2-D array or sparse 0/1 matrix
-            Rows by columns; gaps are None, NaN or null.
+        X : frame, 2-D array or sparse 0/1 matrix; or, for data larger than memory, a stream of such
+            Rows by columns; gaps are None, NaN or null. A stream is an iterator of blocks of rows, all of one kind
+            and with the same columns (or a function that returns an iterator, or something to iterate over that is
+            no table); or the path of a Parquet file, of a folder of such, or a list of paths; or that of a folder
+            which `sparsefield.readers.save_rows` wrote. Its rows go through temporary files, whose place TMPDIR
+            decides, and have no gaps. The path of an ``.npz`` of scipy's is read whole.
         y : ignored
             It stands here because scikit-learn's pipelines pass it.
         observed : columns, by name or position, that are conditioned on and never predicted
-        sample_weight : (rows,) weights
+        sample_weight : (rows,) weights; for a stream, of the rows of all blocks
         states : {column: its states}
             States that are known to exist, whether or not ``X`` has an example of them.
         """
         self._check_parameters()
+        X = read_matrix(X) if is_matrix_file(X) else X
+        if is_stream(X):
+            return self._fit_stream(X, y, observed, sample_weight, states)
         source = self._read(X, reset=True)
-        if y is not None and np.asarray(y, dtype=object).shape[:1] != (source.n_rows,):
-            raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
+        _check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(
             source,
@@ -142,6 +155,51 @@ class MarkovField(TransformerMixin, FieldEstimator):
         self._learn(MegaSample.single(table), source.kind)
         self.states_ = states_of(schema)
         return self
+
+    def _fit_stream(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> MarkovField:
+        """Learn from blocks of rows, of which only a few are in memory at a time."""
+        if not self._takes_sparse():
+            what = f"objective={self.objective!r}" if self.objective != "pl" else f"induction={self.induction!r}"
+            raise DataError(
+                f"{what} needs all rows in memory. Blocks of rows are learned with objective='pl' and induction='cfi', "
+                "'grafting', 'full' or 'graph'."
+            )
+        with temporary_folder() as folder:
+            table, kind = self._spool(folder, X, observed, sample_weight, states)
+            _check_y(y, table.n_rows)
+            self._learn(MegaSample.single(table), kind)
+            self.states_ = states_of(table.schema)
+        return self
+
+    def _spool(self, folder: Path, X: Any, observed: Any, sample_weight: Any, states: Any) -> tuple[SparseTable, str]:
+        """All rows of a stream as a table on disk, and the kind of its blocks."""
+        weight: Any = None
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, np.size(sample_weight))
+            weight = float(weight[0]) if np.ndim(sample_weight) == 0 else weight
+        stream = open_stream(X)
+        blocks = look_at_blocks(_blocks(stream))
+        block, first = next(blocks)
+        validate_data(self, first.native if first.kind == "array" else block, reset=True, skip_check_array=True)
+        roles = Roles(column_names(first, observed), self._numeric(first), states or {}, weight)
+        if isinstance(stream, OnRows) and not states:
+            return spool_rows(folder, stream, roles), first.kind
+        spool = open_spool(folder, first, roles)
+        try:
+            for _, source in chain([(block, first)], blocks):
+                spool.add(source)
+                self._tell_of_reading(spool.n_rows)
+            return spool.finish(), first.kind
+        finally:
+            spool.close()
+
+    def _tell_of_reading(self, n_rows: int) -> None:
+        """Say how many rows of a stream are read, to whoever listens."""
+        hearer = getattr(self, "_reading", None)
+        if hearer is not None:
+            hearer(n_rows)
+        elif self.verbose:
+            print(f"{n_rows:,} rows read", file=sys.stderr)
 
     def transform(self, X: Any) -> Any:
         """``X`` with its gaps filled by the most probable state; the same kind of table comes back."""
@@ -159,9 +217,23 @@ class MarkovField(TransformerMixin, FieldEstimator):
         return probabilities(table.schema, conditionals)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean over rows of the pseudo-log-likelihood of the seen cells (natural log)."""
+        """Mean over rows of the pseudo-log-likelihood of the seen cells (natural log); a stream goes block by block."""
+        X = read_matrix(X) if is_matrix_file(X) else X
+        if is_stream(X):
+            return self._score_stream(X)
         _, table = self._compile(X)
         return self._ask(MegaSample.single(table)).log_likelihood / table.n_rows
+
+    def _score_stream(self, X: Any) -> float:
+        check_is_fitted(self)
+        total, n_rows = 0.0, 0
+        for block, source in look_at_blocks(_blocks(open_stream(X))):
+            if source.n_rows:
+                total += source.n_rows * self.score(block)
+                n_rows += source.n_rows
+        if n_rows == 0:
+            raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
+        return total / n_rows
 
     def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
         """Mean log-belief in the truth, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``."""
@@ -221,9 +293,24 @@ class MarkovField(TransformerMixin, FieldEstimator):
         return tags
 
     def _compile(self, X: Any, repeat: int = 1) -> tuple[Source, Table]:
+        if is_stream(X):
+            raise DataError(
+                "X is a stream of blocks, whose answers might not fit into memory: go block by block, as in "
+                "[field.transform(block) for block in blocks]; sparsefield.readers.read_blocks(path) reads files so."
+            )
         source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
+
+
+def _check_y(y: Any, n_rows: int) -> None:
+    """Whoever passes names of columns as y meant them to be observed."""
+    if y is not None and np.asarray(y, dtype=object).shape[:1] != (n_rows,):
+        raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
+
+
+def _blocks(stream: Any) -> Any:
+    return stream.blocks() if isinstance(stream, OnRows) else stream
 
 
 def _empty_table(field: Field, n_rows: int) -> Table:

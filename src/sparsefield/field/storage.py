@@ -13,13 +13,17 @@ import numpy as np
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import Schema, Variable
+from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.errors import ModelFileError
 from sparsefield.field.field import Field
 
 __all__ = ["load_field", "save_field"]
 
 FORMAT = "sparsefield"
-VERSION = 2
+VERSION = 3
+
+SWITCH_ARRAYS = ("shares", "seen_off", "seen_on")
+"""Arrays of a `SwitchSchema`, one of each for every table that has one; since format 3."""
 
 
 def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -32,7 +36,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     layout = field.layout
     document = {
         "tables": [
-            {"name": name, "variables": [asdict(v) for v in schema.variables], "order": list(schema.order)}
+            {"name": name, **_told(schema), "order": list(schema.order)}
             for name, schema in zip(layout.tables, layout.schemas, strict=True)
         ],
         "templates": [
@@ -43,11 +47,14 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "extra": extra or {},
     }
     metadata = {"format": FORMAT, "version": str(VERSION), "document": json.dumps(document)}
-    tensors = {
+    tensors: dict[str, np.ndarray] = {
         "unary": np.ascontiguousarray(field.unary),
         "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
         "weights": np.ascontiguousarray(field.weights),
     }
+    for k, schema in enumerate(layout.schemas):
+        if isinstance(schema, SwitchSchema):
+            tensors |= _switch_tensors(schema, k)
     write_atomically(path, _in_order(save(tensors, metadata)))
 
 
@@ -101,9 +108,22 @@ def _in_order(content: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
+def _told(schema: Schema) -> dict[str, Any]:
+    """A schema as plain values; of columns of 0 and 1 only the names, the rest are arrays."""
+    if isinstance(schema, SwitchSchema):
+        return {"switches": [list(part.names) for part in schema.switches]}
+    return {"variables": [asdict(variable) for variable in schema.variables]}
+
+
+def _switch_tensors(schema: SwitchSchema, table: int) -> dict[str, np.ndarray]:
+    return {
+        f"{what}.{table}": np.concatenate([getattr(part, what) for part in schema.switches]) for what in SWITCH_ARRAYS
+    }
+
+
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
     # Format 1 knew one table alone.
-    layout = _layout(document) if "tables" in document else Layout.single(_schema(document))
+    layout = _layout(document, tensors) if "tables" in document else Layout.single(_schema(document, tensors, 0))
     about, extra = document["about"], document["extra"]
     if not isinstance(about, dict) or not isinstance(extra, dict):
         raise ValueError("outcome or options are not there")
@@ -112,7 +132,7 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     return Field(layout, unary, pairs, weights, about), extra
 
 
-def _layout(document: dict[str, Any]) -> Layout:
+def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
     templates, ends, counted = [], [], []
     for entry in document["templates"]:
         entry = dict(entry)
@@ -129,12 +149,14 @@ def _layout(document: dict[str, Any]) -> Layout:
     for template, (left, right) in zip(templates, ends, strict=True):
         if (template.symmetric or template.kind == "within") and left != right:
             raise ValueError(f"the ends of {template.label!r} make no sense")
-    schemas = tuple(_schema(table) for table in tables)
+    schemas = tuple(_schema(table, tensors, k) for k, table in enumerate(tables))
     names = tuple(str(table["name"]) for table in tables)
     return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
 
 
-def _schema(document: dict[str, Any]) -> Schema:
+def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int) -> Schema:
+    if "switches" in document:
+        return _switch_schema(document, [tensors[f"{what}.{table}"] for what in SWITCH_ARRAYS])
     variables = []
     for entry in document["variables"]:
         entry = {**entry, "states": tuple(entry["states"]), "frequencies": tuple(entry["frequencies"])}
@@ -144,6 +166,29 @@ def _schema(document: dict[str, Any]) -> Schema:
     if schema.targets + schema.observed != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("columns out of order")
     return schema
+
+
+def _switch_schema(document: dict[str, Any], arrays: list[np.ndarray]) -> SwitchSchema:
+    targets, observed = (tuple(map(str, names)) for names in document["switches"])
+    order, count = tuple(map(str, document["order"])), len(targets) + len(observed)
+    shares, seen_off, seen_on = arrays
+    fits = (
+        all(array.shape == (count,) for array in arrays)
+        and shares.dtype == np.float64
+        and seen_off.dtype == seen_on.dtype == np.bool_
+        and bool(((shares >= 0.0) & (shares <= 1.0)).all())
+        and bool((seen_off | seen_on).all())
+        and len(order) == len(set(order)) == count
+        and set(order) == {*targets, *observed}
+    )
+    if not fits:
+        raise ValueError("columns of 0 and 1 make no sense")
+    first, rest = slice(0, len(targets)), slice(len(targets), None)
+    return SwitchSchema(
+        Switches(targets, shares[first], seen_off[first], seen_on[first], "target"),
+        Switches(observed, shares[rest], seen_off[rest], seen_on[rest], "observed"),
+        order,
+    )
 
 
 def _check_variable(variable: Variable) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsefield.data import Layout, Meeting
 
-__all__ = ["Scored", "admissible", "all_pairs", "candidate_places", "merge", "select"]
+__all__ = ["Scored", "admissible", "all_pairs", "candidate_places", "merge", "pairs_at", "select"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def admissible(scored: Scored, meeting: Meeting, layout: Layout, known: np.ndarr
         keep = owner[meeting.left_columns[a]] != owner[meeting.right_columns[b]]
         scored = scored.take(np.flatnonzero(keep))
         a, b = scored.a, scored.b
-    pairs = _pairs(meeting, layout, a, b)
+    pairs = pairs_at(meeting, layout, a, b)
     scored = Scored(pairs[:, 0], pairs[:, 1], scored.gradient, scored.rank)
     if not len(known) or not len(scored):
         return scored
@@ -72,7 +72,7 @@ def select(scored: Scored, limit: int) -> Scored:
 
 def all_pairs(layout: Layout) -> np.ndarray:
     """Every candidate pair of every template, at least one end of each a target state."""
-    return np.concatenate([_pairs(m, layout, *candidate_places(layout, m)) for m in layout.meetings])
+    return np.concatenate([pairs_at(m, layout, *candidate_places(layout, m)) for m in layout.meetings])
 
 
 def candidate_places(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +88,7 @@ def candidate_places(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.n
     return a[keep], b[keep]
 
 
-def _pairs(meeting: Meeting, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def pairs_at(meeting: Meeting, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Column numbers of pairs in a meeting; the end that is a target state first, the left one when both are."""
     left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
     forth = a < meeting.left_states

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsefield import policy
 from sparsefield.data import Layout
+from sparsefield.data.memory import machine_memory
 from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, merge
 from sparsefield.kernels.meetings import score_columns
@@ -17,6 +19,9 @@ from sparsefield.kernels.rows import REST as AT_REST
 from sparsefield.objectives.sparse_evaluation import Entries, SparseContrast
 
 __all__ = ["score_resting"]
+
+ENTRY_BYTES = 24
+"""An error by row and by column: each time a column or row of 4 bytes and a number of 8."""
 
 TILES = 64
 """Runs of columns that threads share out, of about the same work."""
@@ -47,23 +52,61 @@ def score_resting(
     An error that is no larger than ``threshold`` is taken for the error at rest. Columns are renumbered, loud ones
     first, so that what is often needed lies together; those that no pair beyond the cut can contain are left out.
     """
-    number, column, traits = _line_up(contrast, layout, cut)
+    column, traits = _line_up(contrast, layout, cut)
     if not len(column):
         return merge([])
-    errors = contrast.errors(threshold, number, len(column))
-    on = _renumbered(contrast.on, number, len(column))
-    inside = _known(known, layout.n_columns, number, len(column))
+    inside = _known(known, layout.n_columns, column)
+    found = []
+    for first, second in _rounds(contrast, traits):
+        found += _score_round(contrast, threshold, cut, column, traits, inside, first, second, engine)
+    return merge(found)
+
+
+def _score_round(
+    contrast: SparseContrast,
+    threshold: float,
+    cut: float,
+    column: np.ndarray,
+    traits: Traits,
+    inside: np.ndarray,
+    first: slice,
+    second: slice,
+    engine: Threads,
+) -> list[Scored]:
+    """Pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
+    lowest = 0 if first == second else first.stop - first.start
+    members = np.arange(len(column))[first]
+    members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
+    number = np.full(len(contrast.together), -1, dtype=np.int32)
+    number[column[members]] = np.arange(len(members))
+    errors = contrast.errors(threshold, number, len(members))
+    on = _renumbered(contrast.on, number, len(members))
+    theirs = Traits(*(trait[members] for trait in traits))
+    known = _by_first(number[inside], len(members))
 
     def one(tile: tuple[int, int]) -> Scored:
-        a, b, gradient, count = score_columns(*tile, on, errors, traits, inside, float(cut))
-        ends = column[a[:count]], column[b[:count]]
+        a, b, gradient, count = score_columns(*tile, lowest, on, errors, theirs, known, float(cut))
+        ends = column[members[a[:count]]], column[members[b[:count]]]
         return Scored(np.minimum(*ends), np.maximum(*ends), gradient[:count].copy(), np.abs(gradient[:count]))
 
-    return merge(engine.map(one, _tiles(on, errors)))
+    return engine.map(one, _tiles(on, errors, first.stop - first.start))
 
 
-def _line_up(contrast: SparseContrast, layout: Layout, cut: float) -> tuple[np.ndarray, np.ndarray, Traits]:
-    """New number of each column (-1: left out), the column of each new number, and its traits.
+def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice]]:
+    """Pairs of runs of columns whose errors fit into memory together; how many there are changes no result."""
+    width = len(traits.rest)
+    room = policy.ERRORS_SHARE * machine_memory() / ENTRY_BYTES
+    runs = 1 if contrast.touched <= room else min(width, int(np.ceil(2 * contrast.touched / room)))
+    # Errors are mostly those of what is on, so that runs of as many cells have as many errors.
+    cells = np.cumsum(traits.together)
+    ends = np.searchsorted(cells, np.arange(1, runs) * (cells[-1] / runs)) if runs > 1 else []
+    places = np.unique([0, *ends, width]).tolist()
+    slices = [slice(*pair) for pair in zip(places[:-1], places[1:], strict=True)]
+    return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
+
+
+def _line_up(contrast: SparseContrast, layout: Layout, cut: float) -> tuple[np.ndarray, Traits]:
+    """Columns in the order of their new numbers, without those that are left out, and their traits.
 
     The gradient of (A, B) is the sum of B's errors where A is on and of A's errors where B is on. No error exceeds 1,
     so the first sum is at most n_A; the second lies between -n_A and n_A + g_A, all that A is predicted with.
@@ -76,10 +119,8 @@ def _line_up(contrast: SparseContrast, layout: Layout, cut: float) -> tuple[np.n
     loud = np.flatnonzero(bound > cut)
     loudness = np.maximum(together, total * rest)
     column = loud[np.argsort(-loudness[loud], kind="stable")]
-    number = np.full(len(bound), -1, dtype=np.int32)
-    number[column] = np.arange(len(column))
     together, rest, owner = together[column], rest[column], layout.schemas[0].variable_of_column[column]
-    return number, column, Traits(together, rest, together / total + rest, loudness[column], owner)
+    return column, Traits(together, rest, together / total + rest, loudness[column], owner)
 
 
 def _renumbered(on: Entries, number: np.ndarray, n_columns: int) -> Entries:
@@ -90,20 +131,27 @@ def _renumbered(on: Entries, number: np.ndarray, n_columns: int) -> Entries:
     return Entries.of(offsets, placed[keep], np.empty(0), n_columns)
 
 
-def _known(keys: np.ndarray, n_columns: int, number: np.ndarray, size: int) -> Known:
-    a, b = np.divmod(keys, np.int64(max(n_columns, 1)))
-    a, b = number[a], number[b]
-    there = (a >= 0) & (b >= 0)
-    a, b = np.minimum(a, b)[there], np.maximum(a, b)[there]
-    order = np.argsort(a, kind="stable")
-    return Known(np.searchsorted(a[order], np.arange(size + 1)), b[order])
+def _known(keys: np.ndarray, n_columns: int, column: np.ndarray) -> np.ndarray:
+    """(pairs, 2): pairs that are in the field already, of columns that are not left out."""
+    pairs = np.column_stack(np.divmod(keys, np.int64(max(n_columns, 1))))
+    there = np.zeros(n_columns, dtype=bool)
+    there[column] = True
+    return pairs[there[pairs].all(axis=1)]
 
 
-def _tiles(on: Entries, errors: Entries) -> list[tuple[int, int]]:
-    """Runs of columns of about equal work, which the data alone decide."""
+def _by_first(pairs: np.ndarray, size: int) -> Known:
+    """Pairs under new numbers, by the lower one; those with a column that has none (-1) are left out."""
+    pairs = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    return Known(np.searchsorted(pairs[:, 0], np.arange(size + 1)), np.ascontiguousarray(pairs[:, 1]))
+
+
+def _tiles(on: Entries, errors: Entries, width: int) -> list[tuple[int, int]]:
+    """Runs of the first ``width`` columns of about equal work, which the data alone decide."""
     rows = max(len(on.offsets) - 1, 1)
     per_row_on, per_row_errors = len(on.columns) / rows, len(errors.columns) / rows
-    work = np.cumsum(np.diff(on.column_offsets) * per_row_errors + np.diff(errors.column_offsets) * per_row_on + 1.0)
-    ends = np.searchsorted(work, np.arange(1, TILES) * (work[-1] / TILES))
-    places = np.unique(np.concatenate([[0], ends, [len(work)]])).tolist()
+    work = np.diff(on.column_offsets) * per_row_errors + np.diff(errors.column_offsets) * per_row_on + 1.0
+    done = np.cumsum(work[:width])
+    ends = np.searchsorted(done, np.arange(1, TILES) * (done[-1] / TILES))
+    places = np.unique([0, *ends, width]).tolist()
     return list(zip(places[:-1], places[1:], strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 FAST = {"reassoc", "contract", "nsz"}
@@ -20,6 +21,22 @@ def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
         return builder.bitcast(bits, ir.DoubleType())
 
     return types.float64(types.int64), codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, index):
+    """Ask for array[index] to be fetched into the cache; goes on at once. ``index`` must lie within a flat array."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(function, [place, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
 
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})

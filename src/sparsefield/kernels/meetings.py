@@ -5,18 +5,34 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sparsefield.kernels.elementary import prefetch
+
+FAR, NEAR = 16, 8
+"""Rows ahead whose place, and whose cells, are asked for: rows lie anywhere, and waiting for each takes longest."""
+
 DENSE_SCAN = 4
 """Looking through all columns in their order is that much quicker than through the same number in any order."""
 
 
 @njit(nogil=True, cache=True)
-def _add_errors(rows, offsets, columns, entries, a, scores, met, count):
-    """scores[b] += errors of b in the given rows; b > a. Lists the columns met for the first time, while there is room
+def _add_errors(rows, offsets, columns, entries, least, scores, met, count):
+    """scores[b] += errors of b in the given rows; b >= least. Lists the columns met for the first time, while there is room
     for them, and returns how many there are."""
-    for k in range(rows.shape[0]):
+    n_rows = rows.shape[0]
+    for k in range(n_rows):
+        if k + FAR < n_rows:
+            prefetch(offsets, rows[k + FAR])
+        if k + NEAR < n_rows:
+            end = offsets[rows[k + NEAR] + 1] - 1
+            if end >= 16:
+                prefetch(columns, end)
+                prefetch(entries, end)
+                prefetch(columns, end - 16)
+                prefetch(entries, end - 8)
+                prefetch(entries, end - 16)
         start = offsets[rows[k]]
         j = offsets[rows[k] + 1] - 1
-        while j >= start and columns[j] > a:
+        while j >= start and columns[j] >= least:
             b = columns[j]
             if scores[b] == 0.0:
                 met[min(count, met.shape[0] - 1)] = b
@@ -27,12 +43,20 @@ def _add_errors(rows, offsets, columns, entries, a, scores, met, count):
 
 
 @njit(nogil=True, cache=True)
-def _add_on(rows, errors, offsets, columns, a, scores, met, count):
+def _add_on(rows, errors, offsets, columns, least, scores, met, count):
     """The same with the error of a given row, for the columns that are on in it."""
-    for k in range(rows.shape[0]):
+    n_rows = rows.shape[0]
+    for k in range(n_rows):
+        if k + FAR < n_rows:
+            prefetch(offsets, rows[k + FAR])
+        if k + NEAR < n_rows:
+            end = offsets[rows[k + NEAR] + 1] - 1
+            if end >= 16:
+                prefetch(columns, end)
+                prefetch(columns, end - 16)
         start = offsets[rows[k]]
         j = offsets[rows[k] + 1] - 1
-        while j >= start and columns[j] > a:
+        while j >= start and columns[j] >= least:
             b = columns[j]
             if scores[b] == 0.0:
                 met[min(count, met.shape[0] - 1)] = b
@@ -43,8 +67,8 @@ def _add_on(rows, errors, offsets, columns, a, scores, met, count):
 
 
 @njit(nogil=True, cache=True)
-def score_columns(first, last, on, errors, traits, known, cut):
-    """Pairs (a, b), first <= a < last and a < b, whose gradient exceeds ``cut`` in size and that are not known.
+def score_columns(first, last, lowest, on, errors, traits, known, cut):
+    """Pairs (a, b), first <= a < last, a < b and lowest <= b, that are not known and have a gradient beyond ``cut``.
 
     The gradient of a pair is the sum of the errors of b where a is on, and of those of a where b is on: errors beyond
     rest, in the rows where the two meet; and together_a x rest_b + together_b x rest_a.
@@ -74,17 +98,19 @@ def score_columns(first, last, on, errors, traits, known, cut):
     out_a, out_b, out_h = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32), np.empty(room)
     for a in range(first, last):
         rows_on, rows_wrong = on_rows[on_starts[a] : on_starts[a + 1]], rows[starts[a] : starts[a + 1]]
-        found = _add_errors(rows_on, offsets, columns, entries, a, scores, met, 0)
+        low = max(a + 1, lowest)
+        found = _add_errors(rows_on, offsets, columns, entries, low, scores, met, 0)
         its_errors = by_column[starts[a] : starts[a + 1]]
-        found = _add_on(rows_wrong, its_errors, on_offsets, on_columns, a, scores, met, found)
+        found = _add_on(rows_wrong, its_errors, on_offsets, on_columns, low, scores, met, found)
         for k in range(known_offsets[a], known_offsets[a + 1]):
-            scores[known_b[k]] = np.nan
+            if known_b[k] >= low:
+                scores[known_b[k]] = np.nan
         if count + width > room:
             room = 2 * (count + width)
             out_a, out_b, out_h = _longer(out_a, room), _longer(out_b, room), _longer(out_h, room)
         # Pairs that may exceed the cut at rest already, whether or not they meet; all, when many meet.
-        everyone = found > met.shape[0] or found * DENSE_SCAN > width - a
-        b = a + 1
+        everyone = found > met.shape[0] or found * DENSE_SCAN > width - low
+        b = low
         while b < width and (everyone or reach[a] * loudness[b] > cut):
             h = scores[b] + together[a] * rest[b] + together[b] * rest[a]
             scores[b] = 0.0
@@ -94,18 +120,19 @@ def score_columns(first, last, on, errors, traits, known, cut):
             b += 1
         if b == width:
             continue
-        least = cut - reach[a] * loudness[b]
+        enough = cut - reach[a] * loudness[b]
         for k in range(found):
             b = met[k]
             score = scores[b]
             scores[b] = 0.0
-            if abs(score) > least and score != 0.0:
+            if abs(score) > enough and score != 0.0:
                 h = score + together[a] * rest[b] + together[b] * rest[a]
                 if abs(h) > cut and owner[a] != owner[b]:
                     out_a[count], out_b[count], out_h[count] = a, b, h
                     count += 1
         for k in range(known_offsets[a], known_offsets[a + 1]):
-            scores[known_b[k]] = 0.0
+            if known_b[k] >= low:
+                scores[known_b[k]] = 0.0
     return out_a, out_b, out_h, count
 
 

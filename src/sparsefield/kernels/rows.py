@@ -116,6 +116,7 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
     Returns
     -------
     loss : sum over rows of log-normalisers beyond the resting ones, less the logits of what is on
+    touched : how many states all rows touch
     """
     # Arrays are taken out of their tuples once: within a loop every look into a tuple costs a locked counter.
     rows, columns, row_weight = block.offsets, block.columns, block.weight
@@ -125,7 +126,7 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
     room, length = 1024, 4096
     states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
     z, u, q = np.empty(room), np.empty(room), np.empty(room)
-    loss = 0.0
+    loss, all_touched = 0.0, 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
         touched, walked = _need(on, offsets, widest)
@@ -138,6 +139,7 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
         count = _logits(
             on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
         )
+        all_touched += count
         row_loss = _beliefs(variables, state_offsets, widest, count, states, z, u, q)
         weight = row_weight[row]
         for p in range(count):
@@ -160,7 +162,47 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
                 per_arc[j, 0] += q[trail[t]]
                 per_arc[j, 1] += u[trail[t]]
                 t += 1
-    return loss
+    return loss, all_touched
+
+
+@njit(nogil=True, cache=True)
+def watch_rows(block, arcs, resting, watched_offsets, watched_target, out):
+    """Errors at the targets of arcs that are only watched, beyond rest, summed over the rows where their source is on.
+
+    What is watched touches nothing: a target that no other arc leads to stays at rest, and adds nothing here.
+    """
+    rows, columns, row_weight = block.offsets, block.columns, block.weight
+    offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
+    variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
+    slot = np.full(resting.shape[0], -1, dtype=np.int32)
+    room, length = 1024, 4096
+    states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
+    z, u, q = np.empty(room), np.empty(room), np.empty(room)
+    for row in range(row_weight.shape[0]):
+        on = columns[rows[row] : rows[row + 1]]
+        touched, walked = _need(on, offsets, widest)
+        if touched > room:
+            room = 2 * touched
+            states, z, u, q = np.empty(room, dtype=np.int32), np.empty(room), np.empty(room), np.empty(room)
+        if walked > length:
+            length = 2 * walked
+            trail = np.empty(length, dtype=np.int32)
+        count = _logits(
+            on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
+        )
+        _beliefs(variables, state_offsets, widest, count, states, z, u, q)
+        for p in range(count):
+            q[p] -= resting[states[p], 1]
+        for k in range(on.shape[0]):
+            if on[k] < resting.shape[0]:
+                q[slot[on[k]]] -= 1.0
+        for k in range(on.shape[0]):
+            for j in range(watched_offsets[on[k]], watched_offsets[on[k] + 1]):
+                place = slot[watched_target[j]]
+                if place >= 0:
+                    out[j] += row_weight[row] * q[place]
+        for p in range(count):
+            slot[states[p]] = -1
 
 
 @njit(nogil=True, cache=True)

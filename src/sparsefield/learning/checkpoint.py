@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import MegaSample
+from sparsefield.data import MegaSample, SparseTable, SwitchSchema
 from sparsefield.errors import DataError
 from sparsefield.field.storage import write_atomically
 
@@ -84,12 +84,29 @@ def fingerprint(sample: MegaSample, *parts: Any) -> str:
         told = repr(part) if is_dataclass(part) else type(part).__name__
         digest.update(told.encode())
     layout = sample.layout
-    digest.update(repr((layout.tables, layout.schemas, layout.templates, layout.ends)).encode())
-    for _, block in sample.blocks():
-        given = block.beliefs[block.n_target_states : block.n_own_columns]
-        for array in (block.codes, given, block.weight):
-            digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(repr((layout.tables, layout.templates, layout.ends)).encode())
+    for schema in layout.schemas:
+        digest.update(repr(schema).encode())
+    for table in sample.tables:
+        if isinstance(table, SparseTable):
+            _digest_sparse(digest, table)
+            continue
+        for block in table.blocks:
+            given = block.beliefs[block.n_target_states : block.n_own_columns]
+            for array in (block.codes, given, block.weight):
+                digest.update(np.ascontiguousarray(array).tobytes())
     for neighbours in sample.neighbours:
         digest.update(neighbours.offsets.tobytes())
         digest.update(neighbours.rows.tobytes())
     return digest.hexdigest()
+
+
+def _digest_sparse(digest: hashlib.blake2b, table: SparseTable) -> None:
+    """Block by block, since the table may lie on disk; a schema of many switches tells little of itself."""
+    if isinstance(table.schema, SwitchSchema):
+        digest.update("\n".join(table.schema.order).encode())
+        for part in table.schema.switches:
+            digest.update("\n".join(part.names).encode())
+    for block in table.blocks:
+        for array in (block.offsets, block.columns, block.weight):
+            digest.update(np.ascontiguousarray(array).tobytes())

@@ -15,6 +15,9 @@ SUFFICIENT = 1e-4
 """Share of the predicted decrease that a step must achieve (Armijo)."""
 MAX_HALVINGS = 30
 MIN_CURVATURE = 1e-10
+LONGEST = 3.0
+"""No parameter moves further in a step. Where predictions are sure the loss looks flat, and a few parameters would run
+off by thousands and hold up all others."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class OrthantLBFGS:
         self._moves = [np.concatenate([s, room]) for s in self._moves]
         self._turns = [np.concatenate([y, room]) for y in self._turns]
 
+    def keep(self, places: np.ndarray) -> None:
+        """Only some parameters stay."""
+        self._moves = [s[places] for s in self._moves]
+        self._turns = [y[places] for y in self._turns]
+        self._drop_flat()
+
     def translate(self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]) -> None:
         """The coordinates have changed: how a move and a change of gradient read in the new ones."""
         self._moves = [move(s) for s in self._moves]
@@ -68,7 +77,7 @@ class OrthantLBFGS:
         """One step from ``point``, or None when no step lowers the objective.
 
         ``precondition`` multiplies a gradient with a rough, positive inverse of the second derivatives; ``project``
-        keeps a trial within what the caller allows. The last call of ``evaluate`` is always at the point that is returned.
+        keeps a trial within what the caller allows. The last call of ``evaluate`` is always at the point returned.
         """
         slope = pseudo_gradient(point.theta, point.gradient, l1)
         while True:
@@ -125,7 +134,7 @@ class OrthantLBFGS:
             q = precondition(q)
         for (s, y), share in zip(zip(self._moves, self._turns, strict=True), reversed(shares), strict=True):
             q += (share - (y @ q) / (s @ y)) * s
-        direction = -q
+        direction = np.clip(-q, -LONGEST, LONGEST)
         direction[at_kink & (direction * slope >= 0.0)] = 0.0
         if direction @ slope >= 0.0:
             direction[direction * slope >= 0.0] = 0.0

@@ -29,7 +29,7 @@ CALM_STEPS = 3
 """The paper's rule: this many iterations in a row with little change end an optimisation."""
 
 STRAGGLERS = 0.02
-"""When fewer new candidates than this share of the features stand out, the exact pass of the certificate takes over."""
+"""When fewer newcomers than this share of the features join, the exact pass of the certificate takes over."""
 
 SETTLED = 1e-3
 """Gaps have settled when another filling moves no belief by more."""
@@ -42,11 +42,15 @@ IDLE_ROUNDS = 4
 get there."""
 
 
-STEPS_BETWEEN_LOOKS = 4
-"""Steps after each batch where scoring takes as long as several of them: on a sparse table."""
+SLACK = 0.1
+"""While candidates outside miss optimality by much, those inside may miss it by this share of that."""
 
 SLACK_BEFORE_LOOKING = 5.0
-"""There, how far from optimal the features at hand may be, in allowed violations, when the certificate looks first."""
+"""Where a look at all candidates takes as long as several steps: how far from optimal, in allowed violations, the
+features at hand may be at the first look of the certificate."""
+
+DEAD_WEIGHT = 0.1
+"""Features at 0 that have no reason to leave it are let go when they are more than this share."""
 
 
 class Trainer:
@@ -126,10 +130,17 @@ class Trainer:
     def _induce(self) -> None:
         """Let a batch in and take a step or a few, unless no candidate stands out."""
         found = self._score(self.rule) if self._iterations_left() else merge([])
-        if not len(found) or (self.options.certify and len(found) < STRAGGLERS * len(self.pairs)):
+        self._let_go()
+        joined = self._admit(select(found, self._batch_size()).pairs) if len(found) else 0
+        if not joined or (self.options.certify and joined < STRAGGLERS * len(self.pairs)):
             self._end_induction()
             return
-        self._admit(select(found, self._batch_size()).pairs)
+        if self.options.steps_per_batch == "auto" and not self.evaluator.keeps_errors:
+            # Scoring takes as long as several steps here, so these first bring the features at hand near their optimum.
+            worst = float(np.abs(found.gradient).max()) - self.options.l1
+            self.slack = max(0.5 * self._allowed_violation, SLACK * worst)
+            self._go_optimise("induce", then="induce", fillings=0)
+            return
         if self.options.steps_per_batch == "converge":
             self._go_optimise("induce", then="induce", fillings=1)
             return
@@ -140,10 +151,9 @@ class Trainer:
     def _end_induction(self) -> None:
         if self.options.certify and self.evaluator.keeps_errors:
             self.plot.scene = "certify"
-            return
-        if self.options.certify:  # a look at all candidates takes as long as several steps: these come first
-            self.slack = SLACK_BEFORE_LOOKING * self._allowed_violation
-        self._go_optimise("optimise", then="certify")
+        else:
+            self.slack = (0.5 if self.evaluator.keeps_errors else SLACK_BEFORE_LOOKING) * self._allowed_violation
+            self._go_optimise("optimise", then="certify")
 
     def _go_optimise(self, phase: str, *, then: str, fillings: int = MAX_FILLINGS) -> None:
         self.calm = 0
@@ -176,11 +186,12 @@ class Trainer:
             plot.scene = "end"
             return
         if len(violators):
+            self._let_go()
             self._admit(select(violators, max(self._batch_size(), 50)).pairs)
         if inside > 0.5 * allowed:
             self.tol *= 0.1
         # While much is missing outside, there is no point in polishing what is inside.
-        self.slack = max(0.5 * allowed, 0.1 * worst if len(violators) else 0.0)
+        self.slack = max(0.5 * allowed, SLACK * worst if len(violators) else 0.0)
         self._go_optimise("certify", then="certify")
 
     def _result(self) -> Learned:
@@ -307,26 +318,37 @@ class Trainer:
         self.calm = self.calm + 1 if calm else 0
         return found is not None
 
-    def _admit(self, pairs: np.ndarray) -> None:
-        """New pairs join with weight 0; errors that are at hand give their gradient without another pass."""
+    def _admit(self, pairs: np.ndarray) -> int:
+        """New pairs join with weight 0; returns how many. With a certificate to come, only those join whose exact
+        gradient lets them leave 0: what a rough score lets in besides would be carried along for nothing."""
+        n, arcs = self.layout.n_states, self.layout.arcs(pairs)
+        plain = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(pairs))
+        if self.options.certify and not self.rule.closed:
+            worthy = np.flatnonzero(np.abs(plain[n:]) > self.options.l1)
+            pairs, plain = pairs[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
+            arcs = self.layout.arcs(pairs)
+        plain[:n] = self.point.gradient[:n]
+        theirs = self.coordinates.from_plain_gradient(plain, arcs)[n:]
+        self._set_pairs(np.concatenate([self.pairs, pairs]))
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
-        everyone = np.concatenate([self.pairs, pairs])
-        if self.evaluator.keeps_errors:
-            gradient = np.concatenate([self.point.gradient, self._gradient_of(pairs)])
-            self._set_pairs(everyone)
-            self.point = Point(place, self.point.value, gradient)
-        else:
-            self._set_pairs(everyone)
-            self._evaluate_at(place)
+        self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
         self.optimiser.grow(len(pairs))
         self.calm = 0
+        return len(pairs)
 
-    def _gradient_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Of pairs that are not in the field, in the optimiser's coordinates."""
-        n, arcs = self.layout.n_states, self.layout.arcs(pairs)
-        gradient = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(pairs))
-        gradient[:n] = self.point.gradient[:n]
-        return self.coordinates.from_plain_gradient(gradient, arcs)[n:]
+    def _let_go(self) -> None:
+        """Drop features at 0 whose gradient holds them there: they cost time in every pass, and may come back."""
+        if not self.options.certify or self.rule.closed:
+            return
+        n, theta = self.layout.n_states, self.theta
+        gradient = self.evaluator.gradient(self.graphs, len(theta))
+        alive = (theta[n:] != 0.0) | (np.abs(gradient[n:]) > self.options.l1)
+        if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
+            return
+        places = np.concatenate([np.arange(n), n + np.flatnonzero(alive)])
+        self._set_pairs(self.pairs[alive])
+        self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
+        self.optimiser.keep(places)
 
     def _set_pairs(self, pairs: np.ndarray) -> None:
         self.pairs = pairs
@@ -369,7 +391,7 @@ class Trainer:
         return change > SETTLED
 
     def _preconditioner(self) -> Callable[[np.ndarray], np.ndarray]:
-        unsure = self.evaluator.uncertainty(), self.evaluator.shared_uncertainty()
+        unsure = self.evaluator.uncertainty(), self.evaluator.shared_uncertainty(self.graphs)
         return self.coordinates.preconditioner(self.arcs, *unsure, self.penalty.l2_of(len(self.point.theta)))
 
     def _batch_size(self) -> int:
@@ -379,7 +401,7 @@ class Trainer:
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":
-            return 1 if self.evaluator.keeps_errors else STEPS_BETWEEN_LOOKS
+            return 1
         return int(self.options.steps_per_batch)
 
     def _iterations_left(self) -> bool:

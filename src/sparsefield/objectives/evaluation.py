@@ -132,7 +132,7 @@ class Evaluator:
         parts = self._engine.map(one, range(len(self._blocks)))
         return np.concatenate([_add(part) for part in self._by_table(parts)])
 
-    def shared_uncertainty(self) -> None:
+    def shared_uncertainty(self, graphs: Sequence[Graph]) -> None:
         """Not known for single arcs: it would take as long as a gradient."""
 
     def _gaps(self, k: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from sparsefield.data import Arcs, MegaSample, Schema, SparseBlock, SparseTable
 from sparsefield.engines import Threads
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.kernels.meetings import transpose
-from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows
+from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
 
 __all__ = ["Entries", "Sources", "SparseContrast", "SparseEvaluator"]
 
@@ -70,6 +70,8 @@ class SparseContrast:
     """(states,): gradient of each unary feature."""
     together: np.ndarray
     """(columns,): weight of the rows in which each column is on."""
+    touched: int
+    """Entries that the errors of all rows would take."""
     engine: Threads
 
     @property
@@ -106,7 +108,7 @@ class SparseEvaluator:
 
     has_gaps = False
     keeps_errors = False
-    """Errors of all rows would be too many to keep: what joins a field is evaluated anew."""
+    """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
     def __init__(self, sample: MegaSample, engine: Threads) -> None:
         (self.table,) = sample.tables
@@ -138,14 +140,15 @@ class SparseEvaluator:
         arcs = arcs._replace(weight=theta[arcs.feature])
         resting = rest(self._schema, theta[:n])
 
-        def one(block: SparseBlock) -> tuple[float, np.ndarray, np.ndarray]:
+        def one(block: SparseBlock) -> tuple[tuple[float, int], np.ndarray, np.ndarray]:
             per_arc, per_state = np.zeros((len(arcs.target), 2)), np.zeros((n, 2))
             return pass_rows(block, arcs, resting, per_arc, per_state), per_arc, per_state
 
-        loss = total * float(resting[:, LOG].sum())
+        loss, touched = total * float(resting[:, LOG].sum()), 0
         per_arc, per_state = np.zeros((len(arcs.target), 2)), np.zeros((n, 2))
-        for part_loss, part_arcs, part_states in self._engine.stream(one, self._blocks):
+        for (part_loss, part_touched), part_arcs, part_states in self._engine.stream(one, self._blocks):
             loss += part_loss
+            touched += part_touched
             per_arc += part_arcs
             per_state += part_states
         gradient = np.zeros(len(theta))
@@ -153,22 +156,54 @@ class SparseEvaluator:
             gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
         gradient[:n] = total * resting[:, REST] + per_state[:, 0] - self._together[:n]
         uncertainty = np.maximum(total * resting[:, SPREAD] + per_state[:, 1], 0.0)
-        shared = np.empty(len(per_arc))
-        shared[arcs.order] = per_arc[:, 1]
-        self._last = Evaluated(arcs, resting, gradient, uncertainty, shared)
+        self._last = Evaluated(arcs, resting, gradient, uncertainty, per_arc[:, 1], touched)
         return float(loss), gradient.copy()
 
     def gradient(self, arcs: Sources, size: int) -> np.ndarray:
-        """The gradient of the last evaluation."""
-        return self._last.gradient.copy()
+        """Gradient at the last evaluation: of the arcs that it walked, or of others, which takes another pass."""
+        last, n = self._last, self.layout.n_states
+        if arcs.target is last.arcs.target:
+            return last.gradient.copy()
+
+        def one(block: SparseBlock) -> np.ndarray:
+            out = np.zeros(len(arcs.target))
+            watch_rows(block, last.arcs, last.resting, arcs.offsets, arcs.target, out)
+            return out
+
+        per_arc = self._together[self._source(arcs)] * last.resting[arcs.target, REST]
+        for part in self._engine.stream(one, self._blocks):
+            per_arc += part
+        gradient = np.zeros(size)
+        if len(per_arc):
+            gradient += np.bincount(arcs.feature, per_arc, size)
+        gradient[:n] = last.gradient[:n]
+        return gradient
 
     def uncertainty(self) -> np.ndarray:
         """(states,): p (1 - p) summed over rows."""
         return self._last.uncertainty
 
-    def shared_uncertainty(self) -> np.ndarray:
-        """(arcs,): the same of an arc's target, over the rows in which its source is on."""
-        return self._last.shared
+    def shared_uncertainty(self, arcs: Sources) -> np.ndarray:
+        """(arcs,): the same of an arc's target, over the rows in which its source is on; in the order in which they
+        were compiled. Arcs that the last evaluation did not walk are taken to be on at random."""
+        last, shared = self._last, np.empty(len(arcs.target))
+        if arcs.target is last.arcs.target:
+            shared[arcs.order] = last.shared
+            return shared
+        known, wanted = self._keys(last.arcs), self._keys(arcs)
+        guess = (self._together / self.total_weights[0])[self._source(arcs)] * last.uncertainty[arcs.target]
+        place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+        walked = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+        guess[walked] = last.shared[place[walked]]
+        shared[arcs.order] = guess
+        return shared
+
+    def _source(self, arcs: Sources) -> np.ndarray:
+        return np.repeat(np.arange(self._schema.n_columns), np.diff(arcs.offsets))
+
+    def _keys(self, arcs: Sources) -> np.ndarray:
+        """(arcs,): a number for each, ascending."""
+        return self._source(arcs) * np.int64(self.layout.n_states) + arcs.target
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns,) each: weighted mean and variance over the rows of what is on."""
@@ -179,7 +214,9 @@ class SparseEvaluator:
         """What the last evaluation found."""
         arcs, resting, gradient = self._last[:3]
         unary = gradient[: self.layout.n_states]
-        return SparseContrast(self.table, self._blocks, self._on, arcs, resting, unary, self._together, self._engine)
+        return SparseContrast(
+            self.table, self._blocks, self._on, arcs, resting, unary, self._together, self._last.touched, self._engine
+        )
 
     @cached_property
     def _on(self) -> Entries:
@@ -208,6 +245,8 @@ class Evaluated(NamedTuple):
     """(states,): p (1 - p) summed over rows."""
     shared: np.ndarray
     """(arcs,): the same of an arc's target over the rows in which its source is on."""
+    touched: int
+    """States that all rows touch: entries that their errors would take."""
 
 
 def rest(schema: Schema, unary: np.ndarray) -> np.ndarray:

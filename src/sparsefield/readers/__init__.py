@@ -1,4 +1,4 @@
-"""Linked tables from where they lie: files, triples, ground atoms, databases."""
+"""Tables from where they lie: files, also ones larger than memory, triples, ground atoms, databases."""
 
 from __future__ import annotations
 
@@ -6,21 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparsefield.readers.atoms import read_atoms
+    from sparsefield.readers.blocks import read_blocks, save_rows
     from sparsefield.readers.database import read_database
     from sparsefield.readers.files import Reading, read_table
     from sparsefield.readers.schema_file import describe, read_schema
     from sparsefield.readers.triples import read_triples
 
-__all__ = ["Reading", "describe", "read_atoms", "read_database", "read_schema", "read_table", "read_triples"]
+__all__ = [
+    "Reading",
+    "describe",
+    "read_atoms",
+    "read_blocks",
+    "read_database",
+    "read_schema",
+    "read_table",
+    "read_triples",
+    "save_rows",
+]
 
 _HOMES = {
     "Reading": "files",
     "describe": "schema_file",
     "read_atoms": "atoms",
+    "read_blocks": "blocks",
     "read_database": "database",
     "read_schema": "schema_file",
     "read_table": "files",
     "read_triples": "triples",
+    "save_rows": "blocks",
 }
 
 

@@ -1,0 +1,26 @@
+"""What this machine can hold."""
+
+from __future__ import annotations
+
+import os
+
+from sparsefield.errors import DataError
+
+__all__ = ["machine_memory", "refuse_beyond_memory"]
+
+
+def machine_memory() -> float:
+    """Bytes of memory of this machine; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
+    """DataError with the figures when ``needed`` bytes are more than there are."""
+    there = machine_memory()
+    if needed > there:
+        raise DataError(
+            f"{what} may take {needed / 2**30:.1f} GiB, and this machine has {there / 2**30:.1f} GiB: {advice}"
+        )

@@ -1,0 +1,86 @@
+"""``fit --stream``: Parquet block by block; and sparse matrices in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import MarkovField, load
+from sparsefield.readers import save_rows
+
+N = 120
+rng = np.random.default_rng(0)
+RAIN = rng.integers(0, 2, N)
+WEATHER = pl.DataFrame(
+    {
+        "name": [f"{k:03d}" for k in range(N)],
+        "rain": RAIN,
+        "mood": np.where(rng.random(N) < 0.9, np.where(RAIN, "bad", "good"), "fair"),
+        "wet": np.where(rng.random(N) < 0.9, RAIN, 1 - RAIN),
+    }
+)
+MATRIX = sp.csr_matrix(((RAIN[:, None] == [1, 0, 1, 0]) & (rng.random((N, 4)) < 0.5)).astype(np.int8))
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    WEATHER[:50].write_parquet(folder / "a.parquet")
+    WEATHER[50:].write_parquet(folder / "b.parquet")
+    return folder
+
+
+def test_parquet_is_learned_block_by_block(run, parts, tmp_path) -> None:
+    WEATHER.write_parquet(tmp_path / "all.parquet")
+    wanted = MarkovField().fit(iter([WEATHER.drop("name")]), observed=["wet"]).features_
+    for data in (tmp_path / "all.parquet", parts):
+        found = run("fit", data, "--stream", "--id", "name", "--observed", "wet", "-o", tmp_path / "m.safetensors")
+        assert found.code == 0
+        assert found.err.count("No check: with --stream") == 1
+        assert "Learning from 120 rows" in found.err
+        assert "Certified" in found.out
+        assert load(tmp_path / "m.safetensors").features_.equals(wanted)
+    assert "No check" not in run("fit", parts, "--stream", "--no-check", "--id", "name", "-o", tmp_path / "m").err
+
+
+def test_saved_rows_are_learned(run, tmp_path) -> None:
+    rows = save_rows(MATRIX, tmp_path / "rows")
+    assert run("fit", rows, "--stream", "--observed", "x0", "-o", tmp_path / "m.safetensors").code == 0
+    wanted = MarkovField().fit(rows, observed=["x0"]).features_
+    assert load(tmp_path / "m.safetensors").features_.equals(wanted)
+    run("fit", rows, "--stream", "--id", "x0", "-o", tmp_path / "m").one_error("--id has no place here")
+
+
+def test_what_cannot_be_streamed_is_told(run, parts, tmp_path) -> None:
+    out = ("--stream", "--no-check", "-o", tmp_path / "m.safetensors")
+    WEATHER.write_csv(tmp_path / "w.csv")
+    run("fit", tmp_path / "w.csv", *out).one_error("Parquet", "scan_csv")
+    run("fit", tmp_path / "none.parquet", *out).one_error("there is no such file")
+    run("fit", parts, "--missing", "bad", *out).one_error("--missing has no place")
+    run("fit", parts, "--id", "nothing", *out).one_error("--id names the column 'nothing'")
+    run("fit", parts, "--numeric", "wet", "--id", "name", *out).one_error("'wet' is a number", "cut it into classes")
+    run("fit", parts, *out).one_error("'name'", "identifier", "--id")
+    gappy = WEATHER.with_columns(mood=pl.when(pl.int_range(pl.len()) != 7).then("mood"))
+    gappy.write_parquet(parts / "c.parquet")
+    run("fit", parts, "--id", "name", *out).one_error("'mood' has a gap in row 127")
+    assert not (tmp_path / "m.safetensors").exists()
+
+
+def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
+    sp.save_npz(tmp_path / "m.npz", MATRIX)
+    model = tmp_path / "m.safetensors"
+    found = run("fit", tmp_path / "m.npz", "-o", model, "--observed", "x1")
+    assert found.code == 0
+    assert "hidden cells" in found.out
+    wanted = MarkovField().fit(MATRIX, observed=["x1"]).features_
+    assert load(model).features_.equals(wanted)
+    assert "AUC" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
+    run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no gaps to fill")
+    run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("--id and --numeric have no place")
+    monkeypatch.setattr("sparsefield.cli.data.CELLS_TO_HIDE", 10)
+    assert "No check: hidden cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err

@@ -1,0 +1,237 @@
+"""A sparse matrix becomes rows of what is on; odd matrices do no harm, and are left alone."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield import MarkovField, policy
+from sparsefield.data import SparseTable, compile_sparse, compile_table, learn_schema, read
+from sparsefield.errors import DataError, UnseenStateWarning
+
+
+@pytest.fixture(autouse=True)
+def all_matrices_are_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+
+
+def random_on(seed: int, shape=(20, 9), density: float = 0.3) -> np.ndarray:
+    return (np.random.default_rng(seed).random(shape) < density).astype(np.int8)
+
+
+def compiled(X, schema=None, weight=None, **roles) -> SparseTable:
+    source = read(X)
+    table = compile_sparse(source, schema or learn_schema(source, sample_weight=weight, **roles), weight)
+    assert table is not None
+    return table
+
+
+def dense(table: SparseTable) -> np.ndarray:
+    """(rows, columns) of what is on."""
+    on = np.zeros((table.n_rows, table.schema.n_columns))
+    for row in range(table.n_rows):
+        columns = table.columns[table.offsets[row] : table.offsets[row + 1]]
+        assert (np.diff(columns) > 0).all()
+        on[row, columns] = 1.0
+    return on
+
+
+def beliefs(X, schema) -> np.ndarray:
+    """The same by way of the dense table."""
+    table = compile_table(read(X), schema)
+    return np.concatenate([block.beliefs for block in table.blocks], axis=1).T
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(1, 15), st.integers(1, 8)),
+    density=st.sampled_from([0.05, 0.3, 0.7]),
+    data=st.data(),
+)
+def test_rows_are_those_of_the_dense_table(seed, shape, density, data) -> None:
+    X = sp.csr_matrix(random_on(seed, shape, density))
+    observed = data.draw(st.lists(st.sampled_from([f"x{k}" for k in range(shape[1])]), unique=True))
+    schema = learn_schema(read(X), observed=observed)
+    table = compile_sparse(read(X), schema)
+    if table is None:  # what is constant and on does not count for the density, which may then exceed 1
+        assert X.nnz > shape[0] * schema.n_columns
+        return
+    assert np.array_equal(dense(table), beliefs(X, schema))
+    assert (table.offsets.dtype, table.columns.dtype) == (np.int64, np.int32)
+    assert table.n_on == len(table.columns) == dense(table).sum()
+    assert table.weight.tolist() == [1.0] * shape[0]
+
+
+@pytest.mark.parametrize("cells", [1, 7, 40, 10**6])
+@pytest.mark.parametrize("most", [1, 5, 32])
+def test_blocks_cover_every_row_once(monkeypatch, cells, most) -> None:
+    on = random_on(1, (50, 12))
+    on[10:25] = 0  # rows with nothing on, also at both ends
+    on[0] = on[-3:] = 0
+    weight = np.random.default_rng(0).random(50)
+    table = compiled(sp.csr_matrix(on), weight=weight)
+    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", cells)
+    monkeypatch.setattr(policy, "MAX_SPARSE_BLOCKS", most)
+    blocks = table.blocks
+    assert len(blocks) <= min(most, max(table.n_on // cells, 1))
+    assert [block.start for block in blocks] == np.cumsum([0, *(block.n_rows for block in blocks)])[:-1].tolist()
+    assert sum(block.n_rows for block in blocks) == 50
+    assert all(block.n_rows > 0 and block.offsets[0] == 0 for block in blocks)
+    assert np.array_equal(np.concatenate([block.columns for block in blocks]), table.columns)
+    assert np.array_equal(np.concatenate([block.weight for block in blocks]), weight)
+    assert np.array_equal(np.concatenate([np.diff(block.offsets) for block in blocks]), np.diff(table.offsets))
+    if cells == 7 and most == 32:
+        assert len(blocks) > 4
+
+
+def test_blocks_hold_about_as_many_cells_each(monkeypatch) -> None:
+    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 100)
+    table = compiled(sp.csr_matrix(random_on(2, (400, 20), 0.2)))
+    sizes = [len(block.columns) for block in table.blocks]
+    assert len(sizes) > 10
+    assert max(sizes) <= 100 + 2 * 20
+    assert min(sizes[:-1]) >= 100 - 2 * 20
+
+
+def test_a_matrix_without_anything_on_has_one_block() -> None:
+    table = compiled(sp.csr_matrix((7, 3), dtype=np.int8))
+    (block,) = table.blocks
+    assert (block.n_rows, len(block.columns), table.schema.n_columns) == (7, 0, 0)
+
+
+KINDS = {
+    "csc": sp.csc_matrix,
+    "coo": sp.coo_matrix,
+    "lil": sp.lil_matrix,
+    "array": sp.csr_array,
+    "bool": lambda on: sp.csr_matrix(on.astype(bool)),
+    "float": lambda on: sp.csr_matrix(on.astype(np.float32)),
+}
+
+
+def wide(on: np.ndarray) -> sp.csr_matrix:
+    X = sp.csr_matrix(on)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+def with_zeros(on: np.ndarray) -> sp.csr_matrix:
+    rows, columns = np.indices(on.shape).reshape(2, -1)
+    return sp.csr_matrix((on.ravel(), (rows, columns)), shape=on.shape)
+
+
+def unsorted(on: np.ndarray) -> sp.csr_matrix:
+    X = sp.csr_matrix(on)
+    for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        X.indices[start:stop] = X.indices[start:stop][::-1].copy()
+    X.has_sorted_indices = False
+    return X
+
+
+def with_duplicates(on: np.ndarray) -> sp.csr_matrix:
+    """Every cell twice: half of it here, half of it there."""
+    X = sp.csr_matrix(on)
+    indices = np.concatenate([np.tile(X.indices[a:b], 2) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)])
+    return sp.csr_matrix((np.full(len(indices), 0.5), indices, 2 * X.indptr), shape=on.shape)
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), wide, with_zeros, unsorted, with_duplicates])
+def test_matrices_of_any_kind_make_the_same_table_and_stay_as_they_were(kind) -> None:
+    on = random_on(3)
+    X = kind(on)
+    stored = [array.copy() for array in (X.data, X.indices, X.indptr)] if X.format == "csr" else []
+    plain, found = compiled(sp.csr_matrix(on)), compiled(X)
+    assert found.schema == plain.schema
+    assert np.array_equal(found.offsets, plain.offsets)
+    assert np.array_equal(found.columns, plain.columns)
+    if stored:
+        for before, after in zip(stored, (X.data, X.indices, X.indptr), strict=True):
+            assert np.array_equal(before, after)
+            assert before.dtype == after.dtype
+    assert np.array_equal(X.toarray(), on)
+
+
+def test_a_fit_leaves_the_callers_matrix_alone() -> None:
+    for kind in (sp.csr_matrix, unsorted, with_zeros, with_duplicates):
+        X = kind(random_on(4, (60, 6)))
+        stored = [array.copy() for array in (X.data, X.indices, X.indptr)]
+        MarkovField(n_jobs=1).fit(X, observed=["x2"])
+        for before, after in zip(stored, (X.data, X.indices, X.indptr), strict=True):
+            assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, np.nan, np.inf])
+def test_values_other_than_0_and_1_are_refused(value) -> None:
+    X = sp.csr_matrix(random_on(5).astype(float))
+    X.data[3] = value
+    with pytest.raises(DataError, match="other than 0 and 1"):
+        read(X)
+
+
+def test_a_cell_that_is_1_twice_is_2_and_refused() -> None:
+    X = sp.csr_matrix((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
+    with pytest.raises(DataError, match="other than 0 and 1"):
+        read(X)
+
+
+def test_what_is_constant_in_training_is_left_out() -> None:
+    on = random_on(6)
+    on[:, 2], on[:, 5] = 1, 0
+    table = compiled(sp.csr_matrix(on))
+    assert np.array_equal(dense(table), np.delete(on, [2, 5], axis=1))
+
+
+def test_columns_that_training_never_saw_on_are_warned_of() -> None:
+    on = random_on(7)
+    on[:, [2, 5]] = 0
+    schema = learn_schema(read(sp.csr_matrix(on)))
+    later = on.copy()
+    later[4, 2] = 1
+    with pytest.warns(UnseenStateWarning, match=r"'x2' .*never saw \(such as 1\)") as told:
+        table = compiled(sp.csr_matrix(later), schema)
+    assert len(told) == 1
+    assert np.array_equal(dense(table), np.delete(on, [2, 5], axis=1))
+    later[3, 5] = 1
+    with pytest.warns(UnseenStateWarning, match=r"So have 1 other columns"):
+        compiled(sp.csr_matrix(later), schema)
+
+
+def test_a_column_that_was_always_on_may_be_on() -> None:
+    on = random_on(8)
+    on[:, 1] = 1
+    schema = learn_schema(read(sp.csr_matrix(on)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(sp.csr_matrix(on), schema)
+
+
+def test_a_learned_field_warns_at_prediction_time() -> None:
+    on = random_on(9, (60, 6))
+    on[:, 3] = 0
+    field = MarkovField(n_jobs=1).fit(sp.csr_matrix(on))
+    later = on.copy()
+    later[0, 3] = 1
+    with pytest.warns(UnseenStateWarning, match="'x3'"):
+        field.predict_proba(sp.csr_matrix(later))
+
+
+@pytest.mark.parametrize("density", [0.0, 0.29, 0.31])
+def test_a_matrix_with_too_much_on_is_left_to_the_dense_table(monkeypatch, density) -> None:
+    monkeypatch.setattr(policy, "SPARSE_DENSITY", density)
+    X = sp.csr_matrix(np.tile(np.eye(10, dtype=np.int8) + np.eye(10, k=1, dtype=np.int8) + np.eye(10, k=-9, dtype=np.int8)
+                              + np.eye(10, k=2, dtype=np.int8) + np.eye(10, k=-8, dtype=np.int8), (2, 1)))  # fmt: skip
+    assert X.nnz == 60
+    source = read(X)
+    assert (compile_sparse(source, learn_schema(source)) is None) == (density < 0.3)
+
+
+def test_arrays_and_general_schemas_are_left_to_the_dense_table() -> None:
+    on = random_on(10)
+    source, matrix = read(on), read(sp.csr_matrix(on))
+    assert compile_sparse(source, learn_schema(source)) is None
+    assert compile_sparse(matrix, learn_schema(matrix, states={"x0": [0, 1, 2]})) is None

@@ -1,0 +1,155 @@
+"""A schema in arrays says of 0/1 columns what the general one says of the same columns."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.data import Layout, Schema, SwitchSchema, learn_schema, read
+from sparsefield.errors import DataError
+
+ON = np.array(
+    [[0, 1, 1, 0, 0, 1], [1, 1, 0, 0, 0, 1], [0, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 0, 0]], dtype=np.int8
+)
+"""Columns 1 and 3 are constant."""
+
+
+def both(on, **roles) -> tuple[SwitchSchema, Schema]:
+    found = learn_schema(read(sp.csr_matrix(on)), **roles)
+    assert isinstance(found, SwitchSchema)
+    general = learn_schema(read(on), **roles)
+    assert type(general) is Schema
+    return found, general
+
+
+def assert_alike(found: SwitchSchema, general: Schema) -> None:
+    for part in ("variables", "targets", "observed"):
+        ours, theirs = getattr(found, part), getattr(general, part)
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            assert (one.name, one.role, one.states, one.base) == (other.name, other.role, other.states, other.base)
+            assert [type(state) for state in one.states] == [type(state) for state in other.states]
+            assert one.frequencies == pytest.approx(other.frequencies, abs=1e-14)
+            assert (one.width, one.numeric, one.code_of_label) == (other.width, other.numeric, other.code_of_label)
+    for name in ("n_variables", "n_states", "n_columns", "n_candidate_pairs", "order", "index_of_name", "column_names"):
+        assert getattr(found, name) == getattr(general, name), name
+    for name in ("widths", "offsets", "state_offsets", "variable_of_column"):
+        assert np.array_equal(getattr(found, name), getattr(general, name)), name
+        assert getattr(found, name).dtype == getattr(general, name).dtype
+    for name in ("state_shares", "base_shares"):
+        np.testing.assert_allclose(getattr(found, name), getattr(general, name), rtol=0, atol=1e-14)
+        assert getattr(found, name).shape == (found.n_states,)
+    assert [found.column_name(c) for c in range(found.n_columns)] == list(general.column_names)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(1, 12), st.integers(1, 9)),
+    density=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]),
+    weighted=st.booleans(),
+    data=st.data(),
+)
+def test_it_equals_the_schema_of_the_dense_array(seed, shape, density, weighted, data) -> None:
+    rng = np.random.default_rng(seed)
+    on = (rng.random(shape) < density).astype(np.int8)
+    observed = data.draw(st.lists(st.sampled_from([f"x{k}" for k in range(shape[1])]), unique=True))
+    # Some rows of weight 0: a state that only they have is seen all the same.
+    weight = np.append(0.7, rng.choice([0.0, 0.3, 2.5], shape[0] - 1)) if weighted else None
+    assert_alike(*both(on, observed=observed, sample_weight=weight))
+
+
+@pytest.mark.parametrize("observed", [[], ["x0"], ["x3", "x1"], ["x5", "x2", "x0"], [f"x{k}" for k in range(6)]])
+def test_constant_and_observed_columns_keep_their_places(observed) -> None:
+    found, general = both(ON, observed=observed)
+    assert_alike(found, general)
+    assert found.order == ("x0", "x1", "x2", "x3", "x4", "x5")
+    assert found.variables[found.index_of_name["x1"]].states == (1,)
+    assert found.variables[found.index_of_name["x3"]].states == (0,)
+    for place, name in enumerate(found.order):
+        column = found.column_of_place[place]
+        assert column == -1 if name in ("x1", "x3") else found.column_name(column) == (name, 1)
+
+
+def test_a_state_that_only_rows_of_weight_0_have_is_a_state() -> None:
+    found, general = both(ON, sample_weight=np.array([0.0, 1.0, 0.0, 1.0, 1.0]))
+    assert_alike(found, general)
+    found, general = both(np.array([[1], [0], [0]]), sample_weight=np.array([0.0, 1.0, 1.0]))
+    assert_alike(found, general)
+    assert found.state_shares.tolist() == [0.0]
+
+
+def test_states_that_are_known_make_a_general_schema() -> None:
+    general = learn_schema(read(sp.csr_matrix(ON)), states={"x3": [0, 1]})
+    assert type(general) is Schema
+    assert general == learn_schema(read(ON), states={"x3": [0, 1]})
+
+
+# BUG: `_learn_switches` does not look at numeric=; the dense path standardises the column.
+def test_an_observed_column_that_is_listed_as_numeric_is_a_number() -> None:
+    roles = {"observed": ["x0"], "numeric": ["x0"]}
+    found, general = learn_schema(read(sp.csr_matrix(ON)), **roles), learn_schema(read(ON), **roles)
+    assert general.variables[-1].numeric
+    assert found.variables[-1] == general.variables[-1]
+
+
+def test_roles_that_cannot_be_are_refused_as_ever() -> None:
+    source = read(sp.csr_matrix(ON))
+    with pytest.raises(DataError, match="'x9'"):
+        learn_schema(source, observed=["x9"])
+    with pytest.raises(DataError, match="'x1' is listed as numeric but is a target"):
+        learn_schema(source, numeric=["x1"])
+
+
+def test_variables_are_a_sequence() -> None:
+    found, general = both(ON, observed=["x2"])
+    targets, theirs = found.targets, general.targets
+    assert targets[-1] == theirs[-1]
+    assert targets[0] == theirs[0]
+    assert [v.name for v in targets[1:4]] == [v.name for v in theirs[1:4]]
+    assert [v.name for v in targets[::-2]] == [v.name for v in theirs[::-2]]
+    assert len(targets[2:2]) == 0
+    assert theirs[1] in targets
+    for odd in (5, -6):
+        with pytest.raises(IndexError):
+            targets[odd]
+    assert not found.observed[:0]
+    assert found.observed
+
+
+def test_schemas_are_equal_when_all_that_they_hold_is() -> None:
+    one = learn_schema(read(sp.csr_matrix(ON)))
+    assert one == learn_schema(read(sp.csr_matrix(ON)))
+    assert Layout.single(one) == Layout.single(learn_schema(read(sp.csr_matrix(ON))))
+    for other in (
+        learn_schema(read(sp.csr_matrix(ON)), observed=["x0"]),
+        learn_schema(read(sp.csr_matrix(ON[:4]))),
+        learn_schema(read(sp.csr_matrix(ON[:, :5]))),
+        learn_schema(read(sp.csr_matrix(1 - ON))),
+        learn_schema(read(ON)),
+        "SwitchSchema",
+    ):
+        assert one != other
+        assert other != one
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda schema: pickle.loads(pickle.dumps(schema))])
+def test_copies_are_equal_and_whole(again) -> None:
+    found, general = both(ON, observed=["x2"])
+    assert again(found) == found
+    assert_alike(again(found), general)
+
+
+def test_many_columns_make_no_variable_until_one_is_asked_for(monkeypatch) -> None:
+    from sparsefield.data import switches
+
+    found = learn_schema(read(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
+    monkeypatch.setattr(switches.Switches, "_make", lambda *_: pytest.fail("a variable was made"))
+    assert found.n_states == found.n_columns == 3
+    assert len(found.order) == found.n_variables == 200_000
+    assert len(repr(found)) < 200

@@ -1,0 +1,228 @@
+"""Fits to blocks of rows: the same field as from all rows at once."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import MarkovField, load, policy
+from sparsefield.data import MegaSample, SparseTable, compile_table, learn_schema, read
+from sparsefield.errors import DataError
+from sparsefield.readers import save_rows
+
+N = 400
+rng = np.random.default_rng(0)
+CAUSE = rng.integers(0, 4, N)
+WEIGHT = rng.uniform(0.2, 2.0, N)
+SWITCHES = sp.csr_matrix(((CAUSE[:, None] == np.arange(12) % 4) & (rng.random((N, 12)) < 0.4)).astype(np.int8))
+FRAME = pl.DataFrame(
+    {
+        name: np.array(["none", "some", "lots"])[
+            np.where(rng.random(N) < 0.7, np.minimum(CAUSE, 2), rng.integers(3, size=N))
+        ]
+        for name in "abcd"
+    }
+).with_columns(yes=pl.Series((CAUSE == 1) ^ (rng.random(N) < 0.1)), same=pl.lit("x"))
+
+
+@pytest.fixture(autouse=True)
+def everything_is_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables in memory are small and dense; they are to take the path that streams take."""
+    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Where temporary files go; nothing is left there."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def cut(X, size: int):
+    return (X[start : start + size] for start in range(0, X.shape[0], size))
+
+
+def same_field(one: MarkovField, other: MarkovField) -> None:
+    for name in ("unary", "pairs", "weights"):
+        np.testing.assert_array_equal(getattr(one.field_, name), getattr(other.field_, name))
+    assert one.field_.schema == other.field_.schema
+    assert (one.objective_, one.kkt_violation_, one.n_iter_) == (other.objective_, other.kkt_violation_, other.n_iter_)
+    assert (one.kind_, one.states_) == (other.kind_, other.states_)
+    assert one.n_features_in_ == other.n_features_in_
+    assert (
+        getattr(one, "feature_names_in_", np.zeros(0)).tolist()
+        == getattr(other, "feature_names_in_", np.zeros(0)).tolist()
+    )
+
+
+def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
+    """A fit of the sparse table of a whole frame."""
+    source = read(X)
+    schema = learn_schema(source, observed=list(observed), sample_weight=weight)
+    table = compile_table(source, schema, sample_weight=weight)
+    on = np.concatenate([block.beliefs for block in table.blocks], axis=1).T > 0
+    offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))])
+    columns = np.nonzero(on)[1].astype(np.int32)
+    weight = np.ones(N) if weight is None else weight
+    field = MarkovField(**options).fit(X, observed=observed, sample_weight=weight)
+    field._learn(MegaSample.single(SparseTable(schema, offsets, columns, weight)), source.kind)
+    return field
+
+
+@pytest.mark.parametrize("size", [1, 90, N])
+def test_sparse_blocks_give_the_bits_of_the_whole_matrix(size) -> None:
+    options = {"observed": [2], "sample_weight": WEIGHT}
+    same_field(MarkovField().fit(cut(SWITCHES, size), **options), MarkovField().fit(SWITCHES, **options))
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame.clone, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_blocks_of_frames_give_the_bits_of_the_whole_frame(make) -> None:
+    field = MarkovField().fit(map(make, cut(FRAME, 123)), observed=["b"], sample_weight=WEIGHT)
+    same_field(field, fit_together(make(FRAME), observed=["b"], weight=WEIGHT))
+
+
+def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
+    options = {"tol": 1e-12, "kkt_tol": 1e-6}
+    codes = FRAME.drop("same").select(pl.all().cast(pl.String).rank("dense")).to_numpy().astype(int)
+    streamed, dense = MarkovField(**options).fit(cut(codes, 90)), MarkovField(**options).fit(codes)
+    assert streamed.converged_
+    assert streamed.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+    one, two = (
+        field.features_.sort("variable_a", "state_a", "variable_b", "state_b")["weight"].to_numpy()
+        for field in (streamed, dense)
+    )
+    np.testing.assert_allclose(one, two, atol=1e-5)
+    assert streamed.score(codes) == pytest.approx(dense.score(codes), abs=1e-6)
+
+
+def test_files_give_the_same_field(tmp_path) -> None:
+    wanted = MarkovField().fit(cut(FRAME, N))
+    (tmp_path / "parts").mkdir()
+    for k, part in enumerate(cut(FRAME, 150)):
+        part.write_parquet(tmp_path / "parts" / f"{k}.parquet")
+    FRAME.write_parquet(tmp_path / "all.parquet")
+    for X in (tmp_path / "all.parquet", str(tmp_path / "parts"), sorted((tmp_path / "parts").iterdir())):
+        same_field(MarkovField().fit(X), wanted)
+
+
+def test_saved_rows_and_matrices_in_files_give_the_same_field(tmp_path) -> None:
+    sp.save_npz(tmp_path / "m.npz", SWITCHES)
+    rows = save_rows(cut(SWITCHES, 77), tmp_path / "rows")
+    for observed in ([], ["x3"]):
+        wanted = MarkovField().fit(SWITCHES, observed=observed)
+        for X in (rows, str(tmp_path / "m.npz")):
+            same_field(MarkovField().fit(X, observed=observed), wanted)
+    for X in (rows, tmp_path / "m.npz"):
+        assert wanted.score(X) == pytest.approx(wanted.score(SWITCHES), rel=1e-12)
+
+
+def test_states_work_as_for_tables(tmp_path) -> None:
+    states = {"a": ["lots", "never"]}
+    field = MarkovField().fit(cut(FRAME, 90), states=states)
+    assert field.states_["a"] == ["lots", "never", "none", "some"]
+    rows = save_rows(SWITCHES, tmp_path / "rows")
+    assert MarkovField().fit(rows, states={"x0": [0, 1, 2]}).states_["x0"] == [0, 1, 2]
+
+
+def test_functions_and_things_to_iterate_over() -> None:
+    class Blocks:
+        def __iter__(self):
+            return cut(FRAME, 90)
+
+    field = MarkovField().fit(Blocks())
+    same_field(MarkovField().fit(lambda: cut(FRAME, 31)), field)
+    assert field.score(Blocks()) == pytest.approx(field.score(FRAME), rel=1e-12)
+
+
+def test_a_streamed_field_answers_and_is_saved_like_any_other(tmp_path) -> None:
+    field = MarkovField().fit(cut(FRAME.to_pandas(), 90))
+    assert field.feature_names_in_.tolist() == FRAME.columns
+    gappy = FRAME.to_pandas().mask(rng.random(FRAME.shape) < 0.2)
+    filled = field.transform(gappy)
+    assert isinstance(filled, pd.DataFrame)
+    assert not filled.isna().any().any()
+    field.save(tmp_path / "m.safetensors")
+    assert load(tmp_path / "m.safetensors").transform(gappy).equals(filled)
+
+
+def test_answers_are_refused_for_streams() -> None:
+    field = MarkovField().fit(cut(FRAME, 90))
+    for ask in (field.transform, field.predict_proba, lambda X: field.sample(given=X)):
+        with pytest.raises(DataError, match="go block by block"):
+            ask(cut(FRAME, 90))
+    with pytest.raises(DataError, match="no rows"):
+        field.score(iter([FRAME[:0]]))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"objective": "cd"}, "objective='cd'"), ({"induction": "ideal-parent"}, "'ideal-parent'")]
+)
+def test_what_needs_all_rows_is_refused(options, words) -> None:
+    with pytest.raises(DataError, match=f"{words} needs all rows in memory"):
+        MarkovField(**options).fit(cut(FRAME, 90))
+
+
+def test_bad_streams_leave_nothing_behind() -> None:
+    def broken():
+        yield FRAME
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        MarkovField().fit(broken())
+    with pytest.raises(DataError, match="without a single block"):
+        MarkovField().fit(iter([]))
+    with pytest.raises(DataError, match="gap in row 400"):
+        MarkovField().fit(iter([FRAME, FRAME.with_columns(a=pl.lit(None, dtype=pl.String))]))
+    with pytest.raises(DataError, match=r"observed=.*'nothing', which is not there"):
+        MarkovField().fit(cut(FRAME, 90), observed=["nothing"])
+    with pytest.raises(DataError, match="sample_weight"):
+        MarkovField().fit(cut(FRAME, 90), sample_weight=WEIGHT[:-1])
+    with pytest.raises(DataError, match="sample_weight of row 3 is -1"):
+        MarkovField().fit(cut(FRAME, 90), sample_weight=np.where(np.arange(N) == 3, -1, 1))
+    with pytest.raises(DataError, match="by keyword"):
+        MarkovField().fit(cut(FRAME, 90), ["a"])
+    with pytest.raises(DataError, match="there is no such file"):
+        MarkovField().fit("no.parquet")
+
+
+def test_reading_is_told() -> None:
+    field, heard = MarkovField(), []
+    field._reading = heard.append
+    field.fit(cut(FRAME, 150))
+    assert heard == [150, 300, 400]
+
+
+def test_a_stream_goes_on_from_a_checkpoint(tmp_path, monkeypatch) -> None:
+    wanted = MarkovField().fit(cut(FRAME, 90))
+
+    class StopError(Exception):
+        pass
+
+    def stop(step) -> None:
+        if step.iteration == 4:
+            raise StopError
+
+    interrupted = MarkovField(checkpoint=tmp_path / "state")
+    interrupted._progress = stop
+    with pytest.raises(StopError):
+        interrupted.fit(cut(FRAME, 90))
+    same_field(MarkovField(checkpoint=tmp_path / "state").fit(cut(FRAME, 41)), wanted)
+
+
+def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
+    """A matrix whose arrays lie in files is no stream, and gives the same field."""
+    arrays = []
+    for name in ("data", "indices", "indptr"):
+        np.save(tmp_path / f"{name}.npy", getattr(SWITCHES, name))
+        arrays.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    on_disk = sp.csr_matrix(tuple(arrays), shape=SWITCHES.shape)
+    assert np.shares_memory(read(on_disk).native.indices, arrays[1])
+    same_field(MarkovField().fit(on_disk), MarkovField().fit(SWITCHES))

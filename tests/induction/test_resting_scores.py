@@ -1,0 +1,248 @@
+"""Scores of a sparse table: every candidate that the dense pass finds, whether or not the two ever meet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import candidate_pairs
+from sparse_tables import sparse_sample
+
+from sparsefield import policy
+from sparsefield.data import MegaSample, compile_sparse, compile_table, learn_schema, read
+from sparsefield.engines import Threads
+from sparsefield.induction import ContrastiveInduction, Grafting
+from sparsefield.induction.resting import score_resting
+from sparsefield.objectives import PseudoLikelihood, SparseContrast, make_evaluator
+
+NOTHING = np.empty(0, dtype=np.int64)
+SHAPES = {
+    "binary": {"states": (2,) * 7, "observed_states": ()},
+    "many states": {"states": (2, 3, 5, 2), "observed_states": (), "n_rows": 20},
+    "observed": {"states": (3, 2, 2), "observed_states": (2, 4)},
+    "a constant column": {"states": (2, 1, 3), "observed_states": (1, 2)},
+}
+CUTS = [0.0, 0.3, 1.0, 2.5, 6.0]
+
+
+@pytest.fixture(autouse=True)
+def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 9)
+
+
+def problem_of(make_problem, seed: int, shape: str, **options):
+    return make_problem(seed, **{"gaps": 0.0, "numbers": 0, **SHAPES[shape], **options})
+
+
+def contrast_at(sample, engine, pairs, theta):
+    evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+    evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta)
+    return evaluator.contrast()
+
+
+def as_dict(found) -> dict[tuple[int, int], float]:
+    assert len(set(map(tuple, found.pairs.tolist()))) == len(found)
+    assert np.array_equal(found.rank, np.abs(found.gradient))
+    return dict(zip(map(tuple, found.pairs.tolist()), found.gradient.tolist(), strict=True))
+
+
+def exact(sparse, dense, pairs, theta, cut, known, engine) -> tuple[dict, dict]:
+    """What the sparse pass finds, and what the dense one finds."""
+    found = score_resting(contrast_at(sparse, engine, pairs, theta), sparse.layout, 0.0, cut, known, engine)
+    expected = Grafting().score(contrast_at(dense, engine, pairs, theta), dense.layout, cut, known, engine)
+    return as_dict(found), as_dict(expected)
+
+
+def assert_same_scores(found: dict, expected: dict, cut: float, digits: float = 1e-8) -> None:
+    for pair in set(found) | set(expected):
+        h = found.get(pair, expected.get(pair))
+        if abs(abs(h) - cut) > digits:  # at the cut itself rounding decides
+            assert pair in found, (pair, h)
+            assert pair in expected, (pair, h)
+            assert found[pair] == pytest.approx(expected[pair], abs=digits)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cut=st.sampled_from(CUTS),
+    share=st.sampled_from([0.0, 0.3, 1.0]),
+    size=st.sampled_from([0.1, 1.0, 5.0]),
+    weighted=st.booleans(),
+)
+def test_without_a_threshold_scores_are_those_of_grafting(make_problem, shape, seed, cut, share, size, weighted) -> None:
+    problem = problem_of(make_problem, seed, shape, share=share, size=size, weighted=weighted)
+    with Threads(1) as engine:
+        parts = sparse_sample(problem), problem.sample, problem.pairs, problem.theta
+        assert_same_scores(*exact(*parts, cut, NOTHING, engine), cut)
+
+
+@given(seed=st.integers(0, 2**32 - 1), cut=st.sampled_from(CUTS), share=st.sampled_from([0.2, 0.8, 1.0]))
+def test_known_pairs_are_left_out(make_problem, seed, cut, share) -> None:
+    problem = problem_of(make_problem, seed, "observed", share=share)
+    known = np.sort(problem.layout.keys(problem.pairs))
+    with Threads(1) as engine:
+        parts = sparse_sample(problem), problem.sample, problem.pairs, problem.theta
+        found, expected = exact(*parts, cut, known, engine)
+    assert not set(found) & set(map(tuple, problem.pairs.tolist()))
+    assert_same_scores(found, expected, cut)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_only_candidates_are_found(make_problem, engine, shape) -> None:
+    """No pair within a variable, none of two observed columns, the smaller number first."""
+    problem = problem_of(make_problem, 3, shape)
+    contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+    found = as_dict(score_resting(contrast, problem.layout, 0.0, 0.0, NOTHING, engine))
+    assert set(found) == set(candidate_pairs(problem.schema))
+
+
+def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[MegaSample, MegaSample]:
+    import scipy.sparse as sp
+
+    source = read(sp.csr_matrix(on))
+    schema = learn_schema(source, observed=list(observed), sample_weight=weight)
+    table = compile_sparse(source, schema, weight)
+    assert table is not None
+    return MegaSample.single(table), MegaSample.single(compile_table(source, schema, sample_weight=weight))
+
+
+def test_pairs_that_never_meet_are_found(engine, monkeypatch) -> None:
+    """Two columns that are often on, and never together, repel each other."""
+    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    on = np.zeros((40, 12), dtype=np.int8)
+    on[np.arange(40), np.arange(40) % 2] = 1
+    on[np.arange(10), 2 + np.arange(10)] = 1
+    sparse, dense = matrix_samples(on)
+    none = np.empty((0, 2), dtype=np.int64)
+    for theta in (np.zeros(12), np.log(on.mean(axis=0) / (1 - on.mean(axis=0)))):
+        found, expected = exact(sparse, dense, none, theta, 5.0, NOTHING, engine)
+        assert_same_scores(found, expected, 5.0)
+        assert found[0, 1] >= 20.0
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cut=st.sampled_from([0.0, 0.05, 0.5, 1.5, 3.0]),
+    n_columns=st.sampled_from([2, 5, 40]),
+    spread=st.sampled_from([0.0, 1.0, 4.0]),
+    weighted=st.booleans(),
+    observed=st.integers(0, 2),
+)
+def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weighted, observed) -> None:
+    """Columns that are on once or twice, in rows of any weight; unary weights far from their optimum, so that rest is
+    anything from sure to impossible."""
+    rng = np.random.default_rng(seed)
+    n_rows = 30
+    often = rng.choice([1, 1, 2, 3, 12], n_columns)
+    on = np.zeros((n_rows, n_columns), dtype=np.int8)
+    for column, count in enumerate(often):
+        # Rare ones in the same few rows, so that they do meet.
+        on[rng.choice(6 if count < 4 else n_rows, count, replace=False), column] = 1
+    weight = rng.choice([0.0, 0.01, 1.0, 7.0], n_rows) if weighted else None
+    if weight is not None:
+        weight[-1] = 1.0
+    with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
+        patch.setattr(policy, "SPARSE_DENSITY", 1.0)
+        sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
+        schema = sparse.layout.schemas[0]
+        pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
+        pairs = pairs[rng.random(len(pairs)) < 0.2]
+        theta = rng.normal(scale=spread, size=schema.n_states + len(pairs)) - 2.0
+        found, expected = exact(sparse, dense, pairs, theta, cut, np.sort(sparse.layout.keys(pairs)), engine)
+    assert_same_scores(found, expected, cut)
+
+
+def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
+    """By plain loops: an error that is not beyond the threshold is replaced by the error at rest."""
+    slow, n, columns = problem.slow, problem.schema.n_states, problem.schema.n_columns
+    errors = np.zeros((len(problem.rows), columns))
+    for i, row in enumerate(problem.rows):
+        for v in range(slow.n_targets):
+            beliefs, at_rest = slow.update(v, row.q)[1:], slow.update(v, [0.0] * columns)[1:]
+            for s, p, p0 in zip(slow.columns(v), beliefs, at_rest, strict=True):
+                error = p - row.q[s]
+                errors[i, s] = row.weight * (error if abs(error) > threshold else p0)
+    assert not errors[:, n:].any()
+    q = np.array([row.q for row in problem.rows])
+    return {(a, b): errors[:, a] @ q[:, b] + errors[:, b] @ q[:, a] for a, b in candidate_pairs(problem.schema)}
+
+
+def bounds(problem) -> np.ndarray:
+    """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `resting._line_up`."""
+    n, q = problem.schema.n_states, np.array([row.q for row in problem.rows])
+    together = np.array([row.weight for row in problem.rows]) @ q
+    bound = together.copy()
+    bound[:n] += together[:n] + np.maximum(problem.slow.pl_gradient(problem.rows, [])[:n], 0.0)
+    return bound
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    threshold=st.sampled_from([0.02, 0.2, 0.5, 0.95]),
+    cut=st.sampled_from(CUTS),
+    share=st.sampled_from([0.3, 1.0]),
+)
+def test_errors_within_the_threshold_are_taken_for_those_at_rest(
+    make_problem, shape, seed, threshold, cut, share
+) -> None:
+    problem = problem_of(make_problem, seed, shape, share=share)
+    with Threads(1) as engine:
+        contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+        found = as_dict(score_resting(contrast, problem.layout, threshold, cut, NOTHING, engine))
+        rule = ContrastiveInduction(threshold, 0.2)
+        assert as_dict(rule.score(contrast, problem.layout, cut, NOTHING, engine)) == found
+    expected = slow_scores(problem, threshold)
+    # An estimate may exceed what the exact gradient cannot: such a column is not looked at.
+    bound = bounds(problem)
+    looked_at = {pair for pair in expected if min(bound[list(pair)]) > cut + 1e-9}
+    near = {pair for pair in expected if min(bound[list(pair)]) > cut - 1e-9}
+    for pair, h in expected.items():
+        if abs(abs(h) - cut) < 1e-8:
+            continue
+        if pair in looked_at:
+            assert (pair in found) == (abs(h) > cut)
+        if pair in found:
+            assert pair in near
+            assert found[pair] == pytest.approx(h, abs=1e-8)
+
+
+# BUG: errors_of_rows asks abs(error) > threshold, so that with threshold 0 an error of exactly 0 (a prediction that is
+# sure and right: logits beyond 37) is taken for the error at rest; Grafting, the certificate, is then not exact.
+@pytest.mark.parametrize("weight", [38.0, 100.0])
+def test_without_a_threshold_an_error_of_exactly_0_is_0(engine, monkeypatch, weight) -> None:
+    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    on = np.zeros((20, 3), dtype=np.int8)
+    on[:10, :2] = 1
+    on[:15:2, 2] = 1
+    sparse, dense = matrix_samples(on)
+    pairs, theta = np.array([[0, 1]]), np.array([-1.0, -1.0, 0.0, weight])
+    found, expected = exact(sparse, dense, pairs, theta, 0.0, NOTHING, engine)
+    assert_same_scores(found, expected, 0.0)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.2])
+def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> None:
+    problem = problem_of(make_problem, 8, "observed", states=(2, 3) * 20, n_rows=60, share=0.1)
+    outcomes = []
+    for n_jobs in (1, 2, 3):
+        with Threads(n_jobs) as engine:
+            contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+            assert isinstance(contrast, SparseContrast)
+            assert len(contrast.blocks) > 5
+            found = score_resting(contrast, problem.layout, threshold, 1.0, NOTHING, engine)
+            outcomes.append([part.tobytes() for part in (found.a, found.b, found.gradient, found.rank)])
+    assert len(outcomes[0][0]) > 0
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+@pytest.mark.parametrize("cut", [1e3, 1e9])
+def test_a_cut_beyond_all_gradients_finds_nothing(make_problem, engine, cut) -> None:
+    problem = problem_of(make_problem, 4, "many states")
+    contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+    for threshold in (0.0, 0.2):
+        found = score_resting(contrast, problem.layout, threshold, cut, NOTHING, engine)
+        assert len(found) == 0
+        assert found.pairs.shape == (0, 2)

@@ -1,0 +1,150 @@
+"""Kernels over rows of what is on, against plain NumPy: one row touches much, little or nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import candidate_pairs
+from sparse_tables import sparse_of
+
+from sparsefield.data import MegaSample
+from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
+from sparsefield.objectives import Evaluator, PseudoLikelihood, SparseEvaluator
+from sparsefield.objectives.sparse_evaluation import rest
+
+
+class Case:
+    """A problem's one block, arcs with their weights, and rest; and the errors of the dense evaluator."""
+
+    def __init__(self, problem, engine, pairs=None, theta=None) -> None:
+        self.schema, self.layout = problem.schema, problem.layout
+        self.pairs = problem.pairs if pairs is None else pairs
+        self.theta = problem.theta if theta is None else theta
+        table = sparse_of(problem.table)
+        (self.block,) = table.blocks
+        self.evaluator = SparseEvaluator(MegaSample.single(table), engine)
+        arcs = self.evaluator.compile(self.layout.arcs(self.pairs))
+        self.arcs = arcs._replace(weight=self.theta[arcs.feature])
+        self.resting = rest(self.schema, self.theta[: self.schema.n_states])
+        dense = Evaluator(problem.sample, PseudoLikelihood(), engine)
+        self.loss, self.gradient = dense.evaluate(dense.compile(self.layout.arcs(self.pairs)), self.theta)
+        contrast = dense.contrast()
+        self.on = contrast.middles[0][0]
+        self.errors = contrast.errors[0][0] / self.block.weight
+        self.beliefs = self.errors + self.on[: self.schema.n_states]
+
+    def walk(self):
+        per_arc, per_state = np.zeros((len(self.arcs.target), 2)), np.zeros((self.schema.n_states, 2))
+        return pass_rows(self.block, self.arcs, self.resting, per_arc, per_state), per_arc, per_state
+
+    def sources(self):
+        return np.repeat(np.arange(self.schema.n_columns), np.diff(self.arcs.offsets))
+
+
+@pytest.fixture(params=["binary", "many states"])
+def case(request, make_problem, engine) -> Case:
+    states = (2,) * 7 if request.param == "binary" else (2, 4, 3, 2)
+    return Case(make_problem(5, gaps=0.0, numbers=0, states=states, observed_states=(2,), n_rows=25), engine)
+
+
+def test_a_pass_sums_what_is_beyond_rest(case) -> None:
+    loss, per_arc, per_state = case.walk()
+    weight, p = case.block.weight, case.resting[:, REST]
+    spread = case.beliefs * (1 - case.beliefs)
+    assert loss + weight.sum() * case.resting[:, LOG].sum() == pytest.approx(case.loss, rel=1e-11)
+    np.testing.assert_allclose(per_state[:, 0], (case.beliefs - p[:, None]) @ weight, atol=1e-11)
+    np.testing.assert_allclose(per_state[:, 1], (spread - case.resting[:, SPREAD, None]) @ weight, atol=1e-11)
+    target, source = case.arcs.target, case.sources()
+    np.testing.assert_allclose(per_arc[:, 0], (case.errors[target] * case.on[source]) @ weight, atol=1e-11)
+    np.testing.assert_allclose(per_arc[:, 1], (spread[target] * case.on[source]) @ weight, atol=1e-11)
+
+
+def test_a_pass_adds_to_what_is_there(case) -> None:
+    _, per_arc, per_state = case.walk()
+    twice_arc, twice_state = per_arc.copy(), per_state.copy()
+    pass_rows(case.block, case.arcs, case.resting, twice_arc, twice_state)
+    np.testing.assert_allclose(twice_arc, 2 * per_arc, atol=1e-11)
+    np.testing.assert_allclose(twice_state, 2 * per_state, atol=1e-11)
+
+
+def test_rest_is_the_softmax_of_the_unary_weights(case) -> None:
+    offsets = case.schema.state_offsets
+    for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+        z = case.theta[first:last]
+        p = np.exp(z) / (1 + np.exp(z).sum())
+        np.testing.assert_allclose(case.resting[first:last, BIAS], z)
+        np.testing.assert_allclose(case.resting[first:last, REST], p)
+        np.testing.assert_allclose(case.resting[first:last, SPREAD], p * (1 - p))
+        logs = case.resting[first:last, LOG]
+        assert logs[0] == pytest.approx(np.log1p(np.exp(z).sum()))
+        assert not logs[1:].any()
+
+
+@pytest.mark.parametrize("size", [40.0, 300.0, 1000.0])
+def test_rest_is_finite_for_any_weights(case, size) -> None:
+    n = case.schema.n_states
+    for unary in (np.full(n, size), np.full(n, -size), size * (-1.0) ** np.arange(n)):
+        resting = rest(case.schema, unary)
+        assert np.isfinite(resting).all()
+        assert ((resting[:, REST] >= 0) & (resting[:, REST] <= 1)).all()
+
+
+def test_what_is_watched_has_the_errors_beyond_rest(case) -> None:
+    pairs = np.array(candidate_pairs(case.schema))
+    watched = case.evaluator.compile(case.layout.arcs(pairs))
+    out = np.zeros(len(watched.target))
+    watch_rows(case.block, case.arcs, case.resting, watched.offsets, watched.target, out)
+    source = np.repeat(np.arange(case.schema.n_columns), np.diff(watched.offsets))
+    beyond = case.errors[watched.target] - case.resting[watched.target, REST, None]
+    np.testing.assert_allclose(out, (beyond * case.on[source]) @ case.block.weight, atol=1e-11)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.05, 0.3, 0.9])
+@pytest.mark.parametrize("room", [0, 10_000])
+def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
+    n, rows = case.schema.n_states, case.block.n_rows
+    number = np.random.default_rng(0).permutation(n).astype(np.int32)
+    number[1] = -1
+    counts = np.empty(rows, dtype=np.int64)
+    columns, entries, filled = errors_of_rows(
+        case.block, case.arcs, case.resting, threshold, number, counts, np.empty(room, np.int32), np.empty(room)
+    )
+    assert counts.sum() == filled
+    found = np.zeros((rows, n))
+    np.add.at(found, (np.repeat(np.arange(rows), counts), columns[:filled]), entries[:filled])
+    beyond = np.where(np.abs(case.errors) > threshold, case.errors - case.resting[:, REST, None], 0.0) * case.block.weight
+    for state in range(n):
+        expected = beyond[state] if number[state] >= 0 else np.zeros(rows)
+        np.testing.assert_allclose(found[:, number[state]] if number[state] >= 0 else 0.0, expected, atol=1e-11)
+    assert entries[:filled].all()
+
+
+def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) -> None:
+    """1024 states and 4096 arcs fit at first; normalisers are multiplied, and 2^1200 is no double."""
+    problem = make_problem(
+        2, gaps=0.0, numbers=0, n_rows=4, states=(2,) * 1200, observed_states=(2,) * 5, share=0.0, weighted=False
+    )
+    schema = problem.schema
+    rng = np.random.default_rng(0)
+    givens = np.arange(schema.n_states, schema.n_columns)
+    pairs = np.array([(state, given) for state in range(schema.n_states) for given in givens])
+    theta = np.concatenate([np.zeros(schema.n_states), 1e-3 * rng.normal(size=len(pairs))])
+    case = Case(problem, engine, pairs, theta)
+    loss, per_arc, per_state = case.walk()
+    assert case.loss > 4 * 700
+    assert loss + 4 * case.resting[:, LOG].sum() == pytest.approx(case.loss, rel=1e-11)
+    np.testing.assert_allclose(
+        per_state[:, 0] + 4 * case.resting[:, REST] - case.on[: schema.n_states].sum(axis=1),
+        case.gradient[: schema.n_states],
+        atol=1e-10,
+    )
+    out = np.zeros(len(case.arcs.target))
+    watch_rows(case.block, case.arcs, case.resting, case.arcs.offsets, case.arcs.target, out)
+    at_rest = case.resting[case.arcs.target, REST] * case.on[case.sources()].sum(axis=1)
+    np.testing.assert_allclose(out + at_rest, per_arc[:, 0], atol=1e-10)
+    counts, number = np.empty(4, dtype=np.int64), np.arange(schema.n_states, dtype=np.int32)
+    _, entries, filled = errors_of_rows(
+        case.block, case.arcs, case.resting, 0.0, number, counts, np.empty(0, np.int32), np.empty(0)
+    )
+    beyond = case.errors - case.resting[:, REST, None]
+    assert entries[:filled].sum() == pytest.approx(beyond.sum(), abs=1e-8)

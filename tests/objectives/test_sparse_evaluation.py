@@ -1,0 +1,253 @@
+"""On a sparse table, loss, gradient and curvature are those of the dense one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import SlowField, candidate_pairs
+from sparse_tables import sparse_of, sparse_sample
+
+from sparsefield import policy
+from sparsefield.data import MegaSample, SparseTable
+from sparsefield.engines import Threads
+from sparsefield.objectives import OBJECTIVES, Evaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
+
+SHAPES = {
+    "binary": {"states": (2,) * 6, "observed_states": ()},
+    "many states": {"states": (2, 3, 5, 2), "observed_states": (), "n_rows": 20},
+    "observed": {"states": (3, 2), "observed_states": (2, 4)},
+    "binary observed": {"states": (2, 2, 2), "observed_states": (2, 2)},
+    "one target": {"states": (4,), "observed_states": (3,)},
+    "a constant column": {"states": (2, 1, 3, 1), "observed_states": (1, 2)},
+}
+
+
+@pytest.fixture(autouse=True)
+def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 7)
+
+
+def problem_of(make_problem, seed: int, shape: str = "many states", **options):
+    return make_problem(seed, **{"gaps": 0.0, "numbers": 0, **SHAPES[shape], **options})
+
+
+def evaluators(problem, engine, pairs=None, theta=None):
+    """A sparse and a dense one that have both evaluated the problem's field, with what they found."""
+    pairs = problem.pairs if pairs is None else pairs
+    theta = problem.theta if theta is None else theta
+    found = []
+    for sample in (sparse_sample(problem), problem.sample):
+        evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
+        found.append((evaluator, *evaluator.evaluate(evaluator.compile(problem.layout.arcs(pairs)), theta)))
+    assert isinstance(found[0][0], SparseEvaluator)
+    assert isinstance(found[1][0], Evaluator)
+    return found
+
+
+def assert_equal(problem, engine, pairs=None, theta=None) -> None:
+    (sparse, loss, gradient), (dense, dense_loss, dense_gradient) = evaluators(problem, engine, pairs, theta)
+    assert loss == pytest.approx(dense_loss, rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(gradient, dense_gradient, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(sparse.uncertainty(), dense.uncertainty(), rtol=0, atol=1e-9)
+    for mine, theirs in zip(sparse.moments(), dense.moments(), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.sampled_from([0.1, 1.0, 6.0]),
+    share=st.sampled_from([0.0, 0.3, 1.0]),
+    weighted=st.booleans(),
+)
+def test_loss_gradient_and_uncertainty_are_those_of_the_dense_evaluator(
+    make_problem, shape, seed, size, share, weighted
+) -> None:
+    with Threads(1) as engine:
+        assert_equal(problem_of(make_problem, seed, shape, size=size, share=share, weighted=weighted), engine)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_loss_and_gradient_are_those_of_the_oracle(make_problem, engine, shape) -> None:
+    problem = problem_of(make_problem, 3, shape)
+    (_, loss, gradient), _ = evaluators(problem, engine)
+    assert loss == pytest.approx(problem.slow.pl_loss(problem.rows), rel=1e-11)
+    np.testing.assert_allclose(gradient, problem.slow.pl_gradient(problem.rows, problem.pairs), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("states", [2, 3])
+@pytest.mark.parametrize("observed", [0, 1])
+def test_hubs(make_problem, engine, states, observed) -> None:
+    """One column that everything hangs on: a row in which it is on touches every variable."""
+    problem = make_problem(
+        1, gaps=0.0, numbers=0, n_rows=30, states=(states,) * 60, observed_states=(2,) * observed, share=0.0
+    )
+    pairs = np.array(candidate_pairs(problem.schema))
+    hub = problem.schema.n_columns - 1 if observed else 0
+    pairs = pairs[(pairs == hub).any(axis=1)]
+    theta = np.random.default_rng(0).normal(size=problem.schema.n_states + len(pairs))
+    assert len(pairs) > 50
+    assert_equal(problem, engine, pairs, theta)
+
+
+@pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
+@pytest.mark.parametrize("size", [50.0, 300.0])
+def test_extreme_weights_keep_their_digits(make_problem, engine, shape, size) -> None:
+    problem = problem_of(make_problem, 11, shape, size=size)
+    assert_equal(problem, engine)
+    assert_equal(problem, engine, theta=size * np.sign(problem.theta))
+    for theta in (np.full_like(problem.theta, size), np.full_like(problem.theta, -size)):
+        (sparse, loss, gradient), _ = evaluators(problem, engine, theta=theta)
+        shared = sparse.shared_uncertainty(sparse.compile(problem.layout.arcs(problem.pairs)))
+        assert np.isfinite(loss)
+        assert loss >= 0.0
+        assert all(np.isfinite(part).all() for part in (gradient, sparse.uncertainty(), shared))
+
+
+@pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
+def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, shape) -> None:
+    problem = problem_of(make_problem, 2, shape, n_rows=15)
+    evaluator = SparseEvaluator(sparse_sample(problem), engine)
+    arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
+    _, gradient = evaluator.evaluate(arcs, problem.theta)
+    step = 1e-5
+    for k in range(len(problem.theta)):
+        move = step * (np.arange(len(problem.theta)) == k)
+        slope = (evaluator.evaluate(arcs, problem.theta + move)[0] - evaluator.evaluate(arcs, problem.theta - move)[0]) / (
+            2 * step
+        )
+        assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.2, 0.6]))
+def test_gradients_of_pairs_outside_the_field_are_exact(make_problem, shape, seed, share) -> None:
+    problem = problem_of(make_problem, seed, shape, share=share)
+    others = np.array(candidate_pairs(problem.schema), dtype=np.int64).reshape(-1, 2)
+    size = problem.schema.n_states + len(others)
+    with Threads(1) as engine:
+        (sparse, _, gradient), (dense, _, _) = evaluators(problem, engine)
+        arcs = problem.layout.arcs(others)
+        watched = sparse.gradient(sparse.compile(arcs), size)
+        np.testing.assert_allclose(watched, dense.gradient(dense.compile(arcs), size), rtol=0, atol=1e-9)
+        again = sparse.gradient(sparse.compile(problem.layout.arcs(problem.pairs)), len(problem.theta))
+        np.testing.assert_allclose(again, gradient, rtol=0, atol=1e-9)
+        none = sparse.gradient(sparse.compile(problem.layout.arcs(others[:0])), problem.schema.n_states)
+        np.testing.assert_array_equal(none, gradient[: problem.schema.n_states])
+
+
+def slow_shared(problem, arcs) -> list[float]:
+    """p (1 - p) of an arc's target, summed over the rows in which its source is on, by plain loops."""
+    slow: SlowField = problem.slow
+    owner = problem.schema.variable_of_column
+    totals = []
+    for target, source in zip(arcs.target.tolist(), arcs.source.tolist(), strict=True):
+        total = 0.0
+        for row in problem.rows:
+            if row.q[source] == 1.0:
+                v = int(owner[target])
+                p = slow.update(v, row.q)[1 + target - slow.columns(v).start]
+                total += row.weight * p * (1.0 - p)
+        totals.append(total)
+    return totals
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shared_uncertainty_is_a_sum_over_rows_in_which_the_source_is_on(make_problem, engine, shape) -> None:
+    problem = problem_of(make_problem, 6, shape)
+    arcs = problem.layout.arcs(problem.pairs)
+    evaluator = SparseEvaluator(sparse_sample(problem), engine)
+    compiled = evaluator.compile(arcs)
+    evaluator.evaluate(compiled, problem.theta)
+    np.testing.assert_allclose(evaluator.shared_uncertainty(compiled), slow_shared(problem, arcs), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_arcs_that_were_not_walked_are_taken_to_be_on_at_random(make_problem, engine, shape, share) -> None:
+    problem = problem_of(make_problem, 7, shape, share=share)
+    evaluator = SparseEvaluator(sparse_sample(problem), engine)
+    evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
+    pairs = np.array(candidate_pairs(problem.schema))[::-1]
+    arcs = problem.layout.arcs(pairs)
+    found = evaluator.shared_uncertainty(evaluator.compile(arcs))
+    exact, guess = np.array(slow_shared(problem, arcs)), evaluator.moments()[0][arcs.source] * evaluator.uncertainty()[arcs.target]
+    inside = set(map(tuple, problem.pairs.tolist()))
+    walked = np.array([tuple(pairs[f]) in inside for f in arcs.feature])
+    np.testing.assert_allclose(found[walked], exact[walked], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found[~walked], guess[~walked], rtol=0, atol=1e-11)
+    assert (found <= evaluator.uncertainty()[arcs.target] * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
+def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
+    problem = problem_of(make_problem, 8, shape, n_rows=80)
+    others = problem.layout.arcs(np.array(candidate_pairs(problem.schema)))
+    size = problem.schema.n_states + int(others.feature.max()) + 1
+    assert len(sparse_of(problem.table).blocks) > 10
+    outcomes = []
+    for n_jobs in (1, 2, 3):
+        with Threads(n_jobs) as engine:
+            evaluator = SparseEvaluator(sparse_sample(problem), engine)
+            arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
+            loss, gradient = evaluator.evaluate(arcs, problem.theta)
+            watched = evaluator.gradient(evaluator.compile(others), size)
+            parts = gradient, watched, evaluator.uncertainty(), evaluator.shared_uncertainty(arcs)
+            outcomes.append((loss, *(part.tobytes() for part in parts)))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_evaluating_twice_gives_the_same_bits_and_writes_to_no_table(make_problem, engine) -> None:
+    """A table may lie on disk, where it can only be read."""
+    problem = problem_of(make_problem, 9)
+    table = sparse_of(problem.table)
+    for array in (table.offsets, table.columns, table.weight):
+        array.setflags(write=False)
+    evaluator = SparseEvaluator(MegaSample.single(table), engine)
+    arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
+    loss, gradient = evaluator.evaluate(arcs, problem.theta)
+    kept = gradient.copy()
+    gradient += 1.0  # what is handed out is the caller's
+    again, gradient_again = evaluator.evaluate(arcs, problem.theta)
+    assert loss == again
+    assert np.array_equal(kept, gradient_again)
+    assert np.array_equal(evaluator.gradient(arcs, len(kept)), kept)
+    assert evaluator.contrast().on.columns is not table.columns
+
+
+def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
+    problem = problem_of(make_problem, 4, n_rows=10)
+    table = sparse_of(problem.table)
+    often = np.arange(10) % 3  # some not at all
+    rows = np.repeat(np.arange(10), often)
+    parts = [table.columns[table.offsets[i] : table.offsets[i + 1]] for i in rows]
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    repeated = SparseTable(table.schema, offsets, np.concatenate(parts), np.ones(len(rows)))
+    weighted = SparseTable(table.schema, table.offsets, table.columns, often.astype(float))
+    found = []
+    for one in (weighted, repeated):
+        evaluator = SparseEvaluator(MegaSample.single(one), engine)
+        arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
+        found.append((*evaluator.evaluate(arcs, problem.theta), evaluator.uncertainty(), evaluator.shared_uncertainty(arcs)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)
+
+
+def test_rows_with_nothing_on_are_at_rest(make_problem, engine) -> None:
+    problem = problem_of(make_problem, 5, "many states")
+    nothing = SparseTable(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))
+    evaluator = SparseEvaluator(MegaSample.single(nothing), engine)
+    loss, gradient = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
+    n, q = problem.schema.n_states, [0.0] * problem.schema.n_columns
+    beliefs = [problem.slow.update(v, q) for v in range(len(problem.schema.targets))]
+    assert loss == pytest.approx(-8.0 * sum(np.log(p[0]) for p in beliefs), rel=1e-12)
+    np.testing.assert_allclose(gradient[:n], 8.0 * np.concatenate([p[1:] for p in beliefs]), rtol=1e-12)
+    assert not gradient[n:].any()
+
+
+def test_other_objectives_are_refused(make_problem, engine) -> None:
+    problem = problem_of(make_problem, 1)
+    with pytest.raises(ValueError, match="'cd'"):
+        make_evaluator(sparse_sample(problem), OBJECTIVES["cd"](), engine)
