@@ -26,8 +26,8 @@ SPARSE_DENSITY = 0.03
 """Share of cells that are off their base state up to which rows are kept sparse."""
 
 BYTES_OF_CELL, BYTES_OF_STATE = 50, 1000
-"""Memory that a fit to a sparse table takes at least: for each cell that is on, the cell by row and by column, twice, and
-its error; for each state, what the optimiser remembers of its unary weight and of about as many pairs."""
+"""Memory that a fit to a sparse table takes at least: for each cell that is on, the cell by row and by column, twice,
+and its error; for each state, what the optimiser remembers of its unary weight and of about as many pairs."""
 
 ERRORS_SHARE = 0.2
 """Share of the machine's memory that the errors of all rows may take; beyond it, candidates are scored in several

@@ -71,7 +71,9 @@ def assert_same_scores(found: dict, expected: dict, cut: float, digits: float = 
     size=st.sampled_from([0.1, 1.0, 5.0]),
     weighted=st.booleans(),
 )
-def test_without_a_threshold_scores_are_those_of_grafting(make_problem, shape, seed, cut, share, size, weighted) -> None:
+def test_without_a_threshold_scores_are_those_of_grafting(
+    make_problem, shape, seed, cut, share, size, weighted
+) -> None:
     problem = problem_of(make_problem, seed, shape, share=share, size=size, weighted=weighted)
     with Threads(1) as engine:
         parts = sparse_sample(problem), problem.sample, problem.pairs, problem.theta

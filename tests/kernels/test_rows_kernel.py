@@ -112,7 +112,9 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
     assert counts.sum() == filled
     found = np.zeros((rows, n))
     np.add.at(found, (np.repeat(np.arange(rows), counts), columns[:filled]), entries[:filled])
-    beyond = np.where(np.abs(case.errors) > threshold, case.errors - case.resting[:, REST, None], 0.0) * case.block.weight
+    beyond = (
+        np.where(np.abs(case.errors) > threshold, case.errors - case.resting[:, REST, None], 0.0) * case.block.weight
+    )
     for state in range(n):
         expected = beyond[state] if number[state] >= 0 else np.zeros(rows)
         np.testing.assert_allclose(found[:, number[state]] if number[state] >= 0 else 0.0, expected, atol=1e-11)

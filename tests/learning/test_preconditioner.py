@@ -177,7 +177,11 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
     exactly what `preconditioner` inverts, but for SMALLEST. l2 is on the pair weight alone, as in a fit that leaves
     unary weights free. An end that is not centred is not eliminated, so nothing is claimed of it but its diagonal."""
     monkeypatch.setattr(coordinates, "SMALLEST", 0.0)
-    shape = {"states": (2, 2), "observed_states": ()} if kind == "two targets" else {"states": (2,), "observed_states": (2,)}
+    shape = (
+        {"states": (2, 2), "observed_states": ()}
+        if kind == "two targets"
+        else {"states": (2,), "observed_states": (2,)}
+    )
     problem = make_problem(seed, gaps=0.0, numbers=0, n_rows=30, share=2.0, **shape)
     assert len(problem.pairs) == 1
     penalty = np.append(np.zeros(problem.schema.n_states), l2)
@@ -191,7 +195,9 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
         np.testing.assert_allclose(found, np.diag(1.0 / np.diag(exact)), atol=1e-5)
 
 
-def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_unary_weights(make_problem, engine, monkeypatch) -> None:
+def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_unary_weights(
+    make_problem, engine, monkeypatch
+) -> None:
     """The inverse of the second derivatives in which pair weights that share an end only meet by way of its unary
     weight's elimination: that block is taken to be diagonal."""
     monkeypatch.setattr(coordinates, "SMALLEST", 0.0)

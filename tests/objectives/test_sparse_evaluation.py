@@ -115,9 +115,9 @@ def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, shape) -> 
     step = 1e-5
     for k in range(len(problem.theta)):
         move = step * (np.arange(len(problem.theta)) == k)
-        slope = (evaluator.evaluate(arcs, problem.theta + move)[0] - evaluator.evaluate(arcs, problem.theta - move)[0]) / (
-            2 * step
-        )
+        slope = (
+            evaluator.evaluate(arcs, problem.theta + move)[0] - evaluator.evaluate(arcs, problem.theta - move)[0]
+        ) / (2 * step)
         assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
@@ -173,7 +173,10 @@ def test_arcs_that_were_not_walked_are_taken_to_be_on_at_random(make_problem, en
     pairs = np.array(candidate_pairs(problem.schema))[::-1]
     arcs = problem.layout.arcs(pairs)
     found = evaluator.shared_uncertainty(evaluator.compile(arcs))
-    exact, guess = np.array(slow_shared(problem, arcs)), evaluator.moments()[0][arcs.source] * evaluator.uncertainty()[arcs.target]
+    exact, guess = (
+        np.array(slow_shared(problem, arcs)),
+        evaluator.moments()[0][arcs.source] * evaluator.uncertainty()[arcs.target],
+    )
     inside = set(map(tuple, problem.pairs.tolist()))
     walked = np.array([tuple(pairs[f]) in inside for f in arcs.feature])
     np.testing.assert_allclose(found[walked], exact[walked], rtol=0, atol=1e-11)
@@ -230,7 +233,9 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
     for one in (weighted, repeated):
         evaluator = SparseEvaluator(MegaSample.single(one), engine)
         arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
-        found.append((*evaluator.evaluate(arcs, problem.theta), evaluator.uncertainty(), evaluator.shared_uncertainty(arcs)))
+        found.append(
+            (*evaluator.evaluate(arcs, problem.theta), evaluator.uncertainty(), evaluator.shared_uncertainty(arcs))
+        )
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)
 

@@ -5,6 +5,7 @@ With thresholds 0 a score is the exact gradient. Nothing of the size of rows x s
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice
     cells = np.cumsum(traits.together)
     ends = np.searchsorted(cells, np.arange(1, runs) * (cells[-1] / runs)) if runs > 1 else []
     places = np.unique([0, *ends, width]).tolist()
-    slices = [slice(*pair) for pair in zip(places[:-1], places[1:], strict=True)]
+    slices = [slice(*pair) for pair in pairwise(places)]
     return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
 
 
@@ -154,4 +155,4 @@ def _tiles(on: Entries, errors: Entries, width: int) -> list[tuple[int, int]]:
     done = np.cumsum(work[:width])
     ends = np.searchsorted(done, np.arange(1, TILES) * (done[-1] / TILES))
     places = np.unique([0, *ends, width]).tolist()
-    return list(zip(places[:-1], places[1:], strict=True))
+    return list(pairwise(places))

@@ -16,8 +16,8 @@ DENSE_SCAN = 4
 
 @njit(nogil=True, cache=True)
 def _add_errors(rows, offsets, columns, entries, least, scores, met, count):
-    """scores[b] += errors of b in the given rows; b >= least. Lists the columns met for the first time, while there is room
-    for them, and returns how many there are."""
+    """scores[b] += errors of b in the given rows; b >= least. Lists the columns that are met for the first time, as far
+    as there is room, and returns how many there are."""
     n_rows = rows.shape[0]
     for k in range(n_rows):
         if k + FAR < n_rows:

@@ -89,6 +89,8 @@ class Trainer:
         self.plot = Plot()
         self.calm, self.tol = 0, options.tol
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
+        self.plain = np.empty(0)
+        """Gradient of the loss at the point at hand, of the plain weights."""
         self._set_pairs(np.empty((0, 2), dtype=np.int64))
 
     # -- the plot ------------------------------------------------------------------------------------------------
@@ -253,8 +255,8 @@ class Trainer:
 
     def _objective(self, place: np.ndarray) -> tuple[float, np.ndarray]:
         theta = self.coordinates.to_theta(place, self.arcs)
-        self.loss, gradient = self.evaluator.evaluate(self.graphs, theta)
-        return self.loss + self.penalty.value(theta), self._smooth_gradient(gradient, theta)
+        self.loss, self.plain = self.evaluator.evaluate(self.graphs, theta)
+        return self.loss + self.penalty.value(theta), self._smooth_gradient(self.plain, theta)
 
     def _smooth_gradient(self, gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """In the optimiser's coordinates, of all but the kinks: loss, L2, and L1 of unary weights away from 0."""
@@ -294,8 +296,7 @@ class Trainer:
             lambda s: new.from_theta(old.to_theta(s, arcs), arcs),
             lambda y: new.from_plain_gradient(old.to_plain_gradient(y, arcs), arcs),
         )
-        gradient = self.evaluator.gradient(self.graphs, len(theta))
-        self.point = Point(new.from_theta(theta, arcs), self.point.value, self._smooth_gradient(gradient, theta))
+        self.point = Point(new.from_theta(theta, arcs), self.point.value, self._smooth_gradient(self.plain, theta))
 
     def _evaluate_at(self, place: np.ndarray) -> None:
         self.point = Point(place, *self._objective(place))
@@ -327,6 +328,7 @@ class Trainer:
             worthy = np.flatnonzero(np.abs(plain[n:]) > self.options.l1)
             pairs, plain = pairs[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
             arcs = self.layout.arcs(pairs)
+        self.plain = np.concatenate([self.plain, plain[n:]])
         plain[:n] = self.point.gradient[:n]
         theirs = self.coordinates.from_plain_gradient(plain, arcs)[n:]
         self._set_pairs(np.concatenate([self.pairs, pairs]))
@@ -341,13 +343,13 @@ class Trainer:
         if not self.options.certify or self.rule.closed:
             return
         n, theta = self.layout.n_states, self.theta
-        gradient = self.evaluator.gradient(self.graphs, len(theta))
-        alive = (theta[n:] != 0.0) | (np.abs(gradient[n:]) > self.options.l1)
+        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.options.l1)
         if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
             return
         places = np.concatenate([np.arange(n), n + np.flatnonzero(alive)])
         self._set_pairs(self.pairs[alive])
         self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
+        self.plain = self.plain[places]
         self.optimiser.keep(places)
 
     def _set_pairs(self, pairs: np.ndarray) -> None:
@@ -377,7 +379,7 @@ class Trainer:
 
     def _violation_inside(self) -> float:
         theta = self.theta
-        gradient = self.evaluator.gradient(self.graphs, len(theta)) + self.penalty.l2_of(len(theta)) * theta
+        gradient = self.plain + self.penalty.l2_of(len(theta)) * theta
         slope = pseudo_gradient(theta, gradient, self.penalty.l1_of(len(theta)))
         return float(np.abs(slope).max(initial=0.0))
 

@@ -117,8 +117,11 @@ class SparseEvaluator:
         self._schema: Schema = self.table.schema
         self._blocks = self.table.blocks
         self.total_weights = [self.table.total_weight]
-        weight = np.repeat(self.table.weight, np.diff(self.table.offsets))
-        self._together = np.bincount(self.table.columns, weight, self._schema.n_columns)
+        parts = (
+            np.bincount(b.columns, np.repeat(b.weight, np.diff(b.offsets)), self._schema.n_columns)
+            for b in self._blocks
+        )
+        self._together = sum(parts, start=np.zeros(self._schema.n_columns))
 
     def compile(self, arcs: Arcs) -> Sources:
         """Arcs in the form that `evaluate` takes."""
@@ -160,10 +163,8 @@ class SparseEvaluator:
         return float(loss), gradient.copy()
 
     def gradient(self, arcs: Sources, size: int) -> np.ndarray:
-        """Gradient at the last evaluation: of the arcs that it walked, or of others, which takes another pass."""
+        """Gradient of other arcs at the last evaluation; takes another pass."""
         last, n = self._last, self.layout.n_states
-        if arcs.target is last.arcs.target:
-            return last.gradient.copy()
 
         def one(block: SparseBlock) -> np.ndarray:
             out = np.zeros(len(arcs.target))
