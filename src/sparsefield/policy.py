@@ -25,6 +25,9 @@ a gradient, and these are added up in their order."""
 SPARSE_DENSITY = 0.03
 """Share of cells that are off their base state up to which rows are kept sparse."""
 
+CELLS_FOR_SPARSE = 2_000_000
+"""Frames of categories with fewer cells than this are not looked at for that: a dense fit is quick anyway."""
+
 BYTES_OF_CELL, BYTES_OF_STATE = 50, 1000
 """Memory that a fit to a sparse table takes at least: for each cell that is on, the cell by row and by column, twice,
 and its error; for each state, what the optimiser remembers of its unary weight and of about as many pairs."""

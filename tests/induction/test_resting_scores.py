@@ -12,7 +12,7 @@ from sparse_tables import sparse_sample
 from sparsefield import policy
 from sparsefield.data import MegaSample, compile_sparse, compile_table, learn_schema, read
 from sparsefield.engines import Threads
-from sparsefield.induction import ContrastiveInduction, Grafting
+from sparsefield.induction import ContrastiveInduction, Grafting, resting
 from sparsefield.induction.resting import score_resting
 from sparsefield.objectives import PseudoLikelihood, SparseContrast, make_evaluator
 
@@ -110,6 +110,11 @@ def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[MegaSample
     return MegaSample.single(table), MegaSample.single(compile_table(source, schema, sample_weight=weight))
 
 
+def memory_for(entries: int):
+    """A machine in which that many errors fit into memory at a time."""
+    return lambda: entries * resting.ENTRY_BYTES / policy.ERRORS_SHARE
+
+
 def test_pairs_that_never_meet_are_found(engine, monkeypatch) -> None:
     """Two columns that are often on, and never together, repel each other."""
     monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
@@ -131,10 +136,11 @@ def test_pairs_that_never_meet_are_found(engine, monkeypatch) -> None:
     spread=st.sampled_from([0.0, 1.0, 4.0]),
     weighted=st.booleans(),
     observed=st.integers(0, 2),
+    entries=st.sampled_from([3, 40, 10**6]),
 )
-def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weighted, observed) -> None:
+def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weighted, observed, entries) -> None:
     """Columns that are on once or twice, in rows of any weight; unary weights far from their optimum, so that rest is
-    anything from sure to impossible."""
+    anything from sure to impossible; in one round or in many."""
     rng = np.random.default_rng(seed)
     n_rows = 30
     often = rng.choice([1, 1, 2, 3, 12], n_columns)
@@ -147,6 +153,7 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
         weight[-1] = 1.0
     with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
         patch.setattr(policy, "SPARSE_DENSITY", 1.0)
+        patch.setattr(resting, "machine_memory", memory_for(entries))
         sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
         schema = sparse.layout.schemas[0]
         pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
@@ -238,6 +245,23 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
             outcomes.append([part.tobytes() for part in (found.a, found.b, found.gradient, found.rank)])
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, shape, threshold) -> None:
+    problem = problem_of(make_problem, 5, shape, n_rows=40, share=0.4)
+    known = np.sort(problem.layout.keys(problem.pairs))
+    contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+    outcomes, rounds = [], []
+    for entries in (10**9, 100, 30, 1):
+        monkeypatch.setattr(resting, "machine_memory", memory_for(entries))
+        rounds.append(len(resting._rounds(contrast, resting._line_up(contrast, problem.layout, 0.5)[1])))
+        outcomes.append(as_dict(score_resting(contrast, problem.layout, threshold, 0.5, known, engine)))
+    assert rounds[0] == 1
+    assert rounds[-1] > 5
+    assert outcomes[0]
+    assert all(outcome == outcomes[0] for outcome in outcomes)
 
 
 @pytest.mark.parametrize("cut", [1e3, 1e9])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from oracle import candidate_pairs
@@ -69,7 +71,7 @@ def test_a_pass_adds_to_what_is_there(case) -> None:
 
 def test_rest_is_the_softmax_of_the_unary_weights(case) -> None:
     offsets = case.schema.state_offsets
-    for first, last in zip(offsets[:-1], offsets[1:], strict=True):
+    for first, last in pairwise(offsets):
         z = case.theta[first:last]
         p = np.exp(z) / (1 + np.exp(z).sum())
         np.testing.assert_allclose(case.resting[first:last, BIAS], z)

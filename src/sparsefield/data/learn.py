@@ -38,7 +38,8 @@ def learn_schema(
 ) -> Schema:
     """Find the states and the role of every column of ``source``; ``states`` names some that need not occur in it."""
     check_roles(source.names, observed, numeric, states)
-    if isinstance(source, Source) and source.kind == "sparse" and not states:
+    as_they_are = not states and (numeric == "auto" or not numeric)
+    if isinstance(source, Source) and source.kind == "sparse" and as_they_are:
         return _learn_switches(source, set(observed), sample_weight)
     given = set(observed)
     weight = np.ones(source.n_rows) if sample_weight is None else sample_weight

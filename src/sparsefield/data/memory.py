@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from sparsefield.errors import DataError
 
@@ -17,10 +18,10 @@ def machine_memory() -> float:
         return float("inf")
 
 
-def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
+def refuse_beyond_memory(needed: float, what: str, advice: Callable[[], str]) -> None:
     """DataError with the figures when ``needed`` bytes are more than there are."""
     there = machine_memory()
     if needed > there:
         raise DataError(
-            f"{what} may take {needed / 2**30:.1f} GiB, and this machine has {there / 2**30:.1f} GiB: {advice}"
+            f"{what} may take {needed / 2**30:.1f} GiB, and this machine has {there / 2**30:.1f} GiB: {advice()}"
         )

@@ -14,6 +14,7 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema
 from sparsefield.data.switches import SwitchSchema
+from sparsefield.data.table import read_codes
 from sparsefield.errors import UnseenStateWarning
 
 __all__ = ["SparseBlock", "SparseTable", "compile_sparse"]
@@ -79,19 +80,46 @@ class SparseTable:
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> SparseTable | None:
     """The columns of ``source`` as a sparse table; None where they have gaps, numbers, or too much that is on."""
     weight = np.ones(source.n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
-    if not isinstance(source, Source) or source.kind != "sparse" or not isinstance(schema, SwitchSchema):
-        return None
+    if not isinstance(source, Source) or source.kind != "sparse":
+        return _from_columns(source, schema, weight)
     matrix = source.native
-    if matrix.nnz > policy.SPARSE_DENSITY * source.n_rows * schema.n_columns:
+    if not isinstance(schema, SwitchSchema) or not _is_sparse(matrix.nnz, schema, source.n_rows):
         return None
     _refuse_too_large(schema, matrix.nnz)
     return _from_switches(schema, matrix.indptr, matrix.indices, weight)
 
 
+def _is_sparse(n_on: float, schema: Schema, n_rows: int) -> bool:
+    return n_on <= policy.SPARSE_DENSITY * n_rows * schema.n_columns
+
+
+def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> SparseTable | None:
+    """From columns of categories; whether it pays is seen from how often training saw their base states."""
+    if any(variable.numeric for variable in schema.observed):
+        return None
+    on = source.n_rows * sum(1.0 - v.frequencies[v.base] for part in (schema.targets, schema.observed) for v in part)
+    large = source.n_rows * schema.n_columns >= policy.CELLS_FOR_SPARSE
+    if not large or not _is_sparse(on, schema, source.n_rows) or not set(source.names).issuperset(schema.order):
+        return None
+    rows, columns = [], []
+    for variable, first in zip((*schema.targets, *schema.observed), schema.offsets.tolist(), strict=False):
+        codes, _ = read_codes(source, variable, "")
+        if (codes < 0).any():
+            return None
+        on_rows = np.flatnonzero(codes)
+        rows.append(on_rows)
+        columns.append(first + codes[on_rows] - 1)
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    # Columns come in order, and sorting by row keeps that.
+    order = np.argsort(row, kind="stable")
+    offsets = np.searchsorted(row[order], np.arange(source.n_rows + 1))
+    return SparseTable(schema, offsets, column[order].astype(np.int32), weight)
+
+
 def _refuse_too_large(schema: Schema, n_on: int) -> None:
     needed = policy.BYTES_OF_CELL * n_on + policy.BYTES_OF_STATE * schema.n_columns
     what = f"{n_on:,} cells that are on, in {schema.n_columns:,} columns,"
-    refuse_beyond_memory(needed, what, "use fewer rows or columns.")
+    refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
 
 
 def _from_switches(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:

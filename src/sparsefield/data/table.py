@@ -16,7 +16,7 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 
-__all__ = ["Block", "Table", "compile_table"]
+__all__ = ["Block", "Table", "compile_table", "read_codes"]
 
 
 class Block(NamedTuple):
@@ -96,7 +96,7 @@ def compile_table(
             if absent_targets:
                 continue
             raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
-        codes[v], strangers = _codes(source, variable, name)
+        codes[v], strangers = read_codes(source, variable, name)
         if len(strangers):
             unseen[variable.name] = strangers
     givens = [_observed_columns(source, variable, name) for variable in schema.observed]
@@ -106,7 +106,7 @@ def compile_table(
     return Table(schema, tuple(_cut(schema, codes, givens, weight, width)), n_rows * repeat, unseen)
 
 
-def _codes(source: Columns, variable: Variable, owner: str) -> tuple[np.ndarray, np.ndarray]:
+def read_codes(source: Columns, variable: Variable, owner: str) -> tuple[np.ndarray, np.ndarray]:
     """(rows,) codes of a categorical variable, and the rows that hold a value unknown to it."""
     labels, positions = factorize(source.column(variable.name))
     known = variable.code_of_label
@@ -134,7 +134,7 @@ def _observed_columns(source: Columns, variable: Variable, owner: str) -> np.nda
         values = np.zeros((1, source.n_rows), dtype=policy.FLOAT)
         values[0, column.seen] = (as_numbers(column) - variable.centre) / variable.scale
         return values
-    codes, _ = _codes(source, variable, owner)
+    codes, _ = read_codes(source, variable, owner)
     return _one_hot(codes, variable)
 
 
@@ -173,7 +173,7 @@ def _cut(
 
 def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
     needed = policy.DENSE_COPIES * width * n_rows * np.dtype(policy.FLOAT).itemsize
-    refuse_beyond_memory(needed, f"{n_rows:,} rows x {width:,} states", _advice(schema, width))
+    refuse_beyond_memory(needed, f"{n_rows:,} rows x {width:,} states", lambda: _advice(schema, width))
 
 
 def _advice(schema: Schema, width: int) -> str:

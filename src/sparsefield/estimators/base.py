@@ -26,7 +26,7 @@ from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
 from sparsefield.inference import INFERENCE, Answers, InferenceMethod, ask
 from sparsefield.learning import Learned, Options, Step, Trainer
-from sparsefield.objectives import OBJECTIVES
+from sparsefield.objectives import OBJECTIVES, SparseEvaluator
 
 __all__ = ["FieldEstimator", "as_seed", "rebuild", "states_of"]
 
@@ -115,6 +115,15 @@ class FieldEstimator(BaseEstimator):
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     @property
+    def states_(self) -> dict[str, Any]:
+        """{column: sorted list of its states} of the columns that are predicted; over linked tables, of each table."""
+        check_is_fitted(self)
+        # Made when asked for: a million columns have a million lists.
+        if getattr(self, "_states", (None, None))[0] is not self.field_:
+            self._states = self.field_, self._read_states()
+        return self._states[1]
+
+    @property
     def n_iter_(self) -> int:
         check_is_fitted(self)
         return self.field_.about["n_iter"]
@@ -164,6 +173,9 @@ class FieldEstimator(BaseEstimator):
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
+    def _read_states(self) -> dict[str, Any]:
+        return states_of(self.field_.schema)
+
     def _extra(self) -> dict[str, Any]:
         """What else belongs into a saved file, as plain values."""
         return {}
@@ -182,7 +194,6 @@ class FieldEstimator(BaseEstimator):
         """Names and states of the columns of one table."""
         if field.layout != Layout.single(field.schema):
             raise ValueError("linked tables, where one plain table is wanted")
-        self.states_ = states_of(field.schema)
         names = self._input_names(field.schema)
         self.n_features_in_ = len(names)
         if extra.get("named", self.kind_ not in ("array", "sparse")):
@@ -233,6 +244,15 @@ class FieldEstimator(BaseEstimator):
             )
         self.field_ = replace(learned.field, about=_about(sample, learned))
         self.kind_ = kind
+
+    def _log_likelihood(self, sample: MegaSample) -> float:
+        """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
+        if not sample.is_sparse:
+            return self._ask(sample).log_likelihood
+        with self._engine(sample) as engine:
+            evaluator = SparseEvaluator(sample, engine)
+            arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))
+            return -evaluator.evaluate(arcs, self.field_.theta)[0]
 
     def _ask(self, sample: MegaSample) -> Answers:
         """Beliefs about the cells of one table or of several."""

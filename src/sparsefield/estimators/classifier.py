@@ -16,7 +16,7 @@ from sparsefield.data import Joined, Label, MegaSample, Schema, Source, as_array
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import check_weights
 from sparsefield.estimators.base import FieldEstimator
-from sparsefield.estimators.tables import probabilities, states_of
+from sparsefield.estimators.tables import probabilities
 from sparsefield.field import Field
 
 __all__ = ["CRFClassifier"]
@@ -54,7 +54,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
         self._learn(MegaSample.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
-        self.states_ = states_of(schema)
         self._set_outputs(single=single)
         return self
 

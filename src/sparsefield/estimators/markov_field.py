@@ -30,7 +30,7 @@ from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_row
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
 from sparsefield.estimators.base import FieldEstimator
-from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities, states_of
+from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities
 from sparsefield.field import Field
 from sparsefield.inference import draw
 from sparsefield.readers.blocks import is_matrix_file, is_stream, open_stream, read_matrix
@@ -150,10 +150,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
             sample_weight=weight,
         )
         table = compile_sparse(source, schema, weight) if self._takes_sparse() else None
-        if table is None:
-            table = compile_table(source, schema, sample_weight=weight)
+        table = table or compile_table(source, schema, sample_weight=weight)
         self._learn(MegaSample.single(table), source.kind)
-        self.states_ = states_of(schema)
         return self
 
     def _fit_stream(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> MarkovField:
@@ -168,7 +166,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
             table, kind = self._spool(folder, X, observed, sample_weight, states)
             _check_y(y, table.n_rows)
             self._learn(MegaSample.single(table), kind)
-            self.states_ = states_of(table.schema)
         return self
 
     def _spool(self, folder: Path, X: Any, observed: Any, sample_weight: Any, states: Any) -> tuple[SparseTable, str]:
@@ -221,8 +218,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
             return self._score_stream(X)
-        _, table = self._compile(X)
-        return self._ask(MegaSample.single(table)).log_likelihood / table.n_rows
+        source = self._read(X)
+        table = compile_sparse(source, self.field_.schema) or compile_table(source, self.field_.schema)
+        return self._log_likelihood(MegaSample.single(table)) / table.n_rows
 
     def _score_stream(self, X: Any) -> float:
         check_is_fitted(self)

@@ -147,7 +147,6 @@ class RelationalField(FieldEstimator):
         counted = tuple(_counted(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True))
         layout = Layout(names, schemas, templates, ends, counted)
         self._learn(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
-        self.states_ = {name: states_of(schema) for name, schema in zip(names, schemas, strict=True)}
         return self
 
     def transform(self, data: Relational) -> Relational:
@@ -263,8 +262,11 @@ class RelationalField(FieldEstimator):
         return params
 
     def _restore_columns(self, field: Field, extra: dict[str, Any]) -> None:
-        layout = field.layout
-        self.states_ = {name: states_of(schema) for name, schema in zip(layout.tables, layout.schemas, strict=True)}
+        """Nothing: columns have their names and states in the layout."""
+
+    def _read_states(self) -> dict[str, Any]:
+        layout = self.field_.layout
+        return {name: states_of(schema) for name, schema in zip(layout.tables, layout.schemas, strict=True)}
 
 
 def _checked(data: Any) -> Relational:

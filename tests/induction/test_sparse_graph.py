@@ -1,0 +1,116 @@
+"""A given graph is read edge by edge: no list of all candidates is ever made, and every way to name an edge counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import candidate_pairs
+from sparse_tables import switches
+
+from sparsefield import MarkovField, policy
+from sparsefield.data import Layout, learn_schema, read
+from sparsefield.errors import DataError
+from sparsefield.induction import Full, GivenGraph, candidates
+
+
+def schema_of(states=(2, 3, 1, 4, 2), observed=("x1", "x4"), n_rows: int = 40):
+    X = np.column_stack([np.arange(n_rows) % k for k in states])
+    return learn_schema(read(X), observed=list(observed))
+
+
+def start(schema, edges) -> list[tuple[int, int]]:
+    return [tuple(pair) for pair in GivenGraph.of(edges).start(Layout.single(schema)).tolist()]
+
+
+def by_looking_at_all(schema, edges) -> list[tuple[int, int]]:
+    """The candidates whose two variables make an edge, in order."""
+    wanted = {frozenset(edge) for edge in edges}
+    return [
+        (a, b)
+        for a, b in candidate_pairs(schema)
+        if frozenset((schema.column_name(a)[0], schema.column_name(b)[0])) in wanted
+    ]
+
+
+@given(data=st.data(), observed=st.sets(st.sampled_from(["x0", "x1", "x2", "x3", "x4"]), max_size=3))
+def test_pairs_are_those_that_a_look_at_all_candidates_finds(data, observed) -> None:
+    """Edges in any order and direction, twice, by name or by position, with constant columns."""
+    schema = schema_of(observed=sorted(observed))
+    names = list(schema.order)
+    possible = [(a, b) for a in names for b in names if a != b and not (a in observed and b in observed)]
+    edges = data.draw(st.lists(st.sampled_from(possible), max_size=8))
+    positions = data.draw(st.lists(st.booleans(), min_size=2 * len(edges), max_size=2 * len(edges)))
+    told = [
+        tuple(names.index(end) if positions[2 * k + i] else end for i, end in enumerate(edge))
+        for k, edge in enumerate(edges)
+    ]
+    assert start(schema, told) == by_looking_at_all(schema, edges)
+
+
+def test_an_edge_twice_reversed_or_by_position_counts_once() -> None:
+    schema = schema_of()
+    alone = start(schema, [("x0", "x3")])
+    assert len(alone) == 3
+    for edges in (
+        [("x0", "x3"), ("x0", "x3")],
+        [("x0", "x3"), ("x3", "x0")],
+        [(3, 0)],
+        [(0, 3), ("x3", "x0"), (np.int64(0), "x3")],
+        np.array([[0, 3], [3, 0]]),
+    ):
+        assert start(schema, edges) == alone
+
+
+def test_all_edges_are_all_candidates() -> None:
+    schema = schema_of()
+    names = schema.order
+    edges = [(a, b) for a in names for b in names if a < b and {a, b} != {"x1", "x4"}]
+    assert start(schema, edges) == [tuple(pair) for pair in Full().start(Layout.single(schema)).tolist()]
+
+
+def test_no_edges_make_no_pairs() -> None:
+    schema = schema_of()
+    assert start(schema, []) == []
+    assert GivenGraph.of([]).start(Layout.single(schema)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("edge", [("x0", "x1", "x2"), ("x0",), ("x0", -1), ("x0", 5), (2, 2), ("x3", 3)])
+def test_edges_that_cannot_be_are_refused(edge) -> None:
+    with pytest.raises(DataError, match="graph="):
+        start(schema_of(), [edge])
+
+
+@pytest.mark.parametrize("observed", [[], ["x2", "x5"]])
+def test_a_schema_in_arrays_gives_the_pairs_of_the_general_one(observed) -> None:
+    on = switches(0, n_rows=60, n_columns=8, density=0.3).toarray()
+    on[:, 3], on[:, 6] = 0, 1
+    edges = [(0, 1), ("x4", "x2"), (3, 0), ("x6", 7), (7, 5), (1, 0)]
+    parts = (learn_schema(read(X), observed=observed) for X in (sp.csr_matrix(on), on))
+    one, other = (start(schema, edges) for schema in parts)
+    assert one == other
+    assert len(one) == 3
+
+
+def test_a_field_over_20000_columns_takes_no_list_of_all_candidates(monkeypatch) -> None:
+    """There are 2 x 10^8 of them."""
+    monkeypatch.setattr(candidates, "candidate_places", lambda *_: pytest.fail("all candidates were listed"))
+    monkeypatch.setattr(candidates, "all_pairs", lambda *_: pytest.fail("all candidates were listed"))
+    rng = np.random.default_rng(0)
+    n_rows, n_columns = 2000, 20_000
+    columns = rng.integers(0, n_columns, (n_rows, 8))
+    columns[:, 1] = np.where(rng.random(n_rows) < 0.5, columns[:, 0] % 100, columns[:, 1])
+    columns[:, 2] = np.where(rng.random(n_rows) < 0.8, columns[:, 1] + 100, columns[:, 2]) % n_columns
+    rows = np.repeat(np.arange(n_rows), 8)
+    X = sp.csr_matrix((np.ones(len(rows)), (rows, columns.ravel())), shape=(n_rows, n_columns))
+    X.data[:] = 1.0
+    assert X.nnz < policy.SPARSE_DENSITY * n_rows * n_columns
+    edges = [(k, k + 100) for k in range(100)]
+    field = MarkovField(induction="graph", graph=edges, l1=0.1, n_jobs=1).fit(X)
+    assert field.converged_
+    schema = field.field_.schema
+    found = {tuple(schema.column_name(c)[0] for c in pair) for pair in field.field_.pairs.tolist()}
+    assert found <= {(f"x{a}", f"x{b}") for a, b in edges}
+    assert len(found) > 90
