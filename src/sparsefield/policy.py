@@ -22,8 +22,10 @@ MAX_SPARSE_BLOCKS = 32
 """Blocks of a sparse table hold at least this many cells that are on, and there are at most so many blocks: each leaves
 a gradient, and these are added up in their order."""
 
-SPARSE_DENSITY = 0.03
-"""Share of cells that are off their base state up to which rows are kept sparse."""
+SPARSE_DENSITY = 0.08
+"""Share of cells that are off their base state up to which rows are kept sparse. On planted data of 1,000 columns x
+5,000 rows and 300 x 20,000 the sparse way took a tenth of the time at 3%, half of it at 6%, and half as long again at
+12%."""
 
 CELLS_FOR_SPARSE = 2_000_000
 """Frames of categories with fewer cells than this are not looked at for that: a dense fit is quick anyway."""

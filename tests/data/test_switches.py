@@ -90,7 +90,6 @@ def test_states_that_are_known_make_a_general_schema() -> None:
     assert general == learn_schema(read(ON), states={"x3": [0, 1]})
 
 
-# BUG: `_learn_switches` does not look at numeric=; the dense path standardises the column.
 def test_an_observed_column_that_is_listed_as_numeric_is_a_number() -> None:
     roles = {"observed": ["x0"], "numeric": ["x0"]}
     found, general = learn_schema(read(sp.csr_matrix(ON)), **roles), learn_schema(read(ON), **roles)

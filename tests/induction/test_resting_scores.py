@@ -218,8 +218,6 @@ def test_errors_within_the_threshold_are_taken_for_those_at_rest(
             assert found[pair] == pytest.approx(h, abs=1e-8)
 
 
-# BUG: errors_of_rows asks abs(error) > threshold, so that with threshold 0 an error of exactly 0 (a prediction that is
-# sure and right: logits beyond 37) is taken for the error at rest; Grafting, the certificate, is then not exact.
 @pytest.mark.parametrize("weight", [38.0, 100.0])
 def test_without_a_threshold_an_error_of_exactly_0_is_0(engine, monkeypatch, weight) -> None:
     monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)

@@ -37,7 +37,17 @@ class Case:
 
     def walk(self):
         per_arc, per_state = np.zeros((len(self.arcs.target), 2)), np.zeros((self.schema.n_states, 2))
-        return pass_rows(self.block, self.arcs, self.resting, per_arc, per_state), per_arc, per_state
+        loss, touched = pass_rows(self.block, self.arcs, self.resting, per_arc, per_state)
+        assert touched == self.touched()
+        return loss, per_arc, per_state
+
+    def touched(self) -> int:
+        """States of variables that are off their base, or share a feature with a column that is on."""
+        n, owner = self.schema.n_states, self.schema.variable_of_column
+        reached = np.zeros((self.schema.n_variables, self.block.n_rows), dtype=bool)
+        np.logical_or.at(reached, owner[:n], self.on[:n] > 0)
+        np.logical_or.at(reached, owner[self.arcs.target], self.on[self.sources()] > 0)
+        return int(reached[owner[:n]].sum())
 
     def sources(self):
         return np.repeat(np.arange(self.schema.n_columns), np.diff(self.arcs.offsets))

@@ -49,9 +49,6 @@ SETTINGS = {
 }
 
 
-# BUG: a checkpoint that is saved just after features have joined (or been let go) loses that the last evaluation did
-# not walk their arcs. SparseEvaluator.shared_uncertainty guesses for them in a fit that goes straight on, and knows in
-# one that was resumed (`_resume` evaluates with all arcs), so that the preconditioner, and all that follows, differ.
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_at_any_iteration_a_sparse_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
@@ -91,7 +88,6 @@ MarkovField(l1=1.0, batch_size=30, n_jobs=2, checkpoint=folder, verbose=1).fit(X
 """
 
 
-# BUG: as above; whether it shows depends on where the kills fall.
 def test_a_process_killed_at_random_moments_ends_with_the_same_file(tmp_path: Path) -> None:
     straight, resumed, folder = (str(tmp_path / name) for name in ("straight", "resumed", "folder"))
     told = subprocess.run([sys.executable, "-c", FIT, straight], check=True, capture_output=True, text=True)

@@ -83,6 +83,18 @@ def test_other_tables_too(seed, l1) -> None:
     assert_same_optimum(fit(X, l1=l1), fit(X, sparse=False, l1=l1), tiny=0.05)
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_small_batches_end_with_a_certificate_too(sparse) -> None:
+    rng = np.random.default_rng(0)
+    on = rng.random((3000, 150)) < 0.004
+    for k in range(1, 150):
+        on[:, k] |= on[:, k - 1] & (rng.random(3000) < 0.7)
+    field = fit(sp.csr_matrix(on.astype(np.int8)), sparse=sparse, l1=0.3, batch_size=100)
+    assert field.n_iter_ < field.max_iter
+    assert field.converged_
+    assert field.objective_ == pytest.approx(9702.5277, rel=1e-5)  # where batch_size="auto" ends, certified
+
+
 def test_observed_columns_and_weights() -> None:
     X, weight = switches(1), np.random.default_rng(0).uniform(0.0, 3.0, 300)
     given = {"observed": ["x3", "x10"], "sample_weight": weight}
@@ -168,8 +180,6 @@ def test_empty_and_full_columns_carry_nothing(observed) -> None:
     assert without.objective_ == pytest.approx(one.objective_, rel=1e-9)
 
 
-# BUG: np.bincount of nothing gives integers, whatever its weights, so that SparseContrast.together is of integers and
-# resting._line_up cannot add to it.
 def test_columns_that_are_all_empty_leave_nothing_to_learn() -> None:
     field = fit(sp.csr_matrix((10, 4), dtype=np.int8))
     assert field.converged_

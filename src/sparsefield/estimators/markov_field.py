@@ -54,7 +54,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
     threshold : float or (float, float)
         Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals).
     batch_size : int or "auto"
-        How many features join at a time. The paper has 50; "auto" is twice the number of states, but at least 50.
+        How many features join at a time. The paper has 50; "auto" is four times the number of states, or as many as
+        are there already, and at least 50.
     certify : bool
         Go on until an exact pass over all candidates finds no optimality violation above ``kkt_tol`` x l1. With
         False the fit ends where the induction rule does, as in the paper; ``kkt_violation_`` is reported either way.

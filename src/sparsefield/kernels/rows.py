@@ -209,7 +209,8 @@ def watch_rows(block, arcs, resting, watched_offsets, watched_target, out):
 def errors_of_rows(block, arcs, resting, threshold, number, counts, found_columns, found_entries):
     """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix.
 
-    States go by their new ``number``, in any order; those without one (-1), and entries of 0, are left out.
+    States go by their new ``number``, in any order; those without one (-1), and entries of 0, are left out. With a
+    threshold of 0 all errors count, also one of exactly 0 that is not 0 at rest.
 
     Parameters
     ----------
@@ -253,7 +254,8 @@ def errors_of_rows(block, arcs, resting, threshold, number, counts, found_column
         for p in range(count):
             s = states[p]
             slot[s] = -1
-            if number[s] >= 0 and abs(q[p]) > threshold and q[p] != resting[s, 1]:
+            large = threshold == 0.0 or abs(q[p]) > threshold
+            if number[s] >= 0 and large and q[p] != resting[s, 1]:
                 found_columns[filled] = number[s]
                 found_entries[filled] = row_weight[row] * (q[p] - resting[s, 1])
                 filled += 1

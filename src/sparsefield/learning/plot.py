@@ -55,6 +55,8 @@ class Plot:
     """How often gaps may still be filled in that optimisation."""
     best: float = np.inf
     """Smallest violation that the certificate has seen; ``idle`` counts its rounds without much progress."""
+    lowest: float = np.finfo(float).max
+    """Lowest objective that it has seen."""
     idle: int = 0
     violation: float = np.nan
     converged: bool = False

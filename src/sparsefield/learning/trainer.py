@@ -41,6 +41,9 @@ IDLE_ROUNDS = 4
 """Rounds of the certificate that may bring no progress: the gradient of `cd` is not that of its loss, so it may never
 get there."""
 
+PROGRESS = 1e-7
+"""Progress is a smaller violation, or an objective that is lower by this share: small batches take many rounds."""
+
 
 SLACK = 0.1
 """While candidates outside miss optimality by much, those inside may miss it by this share of that."""
@@ -179,8 +182,9 @@ class Trainer:
         found = self._violators()
         inside = self._violation_inside()
         worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
-        plot.idle = 0 if worst < 0.9 * plot.best else plot.idle + 1
-        plot.best = min(plot.best, worst)
+        lower = self.point.value < plot.lowest - PROGRESS * abs(plot.lowest)
+        plot.idle = 0 if worst < 0.9 * plot.best or lower else plot.idle + 1
+        plot.best, plot.lowest = min(plot.best, worst), min(plot.lowest, self.point.value)
         plot.violation, plot.converged = worst, worst <= allowed and not unsettled
         violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
         stuck = plot.idle > IDLE_ROUNDS or (not len(violators) and self.stalled and not unsettled)
@@ -211,7 +215,9 @@ class Trainer:
             "theta": self.point.theta,
             "gradient": self.point.gradient,
             "centred": self.coordinates.centred,
+            "plain": self.plain,
             "gaps": self.evaluator.beliefs_in_gaps(),
+            **self.evaluator.state(self.graphs),
             **self.optimiser.state(),
         }
         facts = {
@@ -237,8 +243,10 @@ class Trainer:
         self.coordinates = replace(self.coordinates, centred=arrays["centred"])
         self.evaluator.believe_in_gaps(arrays["gaps"])
         self.optimiser.restore(arrays)
-        # Errors and middles are those of the point; its value and gradient are kept to the bit.
+        # Errors are those of the point; what else was found there is kept to the bit.
         self._evaluate_at(arrays["theta"])
+        self.evaluator.restore(self.graphs, arrays)
+        self.plain = arrays["plain"]
         self.point = Point(arrays["theta"], facts["value"], arrays["gradient"])
         self.calm, self.tol, self.slack, self.stalled = (facts[k] for k in ("calm", "tol", "slack", "stalled"))
         self.plot = Plot(**facts["plot"])
@@ -399,7 +407,7 @@ class Trainer:
     def _batch_size(self) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
-        return max(50, 2 * self.layout.n_states, len(self.pairs) // 2)
+        return max(50, 4 * self.layout.n_states, len(self.pairs))
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,6 +134,13 @@ class Evaluator:
 
     def shared_uncertainty(self, graphs: Sequence[Graph]) -> None:
         """Not known for single arcs: it would take as long as a gradient."""
+
+    def state(self, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
+        """What another evaluation at the same point would not give back to the bit: nothing."""
+        return {}
+
+    def restore(self, graphs: Sequence[Graph], state: Mapping[str, np.ndarray]) -> None:
+        """Take over what `state` told."""
 
     def _gaps(self, k: int) -> np.ndarray:
         """(states, rows): which of a block's beliefs are about hidden cells."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -205,6 +206,14 @@ class SparseEvaluator:
     def _keys(self, arcs: Sources) -> np.ndarray:
         """(arcs,): a number for each, ascending."""
         return self._source(arcs) * np.int64(self.layout.n_states) + arcs.target
+
+    def state(self, arcs: Sources) -> dict[str, np.ndarray]:
+        """What another evaluation at the same point would not give back to the bit: it may walk other arcs."""
+        return {"uncertainty": self._last.uncertainty, "shared": self.shared_uncertainty(arcs)}
+
+    def restore(self, arcs: Sources, state: Mapping[str, np.ndarray]) -> None:
+        """Take over what `state` told."""
+        self._last = self._last._replace(uncertainty=state["uncertainty"], shared=state["shared"][arcs.order])
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns,) each: weighted mean and variance over the rows of what is on."""
