@@ -38,6 +38,7 @@ bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes p
 	$(BIN)/sparsefield bench scale --short
 	$(BIN)/sparsefield bench paper --short
 	$(BIN)/sparsefield bench startup --short
+	$(BIN)/sparsefield bench kernels --short
 	$(BIN)/sparsefield bench impute
 	$(BIN)/sparsefield bench heldout
 	$(BIN)/sparsefield bench ablations

@@ -24,9 +24,9 @@ def test_sizes_cover_both_series_and_the_aims() -> None:
 def test_the_penalty_follows_the_noise_of_the_data() -> None:
     rng = np.random.default_rng(0)
     few, many = (sp.csr_matrix((rng.random((rows, 50)) < 0.2).astype(np.int8)) for rows in (1000, 4000))
-    assert scale.default_l1(few) == pytest.approx(8 * np.sqrt(1000) * 0.2, rel=0.05)
-    assert scale.default_l1(many) == pytest.approx(2 * scale.default_l1(few), rel=0.05)
-    assert scale.default_l1(sp.csr_matrix((10, 10), dtype=np.int8)) == 6.0
+    assert scale.default_l1(few) == pytest.approx(8 + 14 * np.sqrt(1000) * 0.2, rel=0.05)
+    assert scale.default_l1(many) - 8 == pytest.approx(2 * (scale.default_l1(few) - 8), rel=0.05)
+    assert scale.default_l1(sp.csr_matrix((10, 10), dtype=np.int8)) == 8.0
 
 
 def test_growth_needs_two_sizes_and_a_cost() -> None:

@@ -128,6 +128,30 @@ def startup(
     _answer(found, ("data", "method", "seconds", "beyond"), as_json)
 
 
+@app.command("kernels")
+def kernels(
+    short: Annotated[bool, typer.Option("--short", help="Small data, and a tenth of a second a figure.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = BENCH,
+) -> None:
+    """Measure how far each kernel is, on one thread, from what this machine can do."""
+    from sparsefield.experiments.kernels import LONG, NOTES, SHORT, draw_kernels, run_kernels
+
+    machine, found = run_kernels(SHORT if short else LONG, seed=seed, report=say)
+    _draw({"kernels.svg": draw_kernels(found)}, output)
+    if as_json:
+        show_json({"machine": machine, "kernels": found})
+        return
+    _answer(machine, ("figure", "per_second"), as_json)
+    show()
+    shown = ("kernel", "data", "what", "per_second", "bytes_per_second", "limit", "times_from_limit")
+    _answer(found, shown, as_json, left=3)
+    show()
+    for line in NOTES:
+        show(line)
+
+
 @app.command("impute")
 def impute(
     data: Annotated[list[str] | None, typer.Option("--data", help="ising, plants, ...; both unless told.")] = None,
@@ -231,13 +255,13 @@ def _draw(pictures: dict[str, str], folder: Path) -> None:
         say(f"Wrote {folder / name}")
 
 
-def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool) -> None:
+def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool, left: int = 1) -> None:
     if as_json:
         show_json(rows)
         return
     table = new_table(
         *(name.replace("_", " ") for name in shown),
-        left=shown.index("method") + 1 if "method" in shown else 1,
+        left=shown.index("method") + 1 if "method" in shown else left,
     )
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in shown))

@@ -5,7 +5,7 @@ from sparsefield.data.layout import HOW_MANY, Arcs, Layout, Meeting, View
 from sparsefield.data.learn import learn_schema
 from sparsefield.data.links import ForeignKey, Step, Template, as_template
 from sparsefield.data.relational import Relational
-from sparsefield.data.sample import MegaSample, Neighbours, look_around
+from sparsefield.data.sample import AnySample, MegaSample, Neighbours, SparseSample, look_around
 from sparsefield.data.schema import Label, Role, Schema, Variable
 from sparsefield.data.sparse import SparseBlock, SparseTable, compile_sparse
 from sparsefield.data.switches import Switches, SwitchSchema
@@ -14,6 +14,7 @@ from sparsefield.data.templates import resolve_templates, row_pairs, template_en
 
 __all__ = [
     "HOW_MANY",
+    "AnySample",
     "Arcs",
     "Block",
     "ForeignKey",
@@ -28,6 +29,7 @@ __all__ = [
     "Schema",
     "Source",
     "SparseBlock",
+    "SparseSample",
     "SparseTable",
     "Step",
     "SwitchSchema",

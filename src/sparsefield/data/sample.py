@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,7 @@ from sparsefield.data.sparse import SparseTable
 from sparsefield.data.table import Block, Table
 from sparsefield.kernels.views import add_up_neighbours
 
-__all__ = ["MegaSample", "Neighbours", "look_around"]
+__all__ = ["AnySample", "MegaSample", "Neighbours", "SparseSample", "look_around"]
 
 
 class Neighbours(NamedTuple):
@@ -37,13 +37,21 @@ class MegaSample:
     """Tables under a layout, and which of their rows touch."""
 
     layout: Layout
-    tables: tuple[Table | SparseTable, ...]
+    tables: tuple[Table, ...]
     neighbours: tuple[Neighbours, ...] = ()
     """One per view of the layout."""
 
+    @overload
     @classmethod
-    def single(cls, table: Table | SparseTable) -> MegaSample:
+    def single(cls, table: Table) -> MegaSample: ...
+    @overload
+    @classmethod
+    def single(cls, table: SparseTable) -> SparseSample: ...
+    @classmethod
+    def single(cls, table: Table | SparseTable) -> MegaSample | SparseSample:
         """A plain table, whose rows touch nothing but themselves."""
+        if isinstance(table, SparseTable):
+            return SparseSample(Layout.single(table.schema), table)
         return cls(Layout.single(table.schema), (table,))
 
     @classmethod
@@ -73,11 +81,6 @@ class MegaSample:
     def n_cells(self) -> int:
         """Numbers that one pass over all rows reads: rows x columns that they see."""
         return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether this is a sparse table, which always comes alone."""
-        return any(isinstance(table, SparseTable) for table in self.tables)
 
     @property
     def has_links(self) -> bool:
@@ -111,6 +114,30 @@ class MegaSample:
         for t, table in enumerate(self.tables):
             for block in table.blocks:
                 yield t, block
+
+
+@dataclass(frozen=True)
+class SparseSample:
+    """A sparse table, which always comes alone and without gaps."""
+
+    layout: Layout
+    table: SparseTable
+
+    @property
+    def tables(self) -> tuple[SparseTable]:
+        return (self.table,)
+
+    @property
+    def n_rows(self) -> int:
+        return self.table.n_rows
+
+    @property
+    def n_cells(self) -> int:
+        """Cells that are on, and a row for each."""
+        return self.table.n_on + self.table.n_rows
+
+
+AnySample = MegaSample | SparseSample
 
 
 def look_around(

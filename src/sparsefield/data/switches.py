@@ -27,7 +27,8 @@ class Switches(Sequence[Variable]):
     def __init__(
         self, names: tuple[str, ...], shares: np.ndarray, seen_off: np.ndarray, seen_on: np.ndarray, role: Role
     ) -> None:
-        self.names, self.shares, self.role = names, shares, role
+        self.names, self.shares = names, shares
+        self.role: Role = role
         self.seen_off, self.seen_on = seen_off, seen_on
 
     @property

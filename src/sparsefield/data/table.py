@@ -164,7 +164,7 @@ def _cut(
         for v in np.flatnonzero(np.diff(offsets)):
             gaps = gap_rows[offsets[v] : offsets[v + 1]]
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
-            beliefs[columns, gaps] = schema.targets[v].column_frequencies[:, None]
+            beliefs[columns, gaps] = schema.targets[int(v)].column_frequencies[:, None]
         if givens:
             beliefs[schema.n_states : schema.n_columns] = np.concatenate([given[:, rows] for given in givens])
         counts = schema.n_states, schema.n_columns

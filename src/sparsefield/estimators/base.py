@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
 from sparsefield import policy
-from sparsefield.data import Layout, MegaSample, Schema, Source, check_kind, make_frame, read
+from sparsefield.data import AnySample, Layout, MegaSample, Schema, Source, SparseSample, check_kind, make_frame, read
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
@@ -212,7 +212,7 @@ class FieldEstimator(BaseEstimator):
             return "auto"
         return column_names(source, self.numeric)
 
-    def _learn(self, sample: MegaSample, kind: str) -> None:
+    def _learn(self, sample: AnySample, kind: str) -> None:
         """Learn from compiled tables and keep the outcome."""
         if sample.layout.n_targets == 0:
             raise DataError(
@@ -245,9 +245,9 @@ class FieldEstimator(BaseEstimator):
         self.field_ = replace(learned.field, about=_about(sample, learned))
         self.kind_ = kind
 
-    def _log_likelihood(self, sample: MegaSample) -> float:
+    def _log_likelihood(self, sample: AnySample) -> float:
         """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
-        if not sample.is_sparse:
+        if not isinstance(sample, SparseSample):
             return self._ask(sample).log_likelihood
         with self._engine(sample) as engine:
             evaluator = SparseEvaluator(sample, engine)
@@ -274,7 +274,7 @@ class FieldEstimator(BaseEstimator):
         self._inference()
         choose(OBJECTIVES, self.objective, "objective")
 
-    def _engine(self, sample: MegaSample) -> Threads:
+    def _engine(self, sample: AnySample) -> Threads:
         """Threads for a mega-sample; the result is the same with any number of them."""
         small = sample.n_cells < policy.CELLS_FOR_THREADS
         return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
@@ -354,7 +354,7 @@ def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> 
     return estimator
 
 
-def _about(sample: MegaSample, learned: Learned) -> dict[str, Any]:
+def _about(sample: AnySample, learned: Learned) -> dict[str, Any]:
     """How a fit went, in plain values, whatever kind of numbers the options were."""
     return {
         "version": sparsefield.__version__,

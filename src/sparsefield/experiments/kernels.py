@@ -4,9 +4,8 @@ First the machine is measured: bytes per second of a copy, scattered updates, ex
 kernel runs on data of a fixed seed. What it must at least do is counted from the data: bytes, scattered places,
 exponentials, multiply-adds. Each count at the machine's rate is a time, and the longest of them is the limit, as if all
 else were done meanwhile. What is left out (loops, branches, lookups within a row, room that is cleared) makes the limit
-harder to reach, never easier. Two things may make it too low, so that a kernel comes out nearer than it is, or even
-beyond: real columns are skewed, so their tables are cached better than the uniform table of the same size; and data
-that lie in a cache are held against a copy of about their size, which evens out what is in it and what is not.
+harder to reach, never easier. But it is no strict bound: scatter and copy are taken at the measured size nearest to the
+kernel's tables, and in uniform places, while those of real columns are skewed and better cached.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ NOTES = (
     "each at the machine's rate, as if the others were done meanwhile; loops and branches are not counted.",
     "Scatter and copy rates are those of the measured size nearest to the kernel's tables. Places are uniform there "
     "and skewed in the data, so that a kernel may come out somewhat nearer to the limit than it is.",
-    "Sweep and gradient are held against BLAS, which uses each number it loads many times; a graph of arcs cannot.",
+    "Sweep and gradient are held against BLAS, which uses each number it loads many times; a graph of few arcs cannot.",
 )
 
 
@@ -169,7 +168,10 @@ def limit_of(work: Work, machine: Machine) -> tuple[str, float]:
 
 
 def figure_name(what: str, size: int) -> str:
-    """
+    """A figure of the machine in words.
+
+    Examples
+    --------
     >>> figure_name("scatter", 80_000), figure_name("exp", 0)
     ('scatter 80 KB', 'exp')
     """

@@ -66,21 +66,21 @@ def sizes_of(columns: Sequence[int] | None = None, rows: Sequence[int] | None = 
 
 
 def default_l1(matrix: Any) -> float:
-    """A penalty from the data alone that keeps chance out: max(6, 8 sqrt(rows) r).
+    """A penalty from the data alone that keeps chance out: 8 + 14 sqrt(rows) r.
 
     At the start the gradient of a pair is about 2 (rows in which both are on, less those expected by chance). The noise
-    of that is 2 sqrt(rows p p'), taken four times with p = p' = r, the rate of a typical cell that is on: the mean over
-    such cells of how often their column is on. 6 asks for at least four rows where both are on, however rare they are.
+    of that is 2 sqrt(rows p p'), taken seven times with p = p' = r, the rate of a typical cell that is on: the mean
+    over such cells of how often their column is on. 8 asks for five rows where both are on, however rare they are.
 
     Examples
     --------
     >>> import scipy.sparse as sp
     >>> default_l1(sp.csr_matrix(np.eye(100)))
-    6.0
+    9.4
     """
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
     typical = float(counts @ counts / max(counts.sum(), 1.0)) / matrix.shape[0]
-    return max(6.0, 8.0 * float(np.sqrt(matrix.shape[0])) * typical)
+    return 8.0 + 14.0 * float(np.sqrt(matrix.shape[0])) * typical
 
 
 def run_scale(

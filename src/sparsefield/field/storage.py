@@ -163,7 +163,7 @@ def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int
         variables.append(Variable(**entry))
         _check_variable(variables[-1])
     schema = Schema(tuple(variables), tuple(document["order"]))
-    if schema.targets + schema.observed != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
+    if (*schema.targets, *schema.observed) != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("columns out of order")
     return schema
 

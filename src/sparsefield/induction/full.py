@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparsefield import policy
 from sparsefield.data import Layout
+from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.base import ClosedRule
 from sparsefield.induction.candidates import all_pairs
 
@@ -17,4 +19,10 @@ class Full(ClosedRule):
     name = "full"
 
     def start(self, layout: Layout) -> np.ndarray:
+        count = layout.n_candidate_pairs
+        refuse_beyond_memory(
+            policy.BYTES_OF_FEATURE * count,
+            f"induction='full' with {count:,} candidates",
+            lambda: "let induction='cfi' find those that matter.",
+        )
         return all_pairs(layout)

@@ -86,7 +86,11 @@ def _score_round(
     known = _by_first(number[inside], len(members))
 
     def one(tile: tuple[int, int]) -> Scored:
-        a, b, gradient, count = score_columns(*tile, lowest, on, errors, theirs, known, float(cut))
+        a: np.ndarray
+        b: np.ndarray
+        a, b, gradient, count = score_columns(  # pyright: ignore
+            *tile, lowest, on, errors, theirs, known, float(cut)
+        )
         ends = column[members[a[:count]]], column[members[b[:count]]]
         return Scored(np.minimum(*ends), np.maximum(*ends), gradient[:count].copy(), np.abs(gradient[:count]))
 

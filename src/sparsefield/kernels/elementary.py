@@ -24,8 +24,8 @@ def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
 
 
 @intrinsic
-def prefetch(typingctx, array, index):
-    """Ask for array[index] to be fetched into the cache; goes on at once. ``index`` must lie within a flat array."""
+def _fetch(typingctx, array, index):  # pyright: ignore[reportUnusedFunction]
+    """The processor's own instruction for it."""
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -37,6 +37,12 @@ def prefetch(typingctx, array, index):
         return context.get_dummy_value()
 
     return types.void(array, index), codegen
+
+
+@njit(nogil=True, cache=True, inline="always")
+def prefetch(array, index):
+    """Ask for array[index] to be fetched into the cache; goes on at once. ``index`` must lie within a flat array."""
+    _fetch(array, index)  # pyright: ignore[reportCallIssue]
 
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import MegaSample, SparseTable, SwitchSchema
+from sparsefield.data import AnySample, SparseSample, SparseTable, SwitchSchema
 from sparsefield.errors import DataError
 from sparsefield.field.storage import write_atomically
 
@@ -77,7 +77,7 @@ class Checkpoint:
             partial.unlink(missing_ok=True)
 
 
-def fingerprint(sample: MegaSample, *parts: Any) -> str:
+def fingerprint(sample: AnySample, *parts: Any) -> str:
     """One word for the data and everything else that decides a fit's bits."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -87,14 +87,13 @@ def fingerprint(sample: MegaSample, *parts: Any) -> str:
     digest.update(repr((layout.tables, layout.templates, layout.ends)).encode())
     for schema in layout.schemas:
         digest.update(repr(schema).encode())
-    for table in sample.tables:
-        if isinstance(table, SparseTable):
-            _digest_sparse(digest, table)
-            continue
-        for block in table.blocks:
-            given = block.beliefs[block.n_target_states : block.n_own_columns]
-            for array in (block.codes, given, block.weight):
-                digest.update(np.ascontiguousarray(array).tobytes())
+    if isinstance(sample, SparseSample):
+        _digest_sparse(digest, sample.table)
+        return digest.hexdigest()
+    for _, block in sample.blocks():
+        given = block.beliefs[block.n_target_states : block.n_own_columns]
+        for array in (block.codes, given, block.weight):
+            digest.update(np.ascontiguousarray(array).tobytes())
     for neighbours in sample.neighbours:
         digest.update(neighbours.offsets.tobytes())
         digest.update(neighbours.rows.tobytes())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import MegaSample
+from sparsefield.data import AnySample
 from sparsefield.engines import Threads
 from sparsefield.field import Field
 from sparsefield.induction import Grafting, InductionRule, Scored, merge, select
@@ -21,7 +21,7 @@ from sparsefield.learning.owlqn import OrthantLBFGS, Point
 from sparsefield.learning.penalty import Penalty, pseudo_gradient
 from sparsefield.learning.plot import Learned, Options, Plot
 from sparsefield.learning.trace import Progress, Step
-from sparsefield.objectives import Objective, make_evaluator
+from sparsefield.objectives import AnyEvaluator, Objective, make_evaluator
 
 __all__ = ["Trainer"]
 
@@ -65,7 +65,7 @@ class Trainer:
 
     def __init__(
         self,
-        sample: MegaSample,
+        sample: AnySample,
         *,
         rule: InductionRule,
         objective: Objective,
@@ -81,7 +81,7 @@ class Trainer:
         self.checkpoint = None
         if checkpoint is not None:
             self.checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, inference, options))
-        self.evaluator = make_evaluator(sample, objective, engine)
+        self.evaluator: AnyEvaluator = make_evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
         unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
         self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)

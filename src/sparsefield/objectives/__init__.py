@@ -1,22 +1,21 @@
 """Objectives by name. A new one is a file here and a line in the registry."""
 
-from sparsefield.data import MegaSample
+from sparsefield.data import AnySample, SparseSample
 from sparsefield.engines import Threads
-from sparsefield.objectives.base import Objective, Workspace
+from sparsefield.objectives.base import AnyEvaluator, Objective, Workspace
 from sparsefield.objectives.cd import ContrastiveDivergence
 from sparsefield.objectives.evaluation import Contrast, Evaluator
 from sparsefield.objectives.pl import PseudoLikelihood
 from sparsefield.objectives.sparse_evaluation import SparseContrast, SparseEvaluator
 
-AnyEvaluator = Evaluator | SparseEvaluator
 AnyContrast = Contrast | SparseContrast
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 
 
-def make_evaluator(sample: MegaSample, objective: Objective, engine: Threads) -> AnyEvaluator:
+def make_evaluator(sample: AnySample, objective: Objective, engine: Threads) -> AnyEvaluator:
     """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective."""
-    if not sample.is_sparse:
+    if not isinstance(sample, SparseSample):
         return Evaluator(sample, objective, engine)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sparsefield.data import Block
+from sparsefield.data import Arcs, Block
 from sparsefield.field import Graph
 
-__all__ = ["Objective", "Workspace"]
+__all__ = ["AnyEvaluator", "Objective", "Workspace"]
 
 
 @dataclass
@@ -39,3 +40,26 @@ class Objective(ABC):
     @abstractmethod
     def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
         """The loss of a block; errors and middles go into the workspace."""
+
+
+class AnyEvaluator(Protocol):
+    """What the training loop asks of an objective on data. ``graph`` is whatever `compile` makes of arcs."""
+
+    has_gaps: bool
+    keeps_errors: bool
+    """Whether the errors of the last evaluation are at hand, so that other gradients and scores come cheap."""
+
+    @property
+    def total_weights(self) -> Sequence[float]: ...
+    def compile(self, arcs: Arcs) -> Any: ...
+    def evaluate(self, graph: Any, theta: np.ndarray, /) -> tuple[float, np.ndarray]: ...
+    def gradient(self, graph: Any, size: int, /) -> np.ndarray: ...
+    def uncertainty(self) -> np.ndarray: ...
+    def shared_uncertainty(self, graph: Any, /) -> np.ndarray | None: ...
+    def moments(self) -> tuple[np.ndarray, np.ndarray]: ...
+    def contrast(self) -> Any: ...
+    def fill_gaps(self, inference: Any, graph: Any, theta: np.ndarray, /) -> float: ...
+    def beliefs_in_gaps(self) -> np.ndarray: ...
+    def believe_in_gaps(self, beliefs: np.ndarray) -> None: ...
+    def state(self, graph: Any, /) -> dict[str, np.ndarray]: ...
+    def restore(self, graph: Any, state: Mapping[str, np.ndarray], /) -> None: ...

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.data import Arcs, MegaSample, Schema, SparseBlock, SparseTable
+from sparsefield.data import Arcs, Schema, SparseBlock, SparseSample, SparseTable
 from sparsefield.engines import Threads
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.kernels.meetings import transpose
@@ -111,9 +111,8 @@ class SparseEvaluator:
     keeps_errors = False
     """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
-    def __init__(self, sample: MegaSample, engine: Threads) -> None:
-        (self.table,) = sample.tables
-        assert isinstance(self.table, SparseTable)
+    def __init__(self, sample: SparseSample, engine: Threads) -> None:
+        self.table = sample.table
         self.layout, self._engine = sample.layout, engine
         self._schema: Schema = self.table.schema
         self._blocks = self.table.blocks
