@@ -17,7 +17,7 @@ CELLS_FOR_THREADS = 200_000
 """Below this many cells a fit runs on one thread: handing out work costs more than it saves. Nation, 57,000 cells, took
 1.1 s a fold on two threads and 0.75 s on one; at 800,000 cells two threads take two thirds of the time."""
 
-CELLS_OF_SPARSE_BLOCK = 50_000
+CELLS_OF_SPARSE_BLOCK = 5_000
 MAX_SPARSE_BLOCKS = 32
 """Blocks of a sparse table hold at least this many cells that are on, and there are at most so many blocks: each leaves
 a gradient, and these are added up in their order."""

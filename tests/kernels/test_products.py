@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield.engines import Threads
-from sparsefield.induction.sparse import Large, collect
+from sparsefield.induction.products import Large, collect
 
 
 @given(seed=st.integers(0, 2**32 - 1), limit=st.sampled_from([0.0, 0.5, 1.5, 9.0]), blocks=st.integers(1, 3))

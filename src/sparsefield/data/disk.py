@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,7 +61,7 @@ class Growing:
     def map(self) -> np.ndarray:
         """The values, on disk."""
         self.close()
-        return mapped(self.path, "r+")  # kernels are compiled for arrays that can be written to
+        return mapped(self.path)
 
     def _write_header(self) -> None:
         description = np.lib.format.dtype_to_descr(self.dtype)
@@ -69,9 +69,12 @@ class Growing:
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
-def mapped(path: Path, mode: Literal["r", "r+"] = "r") -> np.ndarray:
-    """An .npy file as an array that stays on disk."""
-    array = np.load(path, mmap_mode=mode, allow_pickle=False)
+def mapped(path: Path) -> np.ndarray:
+    """An .npy file as an array that stays on disk: what is written to the array never gets there.
+
+    Kernels are compiled for arrays that can be written to, and would be compiled once more for others.
+    """
+    array = np.load(path, mmap_mode="c", allow_pickle=False)
     return array.view(np.ndarray) if array.size else np.array(array)
 
 
@@ -94,7 +97,7 @@ class OnRows(NamedTuple):
 
     def blocks(self, rows: int | None = None) -> Iterator[sp.csr_matrix]:
         """Sparse matrices of so many rows each, or fewer; None takes as many as may be dense in memory."""
-        rows = rows or max(CELLS_OF_BLOCK // self.n_columns, 1)
+        rows = rows or max(CELLS_OF_BLOCK // max(self.n_columns, 1), 1)
         for start in range(0, self.n_rows, rows):
             offsets = self.offsets[start : start + rows + 1]
             columns = np.array(self.columns[offsets[0] : offsets[-1]])

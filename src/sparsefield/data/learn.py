@@ -109,6 +109,8 @@ def make_switches(
 ) -> SwitchSchema:
     """The schema of 0/1 columns, from how often each is on: in ``counts`` of the rows, of weight ``sums``."""
     shares = np.minimum(sums / mass, 1.0)
+    # On wherever a row weighs anything: sums of weights in two orders may differ in their last digits.
+    shares[shares > 1.0 - 1e-12] = 1.0
     given = np.array([name in observed for name in names]) if observed else np.zeros(len(counts), dtype=bool)
 
     def part(which: np.ndarray, role: Role) -> Switches:
@@ -194,7 +196,8 @@ def _looks_numeric(column: RawColumn) -> bool:
 
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:
+    there = set(columns)
     for name in names:
-        if name not in columns:
+        if name not in there:
             known = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
             raise DataError(f"{what}= names the column {name!r}, which is not there. Columns: {known}.")

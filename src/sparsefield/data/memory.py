@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from sparsefield.errors import DataError
 
@@ -11,11 +12,15 @@ __all__ = ["machine_memory", "refuse_beyond_memory"]
 
 
 def machine_memory() -> float:
-    """Bytes of memory of this machine; infinite where the system does not tell."""
+    """Bytes of memory that this machine, or the container we run in, has; infinite where the system does not tell."""
     try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
-        return float("inf")
+        there = float("inf")
+    try:
+        return min(there, float(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no such file, or "max"
+        return there
 
 
 def refuse_beyond_memory(needed: float, what: str, advice: Callable[[], str]) -> None:

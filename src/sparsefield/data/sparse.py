@@ -11,13 +11,13 @@ import numpy as np
 
 from sparsefield import policy
 from sparsefield.data.frames import Columns, Source
-from sparsefield.data.memory import refuse_beyond_memory
+from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import Schema
 from sparsefield.data.switches import SwitchSchema
-from sparsefield.data.table import read_codes
+from sparsefield.data.table import dense_bytes, read_codes
 from sparsefield.errors import UnseenStateWarning
 
-__all__ = ["SparseBlock", "SparseTable", "compile_sparse"]
+__all__ = ["SparseBlock", "SparseTable", "compile_sparse", "place_rows", "refuse_too_large"]
 
 
 class SparseBlock(NamedTuple):
@@ -85,12 +85,14 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     matrix = source.native
     if not isinstance(schema, SwitchSchema) or not _is_sparse(matrix.nnz, schema, source.n_rows):
         return None
-    _refuse_too_large(schema, matrix.nnz)
-    return _from_switches(schema, matrix.indptr, matrix.indices, weight)
+    refuse_too_large(schema, matrix.nnz)
+    return place_rows(schema, matrix.indptr, matrix.indices, weight)
 
 
 def _is_sparse(n_on: float, schema: Schema, n_rows: int) -> bool:
-    return n_on <= policy.SPARSE_DENSITY * n_rows * schema.n_columns
+    """Whether the sparse way is quicker, or the only one that fits into memory."""
+    cells = n_rows * schema.n_columns
+    return n_on <= policy.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
 
 
 def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> SparseTable | None:
@@ -110,19 +112,21 @@ def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Sparse
         rows.append(on_rows)
         columns.append(first + codes[on_rows] - 1)
     row, column = np.concatenate(rows), np.concatenate(columns)
+    refuse_too_large(schema, len(row))
     # Columns come in order, and sorting by row keeps that.
     order = np.argsort(row, kind="stable")
     offsets = np.searchsorted(row[order], np.arange(source.n_rows + 1))
     return SparseTable(schema, offsets, column[order].astype(np.int32), weight)
 
 
-def _refuse_too_large(schema: Schema, n_on: int) -> None:
+def refuse_too_large(schema: Schema, n_on: int) -> None:
+    """Before a fit begins: DataError with the figure when this machine cannot hold it."""
     needed = policy.BYTES_OF_CELL * n_on + policy.BYTES_OF_STATE * schema.n_columns
     what = f"{n_on:,} cells that are on, in {schema.n_columns:,} columns,"
     refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
 
 
-def _from_switches(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
+def place_rows(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
     """From rows of 0/1 columns that are on, as they came; those that were constant in training are left out."""
     number = schema.column_of_place
     if np.array_equal(number, np.arange(len(number))):

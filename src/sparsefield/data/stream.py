@@ -23,7 +23,7 @@ from sparsefield.data.learn import (
     pieces_of_rows,
 )
 from sparsefield.data.schema import Role, Schema, Variable
-from sparsefield.data.sparse import SparseTable
+from sparsefield.data.sparse import SparseTable, refuse_too_large
 from sparsefield.data.switches import SwitchSchema
 from sparsefield.errors import DataError
 
@@ -193,6 +193,7 @@ def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> 
     schema = make_switches(rows.names, set(roles.observed), rows.n_rows, counts, sums, mass)
     number = schema.column_of_place
     if np.array_equal(number, np.arange(len(number))):
+        refuse_too_large(schema, len(rows.columns))
         return SparseTable(schema, rows.offsets, rows.columns, weight)
     return _write(folder, schema, weight, _moved(rows, schema))
 
@@ -221,6 +222,7 @@ def _write(
         for counts, placed in pieces:
             offsets.append(columns.length + np.cumsum(counts))
             columns.append(placed)
+        refuse_too_large(schema, columns.length)
         return SparseTable(schema, offsets.map(), columns.map(), weight)
     finally:
         offsets.close()

@@ -16,7 +16,7 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 
-__all__ = ["Block", "Table", "compile_table", "read_codes"]
+__all__ = ["Block", "Table", "compile_table", "dense_bytes", "read_codes"]
 
 
 class Block(NamedTuple):
@@ -172,8 +172,13 @@ def _cut(
 
 
 def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
-    needed = policy.DENSE_COPIES * width * n_rows * np.dtype(policy.FLOAT).itemsize
-    refuse_beyond_memory(needed, f"{n_rows:,} rows x {width:,} states", lambda: _advice(schema, width))
+    what = f"{n_rows:,} rows x {width:,} states"
+    refuse_beyond_memory(dense_bytes(n_rows * width), what, lambda: _advice(schema, width))
+
+
+def dense_bytes(cells: float) -> float:
+    """Memory that a fit to dense arrays of rows x states may take."""
+    return policy.DENSE_COPIES * cells * np.dtype(policy.FLOAT).itemsize
 
 
 def _advice(schema: Schema, width: int) -> str:

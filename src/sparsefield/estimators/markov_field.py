@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -18,6 +19,7 @@ from sparsefield.data import (
     MegaSample,
     Source,
     SparseTable,
+    SwitchSchema,
     Table,
     compile_sparse,
     compile_table,
@@ -26,6 +28,7 @@ from sparsefield.data import (
     make_frame,
 )
 from sparsefield.data.disk import OnRows, temporary_folder
+from sparsefield.data.sparse import place_rows
 from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_rows
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
@@ -52,7 +55,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         Penalties l1 |theta| + l2 |theta|^2 / 2 beside a loss that is a *sum* over rows: the larger the table, the
         larger an l1 that means the same.
     threshold : float or (float, float)
-        Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals).
+        Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals). On a
+        sparse table small errors count as errors at rest, and all signals count.
     batch_size : int or "auto"
         How many features join at a time. The paper has 50; "auto" is four times the number of states, or as many as
         are there already, and at least 50.
@@ -67,8 +71,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         Whether the penalties hold for unary weights too, as in the paper. False predicts better and is faster on all
         data that we measured; a state that training never saw is penalised either way.
     steps_per_batch : int, "auto" or "converge"
-        Optimiser steps after each batch: a number ("auto" is 1, as in the paper), or until convergence, as in the
-        original Grafting.
+        Optimiser steps after each batch: a number, or until convergence, as in the original Grafting. "auto" is 1, as
+        in the paper; but on a sparse table, where scoring takes longer than a step, as many as bring a certified fit
+        near its optimum.
     stages : {1, 2}
         1 induces from the start; 2 lets unary features converge first.
     graph : list of pairs of column names, for ``induction="graph"``
@@ -201,6 +206,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
     def transform(self, X: Any) -> Any:
         """``X`` with its gaps filled by the most probable state; the same kind of table comes back."""
+        if sp.issparse(X):
+            self._read(X)
+            return X.copy()  # which has no gaps
         source, table = self._compile(X)
         (gaps,) = self._ask(MegaSample.single(table)).gaps
         return fill(X, source, filled_cells(table, gaps))
@@ -225,8 +233,12 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
     def _score_stream(self, X: Any) -> float:
         check_is_fitted(self)
-        total, n_rows = 0.0, 0
-        for block, source in look_at_blocks(_blocks(open_stream(X))):
+        total, n_rows, schema = 0.0, 0, self.field_.schema
+        stream = open_stream(X)
+        if isinstance(stream, OnRows) and isinstance(schema, SwitchSchema) and stream.names == schema.order:
+            table = place_rows(schema, stream.offsets, stream.columns, np.ones(stream.n_rows))
+            return self._log_likelihood(MegaSample.single(table)) / table.n_rows
+        for block, source in look_at_blocks(_blocks(stream)):
             if source.n_rows:
                 total += source.n_rows * self.score(block)
                 n_rows += source.n_rows

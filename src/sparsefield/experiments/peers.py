@@ -31,7 +31,7 @@ from sparsefield.report.charts import Series, draw_lines
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
 
-L1_GRID = (2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0)
+L1_GRID = (2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0, 90.0)
 SPARSE_L1_GRID = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0)
 """For losses summed over 2,000 rows; scaled by the square root of the rows, as the noise of a gradient is."""
 

@@ -23,7 +23,8 @@ FORMAT = "sparsefield"
 VERSION = 3
 
 SWITCH_ARRAYS = ("shares", "seen_off", "seen_on")
-"""Arrays of a `SwitchSchema`, one of each for every table that has one; since format 3."""
+"""Arrays of a `SwitchSchema` beside the names of its columns, one of each for every table that has one; since format
+3."""
 
 
 def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -35,10 +36,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
 
     layout = field.layout
     document = {
-        "tables": [
-            {"name": name, **_told(schema), "order": list(schema.order)}
-            for name, schema in zip(layout.tables, layout.schemas, strict=True)
-        ],
+        "tables": [{"name": name, **_told(schema)} for name, schema in zip(layout.tables, layout.schemas, strict=True)],
         "templates": [
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
             for template, ends, counted in zip(layout.templates, layout.ends, layout.counted, strict=True)
@@ -109,16 +107,17 @@ def _in_order(content: bytes) -> bytes:
 
 
 def _told(schema: Schema) -> dict[str, Any]:
-    """A schema as plain values; of columns of 0 and 1 only the names, the rest are arrays."""
+    """A schema as plain values; columns of 0 and 1, of which there may be millions, are arrays."""
     if isinstance(schema, SwitchSchema):
-        return {"switches": [list(part.names) for part in schema.switches]}
-    return {"variables": [asdict(variable) for variable in schema.variables]}
+        return {"switches": True}
+    return {"variables": [asdict(variable) for variable in schema.variables], "order": list(schema.order)}
 
 
 def _switch_tensors(schema: SwitchSchema, table: int) -> dict[str, np.ndarray]:
-    return {
-        f"{what}.{table}": np.concatenate([getattr(part, what) for part in schema.switches]) for what in SWITCH_ARRAYS
-    }
+    names = json.dumps([*(list(part.names) for part in schema.switches), list(schema.order)])
+    arrays = {what: np.concatenate([getattr(part, what) for part in schema.switches]) for what in SWITCH_ARRAYS}
+    arrays["names"] = np.frombuffer(names.encode(), dtype=np.uint8)
+    return {f"{what}.{table}": array for what, array in arrays.items()}
 
 
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
@@ -156,7 +155,8 @@ def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
 
 def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int) -> Schema:
     if "switches" in document:
-        return _switch_schema(document, [tensors[f"{what}.{table}"] for what in SWITCH_ARRAYS])
+        arrays = [tensors[f"{what}.{table}"] for what in SWITCH_ARRAYS]
+        return _switch_schema(json.loads(tensors[f"names.{table}"].tobytes()), arrays)
     variables = []
     for entry in document["variables"]:
         entry = {**entry, "states": tuple(entry["states"]), "frequencies": tuple(entry["frequencies"])}
@@ -168,9 +168,9 @@ def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int
     return schema
 
 
-def _switch_schema(document: dict[str, Any], arrays: list[np.ndarray]) -> SwitchSchema:
-    targets, observed = (tuple(map(str, names)) for names in document["switches"])
-    order, count = tuple(map(str, document["order"])), len(targets) + len(observed)
+def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> SwitchSchema:
+    targets, observed, order = (tuple(map(str, part)) for part in names)
+    count, given = len(targets) + len(observed), set(observed)
     shares, seen_off, seen_on = arrays
     fits = (
         all(array.shape == (count,) for array in arrays)
@@ -179,7 +179,8 @@ def _switch_schema(document: dict[str, Any], arrays: list[np.ndarray]) -> Switch
         and bool(((shares >= 0.0) & (shares <= 1.0)).all())
         and bool((seen_off | seen_on).all())
         and len(order) == len(set(order)) == count
-        and set(order) == {*targets, *observed}
+        and tuple(name for name in order if name not in given) == targets
+        and tuple(name for name in order if name in given) == observed
     )
     if not fits:
         raise ValueError("columns of 0 and 1 make no sense")

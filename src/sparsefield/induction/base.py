@@ -30,8 +30,19 @@ class InductionRule(ABC):
         return np.empty((0, 2), dtype=np.int64)
 
     @abstractmethod
-    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
-        """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted)."""
+    def score(
+        self,
+        contrast: AnyContrast,
+        layout: Layout,
+        cut: float,
+        known: np.ndarray,
+        engine: Threads,
+        limit: int | None = None,
+    ) -> Scored:
+        """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted).
+
+        Of very many, those beyond the best ``limit`` may be left out.
+        """
 
 
 class ClosedRule(InductionRule):
@@ -39,5 +50,13 @@ class ClosedRule(InductionRule):
 
     closed = True
 
-    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(
+        self,
+        contrast: AnyContrast,
+        layout: Layout,
+        cut: float,
+        known: np.ndarray,
+        engine: Threads,
+        limit: int | None = None,
+    ) -> Scored:
         return merge([])

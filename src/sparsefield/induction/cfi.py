@@ -14,8 +14,8 @@ from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.contrastive import large_errors, large_signals
 from sparsefield.induction.dense import score_tiles
+from sparsefield.induction.products import Margins, collect, score_meetings
 from sparsefield.induction.resting import score_resting
-from sparsefield.induction.sparse import Margins, collect, score_meetings
 from sparsefield.objectives import AnyContrast, SparseContrast
 from sparsefield.objectives.evaluation import Contrast
 
@@ -40,10 +40,18 @@ class ContrastiveInduction(InductionRule):
     product: str = "auto"
     name = "cfi"
 
-    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(
+        self,
+        contrast: AnyContrast,
+        layout: Layout,
+        cut: float,
+        known: np.ndarray,
+        engine: Threads,
+        limit: int | None = None,
+    ) -> Scored:
         if isinstance(contrast, SparseContrast):
             # Signals are those of what is on, and large; at rest, errors and signals cost nothing to keep.
-            return score_resting(contrast, layout, self.error_threshold, cut, known, engine)
+            return score_resting(contrast, layout, self.error_threshold, cut, known, engine, limit)
         errors = large_errors(contrast, self.error_threshold)
         signals = large_signals(contrast, self.signal_threshold)
         margins = [_margins(meeting, contrast) for meeting in layout.meetings]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.induction.sparse import Large
+from sparsefield.induction.products import Large
 from sparsefield.objectives.evaluation import Contrast
 
 __all__ = ["large_errors", "large_signals"]

@@ -20,9 +20,17 @@ class Grafting(InductionRule):
 
     name = "grafting"
 
-    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(
+        self,
+        contrast: AnyContrast,
+        layout: Layout,
+        cut: float,
+        known: np.ndarray,
+        engine: Threads,
+        limit: int | None = None,
+    ) -> Scored:
         if isinstance(contrast, SparseContrast):
-            return score_resting(contrast, layout, 0.0, cut, known, engine)
+            return score_resting(contrast, layout, 0.0, cut, known, engine, limit)
 
         def finish(
             meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice

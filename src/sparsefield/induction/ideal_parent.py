@@ -30,7 +30,15 @@ class IdealParent(InductionRule):
     name = "ideal-parent"
     sparse = False
 
-    def score(self, contrast: AnyContrast, layout: Layout, cut: float, known: np.ndarray, engine: Threads) -> Scored:
+    def score(
+        self,
+        contrast: AnyContrast,
+        layout: Layout,
+        cut: float,
+        known: np.ndarray,
+        engine: Threads,
+        limit: int | None = None,
+    ) -> Scored:
         assert not isinstance(contrast, SparseContrast)  # `sparse` says so
         errors = [large.dense(engine) for large in large_errors(contrast, self.error_threshold)]
         signals = [large.dense(engine) for large in large_signals(contrast, self.signal_threshold)]

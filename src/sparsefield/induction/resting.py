@@ -5,6 +5,7 @@ With thresholds 0 a score is the exact gradient. Nothing of the size of rows x s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from sparsefield import policy
 from sparsefield.data import Layout
 from sparsefield.data.memory import machine_memory
 from sparsefield.engines import Threads
-from sparsefield.induction.candidates import Scored, merge
+from sparsefield.induction.candidates import Scored, merge, select
 from sparsefield.kernels.meetings import score_columns
 from sparsefield.kernels.rows import REST as AT_REST
 from sparsefield.objectives.sparse_evaluation import Entries, SparseContrast
@@ -23,6 +24,9 @@ __all__ = ["score_resting"]
 
 ENTRY_BYTES = 24
 """An error by row and by column: each time a column or row of 4 bytes and a number of 8."""
+
+MANY_PAIRS = 1_000_000
+"""Pairs that are held beyond what is asked for, before the weaker ones are dropped."""
 
 TILES = 64
 """Runs of columns that threads share out, of about the same work."""
@@ -46,9 +50,15 @@ class Traits(NamedTuple):
 
 
 def score_resting(
-    contrast: SparseContrast, layout: Layout, threshold: float, cut: float, known: np.ndarray, engine: Threads
+    contrast: SparseContrast,
+    layout: Layout,
+    threshold: float,
+    cut: float,
+    known: np.ndarray,
+    engine: Threads,
+    limit: int | None = None,
 ) -> Scored:
-    """Pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``.
+    """Pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``; of very many the best ``limit``.
 
     An error that is no larger than ``threshold`` is taken for the error at rest. Columns are renumbered, loud ones
     first, so that what is often needed lies together; those that no pair beyond the cut can contain are left out.
@@ -57,44 +67,55 @@ def score_resting(
     if not len(column):
         return merge([])
     inside = _known(known, layout.n_columns, column)
-    found = []
+    task = Task(contrast, threshold, float(cut), column, traits, inside, engine)
+    found, held = [], 0
     for first, second in _rounds(contrast, traits):
-        found += _score_round(contrast, threshold, cut, column, traits, inside, first, second, engine)
+        for part in _score_round(task, first, second):
+            found.append(part)
+            held += len(part)
+            if limit is not None and held > 2 * limit + MANY_PAIRS:
+                found = [select(merge(found), limit)]
+                held = limit
     return merge(found)
 
 
-def _score_round(
-    contrast: SparseContrast,
-    threshold: float,
-    cut: float,
-    column: np.ndarray,
-    traits: Traits,
-    inside: np.ndarray,
-    first: slice,
-    second: slice,
-    engine: Threads,
-) -> list[Scored]:
+class Task(NamedTuple):
+    """What all rounds of a scoring share."""
+
+    contrast: SparseContrast
+    threshold: float
+    cut: float
+    column: np.ndarray
+    """Columns in the order of their new numbers."""
+    traits: Traits
+    inside: np.ndarray
+    """(pairs, 2): pairs that are in the field already."""
+    engine: Threads
+
+
+def _score_round(task: Task, first: slice, second: slice) -> Iterator[Scored]:
     """Pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
+    contrast, column = task.contrast, task.column
     lowest = 0 if first == second else first.stop - first.start
     members = np.arange(len(column))[first]
     members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
     number = np.full(len(contrast.together), -1, dtype=np.int32)
     number[column[members]] = np.arange(len(members))
-    errors = contrast.errors(threshold, number, len(members))
+    errors = contrast.errors(task.threshold, number, len(members))
     on = _renumbered(contrast.on, number, len(members))
-    theirs = Traits(*(trait[members] for trait in traits))
-    known = _by_first(number[inside], len(members))
+    theirs = Traits(*(trait[members] for trait in task.traits))
+    known = _by_first(number[task.inside], len(members))
 
     def one(tile: tuple[int, int]) -> Scored:
         a: np.ndarray
         b: np.ndarray
         a, b, gradient, count = score_columns(  # pyright: ignore
-            *tile, lowest, on, errors, theirs, known, float(cut)
+            *tile, lowest, on, errors, theirs, known, task.cut
         )
         ends = column[members[a[:count]]], column[members[b[:count]]]
         return Scored(np.minimum(*ends), np.maximum(*ends), gradient[:count].copy(), np.abs(gradient[:count]))
 
-    return engine.map(one, _tiles(on, errors, first.stop - first.start))
+    return task.engine.stream(one, _tiles(on, errors, first.stop - first.start))
 
 
 def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice]]:

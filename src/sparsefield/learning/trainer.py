@@ -25,11 +25,14 @@ from sparsefield.objectives import AnyEvaluator, Objective, make_evaluator
 
 __all__ = ["Trainer"]
 
+LEAST_BATCH = 50
+"""The paper's batch; the certificate lets in at least as many at a time."""
+
 CALM_STEPS = 3
 """The paper's rule: this many iterations in a row with little change end an optimisation."""
 
 STRAGGLERS = 0.02
-"""When fewer newcomers than this share of the features join, the exact pass of the certificate takes over."""
+"""When fewer candidates than this share of the features are worth it, the exact pass of the certificate takes over."""
 
 SETTLED = 1e-3
 """Gaps have settled when another filling moves no belief by more."""
@@ -42,7 +45,8 @@ IDLE_ROUNDS = 4
 get there."""
 
 PROGRESS = 1e-7
-"""Progress is a smaller violation, or an objective that is lower by this share: small batches take many rounds."""
+"""Progress is a smaller violation or, while there are violators to let in, an objective that is lower by this share:
+small batches take many rounds."""
 
 
 SLACK = 0.1
@@ -136,11 +140,13 @@ class Trainer:
         """Let a batch in and take a step or a few, unless no candidate stands out."""
         found = self._score(self.rule) if self._iterations_left() else merge([])
         self._let_go()
-        joined = self._admit(select(found, self._batch_size()).pairs) if len(found) else 0
-        if not joined or (self.options.certify and joined < STRAGGLERS * len(self.pairs)):
+        proposed = select(found, self._batch_size()).pairs
+        joined = self._admit(proposed) if len(proposed) else 0
+        worthy = joined / max(len(proposed), 1) * len(found)
+        if not joined or (self.options.certify and worthy < STRAGGLERS * len(self.pairs)):
             self._end_induction()
             return
-        if self.options.steps_per_batch == "auto" and not self.evaluator.keeps_errors:
+        if self.options.steps_per_batch == "auto" and self.options.certify and not self.evaluator.keeps_errors:
             # Scoring takes as long as several steps here, so these first bring the features at hand near their optimum.
             worst = float(np.abs(found.gradient).max()) - self.options.l1
             self.slack = max(0.5 * self._allowed_violation, SLACK * worst)
@@ -182,18 +188,18 @@ class Trainer:
         found = self._violators()
         inside = self._violation_inside()
         worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
-        lower = self.point.value < plot.lowest - PROGRESS * abs(plot.lowest)
+        violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
+        lower = len(violators) > 0 and self.point.value < plot.lowest - PROGRESS * abs(plot.lowest)
         plot.idle = 0 if worst < 0.9 * plot.best or lower else plot.idle + 1
         plot.best, plot.lowest = min(plot.best, worst), min(plot.lowest, self.point.value)
         plot.violation, plot.converged = worst, worst <= allowed and not unsettled
-        violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
         stuck = plot.idle > IDLE_ROUNDS or (not len(violators) and self.stalled and not unsettled)
         if plot.converged or not self.options.certify or not self._iterations_left() or stuck:
             plot.scene = "end"
             return
         if len(violators):
             self._let_go()
-            self._admit(select(violators, max(self._batch_size(), 50)).pairs)
+            self._admit(select(violators, max(self._batch_size(), LEAST_BATCH)).pairs)
         if inside > 0.5 * allowed:
             self.tol *= 0.1
         # While much is missing outside, there is no point in polishing what is inside.
@@ -369,7 +375,8 @@ class Trainer:
     def _score(self, rule: InductionRule) -> Scored:
         started = time.perf_counter()
         contrast = self.evaluator.contrast()
-        found = rule.score(contrast, self.layout, self.options.l1, self.known, self.engine)
+        limit = max(self._batch_size(), LEAST_BATCH)
+        found = rule.score(contrast, self.layout, self.options.l1, self.known, self.engine, limit)
         self.scoring_seconds += time.perf_counter() - started
         return found
 
@@ -407,7 +414,7 @@ class Trainer:
     def _batch_size(self) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
-        return max(50, 4 * self.layout.n_states, len(self.pairs))
+        return max(LEAST_BATCH, 4 * self.layout.n_states, len(self.pairs))
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":

@@ -12,8 +12,9 @@ from sparsefield.data import Layout, Meeting
 from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, admissible, merge
 from sparsefield.kernels.products import count_large, gather_large, keep_large, score_states
+from sparsefield.objectives.sparse_evaluation import Entries
 
-__all__ = ["Entries", "Large", "Margins", "collect", "score_meetings"]
+__all__ = ["Large", "Margins", "collect", "score_meetings"]
 
 
 class Large(NamedTuple):
@@ -42,19 +43,6 @@ class Large(NamedTuple):
             return out
 
         return engine.map(one, range(len(self.parts)))
-
-
-class Entries(NamedTuple):
-    """Large entries of a (columns, rows) matrix, by row and by column."""
-
-    offsets: np.ndarray
-    """(rows + 1,)"""
-    columns: np.ndarray
-    entries: np.ndarray
-    column_offsets: np.ndarray
-    """(columns + 1,)"""
-    rows: np.ndarray
-    column_entries: np.ndarray
 
 
 class Sides(NamedTuple):

@@ -1,0 +1,62 @@
+"""Where the sparse way could part from the dense one: rows of no weight, saved rows, very many pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sparse_tables import switches
+
+from sparsefield import MarkovField, policy
+from sparsefield.data import MegaSample, compile_sparse, learn_schema, read
+from sparsefield.engines import Threads
+from sparsefield.induction import Grafting, select
+from sparsefield.objectives import SparseEvaluator
+from sparsefield.readers import save_rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_column_that_is_off_only_where_rows_weigh_nothing_is_held_as_ever(seed, monkeypatch) -> None:
+    rng = np.random.default_rng(seed)
+    on = (rng.random((300, 8)) < 0.05).astype(np.int8)
+    on[:, 2] = 1
+    on[:3, 2] = 0
+    weight = rng.random(300)
+    weight[:3] = 0.0
+    objectives = []
+    for density in (1.0, 0.0):
+        monkeypatch.setattr(policy, "SPARSE_DENSITY", density)
+        objectives.append(MarkovField(l1=1.0).fit(sp.csr_matrix(on), sample_weight=weight).objective_)
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
+
+
+def test_saved_rows_score_like_the_matrix(tmp_path) -> None:
+    matrix = switches(3, n_rows=200, n_columns=60, density=0.02)
+    field = MarkovField().fit(matrix)
+    save_rows(iter([matrix[:90], matrix[90:]]), tmp_path / "rows")
+    assert field.score(tmp_path / "rows") == pytest.approx(field.score(matrix), rel=1e-12)
+
+
+def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:
+    matrix = switches(4, n_rows=100, n_columns=40, density=0.02)
+    filled = MarkovField().fit(matrix).transform(matrix)
+    assert filled is not matrix
+    assert (filled != matrix).nnz == 0
+
+
+def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
+    monkeypatch.setattr("sparsefield.induction.resting.MANY_PAIRS", 20)
+    source = read(switches(5, n_rows=300, n_columns=50, density=0.02))
+    schema = learn_schema(source)
+    table = compile_sparse(source, schema)
+    assert table is not None
+    sample = MegaSample.single(table)
+    with Threads(1) as engine:
+        evaluator = SparseEvaluator(sample, engine)
+        nothing = np.empty((0, 2), dtype=np.int64)
+        evaluator.evaluate(evaluator.compile(sample.layout.arcs(nothing)), np.full(schema.n_states, -3.0))
+        arguments = evaluator.contrast(), sample.layout, 0.01, np.empty(0, dtype=np.int64), engine
+        everyone, few = Grafting().score(*arguments), Grafting().score(*arguments, 30)
+    assert len(everyone) > 500
+    assert len(few) < 200
+    np.testing.assert_array_equal(select(few, 30).pairs, select(everyone, 30).pairs)
