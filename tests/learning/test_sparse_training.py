@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -275,8 +276,15 @@ def put(array: np.ndarray, value) -> np.ndarray:
     return array
 
 
-def rename(table: dict, part: int) -> None:
-    table["switches"][part][0] = table["switches"][part][1]
+def names(how: Callable[[list], None]) -> dict:
+    """Damage to the names: those of targets, of observed columns, and all in their order."""
+
+    def damage(held: dict) -> None:
+        parts = json.loads(held["names.0"].tobytes())
+        how(parts)
+        held["names.0"] = np.frombuffer(json.dumps(parts).encode(), dtype=np.uint8)
+
+    return {"tensors": damage}
 
 
 DAMAGE = {
@@ -294,17 +302,19 @@ DAMAGE = {
     "seen neither on nor off": change("seen_off.0", np.zeros_like),
     "no shares": {"tensors": lambda held: held.pop("shares.0")},
     "no seen_on": {"tensors": lambda held: held.pop("seen_on.0")},
-    "a target twice": {"document": lambda t: rename(t, 0)},
-    "an observed column twice": {"document": lambda t: rename(t, 1)},
-    "a name in both": {"document": lambda t: t["switches"][1].__setitem__(0, t["switches"][0][0])},
-    "a name twice in order": {"document": lambda t: t["order"].__setitem__(0, t["order"][1])},
-    "a name less": {"document": lambda t: t["switches"][0].pop()},
-    "a name less in order": {"document": lambda t: t["order"].pop()},
-    "one part": {"document": lambda t: t["switches"].pop()},
-    "three parts": {"document": lambda t: t["switches"].append([])},
-    "no names": {"document": lambda t: t.pop("switches")},
-    "no order": {"document": lambda t: t.pop("order")},
-    "names that are none": {"document": lambda t: t.update(switches=3)},
+    "a target twice": names(lambda n: n[0].__setitem__(0, n[0][1])),
+    "an observed column twice": names(lambda n: n[1].__setitem__(0, n[1][1])),
+    "a name in both": names(lambda n: n[1].__setitem__(0, n[0][0])),
+    "a name twice in order": names(lambda n: n[2].__setitem__(0, n[2][1])),
+    "names in another order": names(lambda n: n[2].reverse()),
+    "a name less": names(lambda n: n[0].pop()),
+    "a name less in order": names(lambda n: n[2].pop()),
+    "two parts": names(lambda n: n.pop()),
+    "four parts": names(lambda n: n.append([])),
+    "names that are none": names(lambda n: n.__setitem__(0, 3)),
+    "no names": {"tensors": lambda held: held.pop("names.0")},
+    "no words": change("names.0", lambda a: a[:-1]),
+    "neither switches nor variables": {"document": lambda t: t.pop("switches")},
 }
 
 

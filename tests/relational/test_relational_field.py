@@ -165,7 +165,8 @@ def test_the_order_of_rows_does_not_matter(gaps) -> None:
     found = []
     for part in (rows, shuffled):
         inference = MeanField(tolerance=1e-12, max_sweeps=5000)
-        field = RelationalField(**{**OPTIONS, "tol": 1e-12}, kkt_tol=1e-7, inference=inference).fit(relational(part))
+        options = {**OPTIONS, "tol": 1e-12, "kkt_tol": 1e-7, "max_iter": 5000}
+        field = RelationalField(**options, inference=inference).fit(relational(part))
         found.append((field, weights_by_name(field, relational(part), part)))
     (one, first), (other, second) = found
     assert other.objective_ == pytest.approx(one.objective_, abs=1e-6)

@@ -354,7 +354,8 @@ class Trainer:
 
     def _let_go(self) -> None:
         """Drop features at 0 whose gradient holds them there: they cost time in every pass, and may come back."""
-        if not self.options.certify or self.rule.closed:
+        # Where gaps are filled anew the objective changes, and what goes might come back again and again.
+        if not self.options.certify or self.rule.closed or self.evaluator.has_gaps:
             return
         n, theta = self.layout.n_states, self.theta
         alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.options.l1)
