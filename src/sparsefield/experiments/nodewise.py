@@ -81,7 +81,7 @@ def l1_logistic(l1: float, rows: int = 0) -> Any:
     # scikit-learn 1.8 renamed the way to ask for L1.
     old = inspect.signature(LogisticRegression).parameters["penalty"].default != "deprecated"
     kind: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
-    return LogisticRegression(solver="liblinear", C=1.0 / l1, intercept_scaling=INTERCEPT_SCALE, **kind)
+    return LogisticRegression(solver="liblinear", C=1.0 / l1, intercept_scaling=INTERCEPT_SCALE, random_state=0, **kind)
 
 
 def _celer(l1: float, rows: int) -> Any:
