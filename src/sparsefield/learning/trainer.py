@@ -48,7 +48,6 @@ PROGRESS = 1e-7
 """Progress is a smaller violation or, while there are violators to let in, an objective that is lower by this share:
 small batches take many rounds."""
 
-
 SLACK = 0.1
 """While candidates outside miss optimality by much, those inside may miss it by this share of that."""
 
