@@ -12,16 +12,13 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.learn import pieces_of_rows
+from sparsefield.data.learn import PIECE, pieces_of_rows
 from sparsefield.errors import DataError
 
-__all__ = ["CELLS_OF_BLOCK", "PIECE", "Growing", "OnRows", "map_rows", "temporary_folder"]
+__all__ = ["CELLS_OF_BLOCK", "Growing", "OnRows", "map_rows", "temporary_folder"]
 
 CELLS_OF_BLOCK = 2**21
 """Cells that are read together where that is left to us: text takes about 50 MB then."""
-
-PIECE = 2**20
-"""Cells that are worked on together."""
 
 
 @contextmanager

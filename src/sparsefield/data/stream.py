@@ -11,10 +11,11 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data.disk import PIECE, Growing, OnRows
+from sparsefield.data.disk import Growing, OnRows
 from sparsefield.data.frames import RawColumn, Source, read
 from sparsefield.data.labels import Label, factorize, label_order, whole_labels
 from sparsefield.data.learn import (
+    PIECE,
     check_roles,
     count_on,
     is_identifier,
@@ -23,7 +24,7 @@ from sparsefield.data.learn import (
     pieces_of_rows,
 )
 from sparsefield.data.schema import Role, Schema, Variable
-from sparsefield.data.sparse import SparseTable, refuse_too_large
+from sparsefield.data.sparse import SparseTable, place_rows, refuse_too_large
 from sparsefield.data.switches import SwitchSchema
 from sparsefield.errors import DataError
 
@@ -202,14 +203,9 @@ def _moved(rows: OnRows, schema: SwitchSchema) -> Iterator[tuple[np.ndarray, np.
     """(cells per row, their columns) piece by piece, under the numbers of the schema; constant columns are left out."""
     for start, stop in pieces_of_rows(rows.offsets):
         offsets = rows.offsets[start : stop + 1]
-        placed = schema.column_of_place[rows.columns[offsets[0] : offsets[-1]]]
-        row = np.repeat(np.arange(stop - start), np.diff(offsets))
-        keep = placed >= 0
-        placed, row = placed[keep], row[keep]
-        if len(schema.observed):
-            # Targets come first in the flat numbering, so that observed columns may have moved behind them.
-            placed = placed[np.lexsort((placed, row))]
-        yield np.bincount(row, minlength=stop - start), placed
+        columns = rows.columns[offsets[0] : offsets[-1]]
+        piece = place_rows(schema, offsets - offsets[0], columns, np.empty(0))
+        yield np.diff(piece.offsets), piece.columns
 
 
 def _write(
