@@ -46,8 +46,10 @@ bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes p
 	$(BIN)/sparsefield bench sequences
 	$(BIN)/sparsefield bench denoising
 
-reproduce: $(READY)  ## the paper's tables; takes minutes
+reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and goes on where it was interrupted
 	$(BIN)/sparsefield reproduce table1 --output table1
+	$(BIN)/sparsefield reproduce figures --output reproduction
+	$(BIN)/sparsefield reproduce claims --output reproduction
 
 clean:
-	rm -rf $(VENV) build dist demo bench table1
+	rm -rf $(VENV) build dist demo bench table1 reproduction

@@ -22,6 +22,7 @@ ORDER = (
     "induction",
     "learning",
     "estimators",
+    "datasets",
     "report",
     "experiments",
     "explore",

@@ -13,7 +13,7 @@ from sparsefield.data import Layout, MegaSample, Source, Table, compile_table, l
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field
-from sparsefield.inference import draw
+from sparsefield.inference import draw, draw_often, gibbs
 
 
 def small_field(seed: int = 0, size: float = 0.8) -> Field:
@@ -148,3 +148,77 @@ def test_samples_of_a_learned_field_look_like_its_data() -> None:
     drawn = MarkovField(l1=0.1, n_jobs=1, random_state=1).fit(X).sample(4000, sweeps=60).to_numpy()
     assert drawn.mean(axis=0) == pytest.approx(X.mean(axis=0), abs=0.03)
     assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(np.corrcoef(X.T)[0, 1], abs=0.05)
+
+
+def sample_of_chains(field: Field, count: int) -> MegaSample:
+    """As many rows of gaps, each a chain of its own; more than 256 are several blocks."""
+    return MegaSample.single(rows_like(field, [np.nan] * 4 + [0.3], count))
+
+
+def test_a_chain_goes_on_where_it_was() -> None:
+    field = small_field()
+    sample = sample_of_chains(field, 300)
+    with Threads(1) as engine:
+        (often,) = draw_often(field, sample, count=4, sweeps=7, thin=3, seed=5, engine=engine)
+        apart = [draw(field, sample, sweeps=sweeps, seed=5, engine=engine)[0] for sweeps in (7, 10, 13, 16)]
+    assert often.shape == (4, 4, 300)
+    assert np.array_equal(often, np.stack(apart))
+
+
+def test_neither_threads_nor_pieces_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = small_field()
+    sample = sample_of_chains(field, 700)
+    found = []
+    for threads, cells in ((1, 10**9), (3, 10**9), (2, 1), (1, 2500)):
+        monkeypatch.setattr(gibbs, "CELLS_AT_A_TIME", cells)
+        with Threads(threads) as engine:
+            found += draw_often(field, sample, count=3, sweeps=6, thin=4, seed=2, engine=engine)
+    assert len({codes.tobytes() for codes in found}) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_progress_goes_up_and_ends_once(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    field = small_field()
+    sample = sample_of_chains(field, 700)
+    monkeypatch.setattr(gibbs, "CELLS_AT_A_TIME", 2000)
+    heard: list[tuple[int, int]] = []
+    with Threads(threads) as engine:
+        often = {"count": 5, "sweeps": 20, "thin": 9, "seed": 0, "engine": engine}
+        draw_often(field, sample, **often, progress=lambda *told: heard.append(told))
+    done, total = zip(*heard, strict=True)
+    assert set(total) == {3 * (20 + 4 * 9)}, "three blocks of chains"
+    assert list(done) == sorted(set(done))
+    assert done[-1] == total[0]
+    assert len(done) > 20
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_ends_all_chains(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Of 2 * 10^9 sweeps; chains of other threads end at their next piece, and those that wait never start."""
+    field = small_field()
+    sample = sample_of_chains(field, 700)
+    monkeypatch.setattr(gibbs, "CELLS_AT_A_TIME", 20000)
+    heard: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        heard.append(done)
+        if len(heard) == 6:
+            raise KeyboardInterrupt
+
+    with Threads(threads) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            draw_often(field, sample, count=2, sweeps=10**9, thin=10**9, seed=0, engine=engine, progress=progress)
+        assert len(heard) <= 6 + threads
+        (codes,) = draw(field, sample, sweeps=2, seed=0, engine=engine)
+    assert codes.min() >= 0, "the threads are free for the next"
+
+
+def test_cells_that_are_all_seen_stay_and_take_no_sweeps() -> None:
+    field = small_field()
+    table = rows_like(field, [1, 2, 0, 1, 0.5], 300)
+    heard: list[int] = []
+    with Threads(2) as engine:
+        often = {"count": 3, "sweeps": 10**9, "thin": 10**9, "seed": 0, "engine": engine}
+        (codes,) = draw_often(field, MegaSample.single(table), **often, progress=lambda *_: heard.append(1))
+    assert heard == []
+    assert np.array_equal(codes, np.stack([table.codes()] * 3))

@@ -1,4 +1,4 @@
-"""The command line: ``sparsefield demo | fit | predict | evaluate | info | bench | reproduce``.
+"""The command line: ``sparsefield demo | fit | predict | sample | evaluate | info | bench | reproduce``.
 
 Commands import what is heavy when they run, so that help and mistakes are answered at once.
 """
@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import bench, demo, evaluate, fit, info, predict, reproduce
+from sparsefield.cli import bench, demo, evaluate, fit, info, predict, reproduce, sample
 from sparsefield.cli.console import say, warnings_as_notes
 
 __all__ = ["app", "main"]
@@ -30,6 +30,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
+app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
 app.add_typer(bench.app, name="bench")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
+from sparsefield.cli.tables import listed
 from sparsefield.errors import DataError, UnseenStateWarning
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     States = Mapping[str, Sequence[Any]]
     """Column -> its states."""
 
-__all__ = ["Asked", "as_known", "filled", "probabilities"]
+__all__ = ["Asked", "as_known", "filled", "probabilities", "refuse_unknown"]
+
+SHOWN_STATES = 6
 
 
 @dataclass(frozen=True)
@@ -33,13 +36,20 @@ class Asked:
     def n_gaps(self) -> int:
         return sum(int(gap.sum()) for gap in self.gaps.values())
 
+    def repeated(self, times: int) -> Asked:
+        """The same with every row that many times in a row."""
+        import numpy as np
+
+        rows = np.repeat(np.arange(self.table.height), times)
+        return Asked(self.table[rows], {name: gap.gather(rows) for name, gap in self.gaps.items()})
+
 
 def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> Asked:
     """What the model sees of a table, whose cells may still be text; ``name`` it if there are several."""
     import polars as pl
 
     the_table = f"Table {name!r}" if name else "The table"
-    columns, gaps = {}, {}
+    columns, gaps, added = {}, {}, []
     for variable in schema.variables:
         if variable.name in table.columns:
             column = table[variable.name]
@@ -47,13 +57,37 @@ def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: 
         elif variable.role == "observed":
             raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs.")
         else:
-            note(f"{the_table} has no column {variable.name!r}; it is added and filled.")
+            added.append(variable.name)
             column = pl.Series([None] * table.height, dtype=pl.Null)
             gap = pl.Series([True] * table.height, dtype=pl.Boolean)
         columns[variable.name] = _with_type_of(variable, column, gap, name)
         if variable.role == "target" and gap.any():
             gaps[variable.name] = gap
+    if len(added) == 1:
+        note(f"{the_table} has no column {added[0]!r}; it is added and filled.")
+    elif added:
+        note(f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {listed(added)}.")
     return Asked(pl.DataFrame({column: columns[column] for column in schema.order}), gaps)
+
+
+def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
+    """Refuse values that the model does not know: a row that keeps them would be none of the field's."""
+    for variable in schema.variables:
+        if variable.numeric or variable.name not in table.columns:
+            continue
+        column = table[variable.name]
+        gap = _gaps(column, markers)
+        known = set(variable.states)
+        seen = zip(column.filter(~gap), _typed(variable, column.set(gap, None)).filter(~gap), strict=True)
+        odd = [cell for cell, label in seen if label not in known]
+        if odd:
+            states = ", ".join(map(str, variable.states[:SHOWN_STATES]))
+            more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
+            where = f"Column {variable.name!r} of table {name!r}" if name else f"Column {variable.name!r}"
+            raise DataError(
+                f"{where} has {len(odd):,} cell(s) with values that the model does not know, such as {odd[0]!r}; "
+                f"it knows {states}{more}: correct these cells, or leave them empty."
+            )
 
 
 def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: States) -> pl.DataFrame:
@@ -94,18 +128,7 @@ def _gaps(column: pl.Series, markers: Sequence[str]) -> pl.Series:
 
 def _with_type_of(variable: Variable, column: pl.Series, gap: pl.Series, table: str) -> pl.Series:
     """The column with labels of the type of the model's states; null for a gap, and for what does not fit."""
-    import polars as pl
-
-    values = column.set(gap, None)
-    kinds = {type(state) for state in variable.states} or {float}
-    if str in kinds:
-        made = values.cast(pl.String)
-    elif kinds == {bool} and values.dtype == pl.String:
-        made = values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
-    elif kinds == {bool}:
-        made = values.cast(pl.Boolean)
-    else:
-        made = values.cast(pl.Float64, strict=False)  # whole numbers are read as such, as in training
+    made = _typed(variable, column.set(gap, None))
     odd = column.filter(made.is_null() & ~gap)
     where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
     if len(odd) and variable.numeric:
@@ -120,10 +143,29 @@ def _with_type_of(variable: Variable, column: pl.Series, gap: pl.Series, table: 
     return made
 
 
-def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
-    """Whole numbers again, where the states are whole numbers."""
+def _typed(variable: Variable, values: pl.Series) -> pl.Series:
+    """Labels of the type of the variable's states; null for what does not fit."""
     import polars as pl
 
+    kinds = {type(state) for state in variable.states} or {float}
+    if kinds == {str}:
+        return values.cast(pl.String)
+    if str in kinds:  # numbers among words
+        known = {str(state): state for state in variable.states}
+        return pl.Series(values.name, [known.get(word) for word in values.cast(pl.String)], dtype=pl.Object)
+    if kinds == {bool} and values.dtype == pl.String:
+        return values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
+    if kinds == {bool}:
+        return values.cast(pl.Boolean)
+    return values.cast(pl.Float64, strict=False)  # whole numbers are read as such, as in training
+
+
+def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
+    """Whole numbers again, where the states are whole numbers; text, where they are numbers and words."""
+    import polars as pl
+
+    if column.dtype == pl.Object:
+        return pl.Series(column.name, [None if label is None else str(label) for label in column], dtype=pl.String)
     whole = {type(state) for state in states} == {int}
     return column.cast(pl.Int64, strict=False) if whole else column
 

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
     from sparsefield.learning import Step
 
-__all__ = ["Watch", "new_table", "note", "say", "show", "show_json", "warnings_as_notes"]
+__all__ = ["Meter", "Watch", "new_table", "note", "say", "show", "show_json", "warnings_as_notes"]
 
 FILE_WIDTH = 160
 """Columns for a table that goes into a file or a pipe, which have no width of their own."""
 
 FIRST_LINE_AFTER = 5.0
 """Seconds until a long fit says something where there is no terminal; each silence doubles the last."""
+
+SECONDS_BETWEEN = 0.1
+"""A bar is drawn no more often: work may tell of itself a million times."""
 
 
 @cache
@@ -137,3 +140,48 @@ class Watch:
         elif seconds >= self._next:
             self._next = 2 * seconds
             say(line)
+
+
+class Meter:
+    """Shows work of a known length while it runs: a bar with the time left on a terminal, else a line now and then.
+
+    Parameters
+    ----------
+    title : str
+        What is being done.
+    """
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._watch = Watch(title)
+        self._bar: Any = None
+        self._started = self._last = time.perf_counter()
+
+    def __enter__(self) -> Meter:
+        console = _console(stderr=True)
+        if console.is_terminal:
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._bar.add_task(self.title, total=None)
+            self._bar.start()
+        else:
+            self._watch.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def tell(self, done: int, total: int) -> None:
+        """So much is done, of so much."""
+        now = time.perf_counter()
+        if now < self._last + SECONDS_BETWEEN and done < total:
+            return
+        self._last = now
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        else:
+            left = (now - self._started) * (total - done) / max(done, 1)
+            self._watch.tell(f"{done / total:.0%} done, about {left:,.0f} s left")

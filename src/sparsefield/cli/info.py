@@ -8,7 +8,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.words import STRONGEST, certificate, size, strongest
+from sparsefield.cli.words import STRONGEST, certificate, is_learned, size, strongest
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable
@@ -21,23 +21,27 @@ Variables = Annotated[int, typer.Option("--variables", min=0, help="How many var
 
 
 def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -> None:
-    """Say what is in a model: variables, states, features, certificate and options."""
+    """Say what is in a model: variables, states, features, certificate and options.
+
+    A field that was given rather than learned has no certificate, options or shares of states.
+    """
     from sparsefield import load
 
     field: Any = load(model)
-    about, layout = field.field_.about, field.field_.layout
+    about, layout, learned = field.field_.about, field.field_.layout, is_learned(field)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     show(f"{model}: {type(field).__name__}, written by sparsefield {about['version']}")
-    show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations.")
+    show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
     show(f"Features: {size(field)}.")
-    show(certificate(field))
-    show(f"Options: {_options(field)}.")
+    if learned:
+        show(certificate(field))
+        show(f"Options: {_options(field)}.")
     lines = [
-        _describe(variable, f"{table}." if table else "")
+        _describe(variable, f"{table}." if table else "", shares=learned)
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.variables
     ]
@@ -57,12 +61,12 @@ def _options(field: Any) -> str:
     return ", ".join(f"{name}={params[name]}" for name in shown)
 
 
-def _describe(variable: Variable, table: str) -> str:
+def _describe(variable: Variable, table: str, *, shares: bool) -> str:
     role = "" if variable.role == "target" else "observed; "
     if variable.numeric:
         return f"{table}{variable.name}: {role}number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
     pairs = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
-    shown = ", ".join(f"{state} ({share:.0%})" for share, state in pairs[:SHOWN_STATES])
+    shown = ", ".join(f"{state} ({share:.0%})" if shares else f"{state}" for share, state in pairs[:SHOWN_STATES])
     more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""
     return f"{table}{variable.name}: {role}{shown}{more}"
 

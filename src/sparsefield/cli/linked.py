@@ -1,4 +1,4 @@
-"""Answers about linked tables: filled tables into a folder, or probabilities into one file."""
+"""Answers about linked tables: filled or drawn tables into a folder, or probabilities into one file."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.cli.asked import Asked, as_known, filled, probabilities
-from sparsefield.cli.console import Watch, show
+from sparsefield.cli.asked import Asked, as_known, filled, probabilities, refuse_unknown
+from sparsefield.cli.console import Meter, Watch, show
 from sparsefield.cli.tables import PARQUET, TABLES, check_folder, check_output, separator_of, write_table
 from sparsefield.errors import DataError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparsefield.data import Relational
     from sparsefield.readers.schema_file import Described, TableFile
 
-__all__ = ["check_linked_output", "predict_linked"]
+__all__ = ["check_linked_output", "keep_inputs", "predict_linked", "sample_linked"]
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
@@ -33,10 +33,10 @@ def check_linked_output(output: Path, proba: bool) -> None:
 
 def predict_linked(field: RelationalField, described: Described, output: Path, proba: bool) -> None:
     """Fill the gaps of all tables, or write the probabilities of their states."""
-    data, files = described.data, described.files
-    paths = {} if proba else {name: _place(output, name, files.get(name)) for name in data.tables}
-    _keep_inputs([output, *paths.values()], described.inputs)
-    raw = {name: files[name].read(as_text=True) if name in files else data.tables[name] for name in data.tables}
+    data = described.data
+    paths = {} if proba else _places(output, described)
+    keep_inputs([output, *paths.values()], described.inputs)
+    raw = _raw(described)
     asked = _asked(field, described, raw)
     total, columns = sum(one.n_gaps for one in asked.values()), sum(len(one.gaps) for one in asked.values())
     with Watch(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
@@ -44,12 +44,32 @@ def predict_linked(field: RelationalField, described: Described, output: Path, p
         if proba:
             write_table(_probabilities(field, known, asked), output)
         else:
-            tables = _filled(field, known, asked, raw)
-            output.mkdir(exist_ok=True)
-            for name, path in paths.items():
-                _write(tables[name], path, files.get(name))
+            _write_all(_filled(field, field.transform(known), asked, raw), output, paths, described)
     written = ", ".join(map(str, paths.values() or [output]))
     show(f"{total:,} gaps in {columns:,} columns of {len(raw):,} tables; wrote {written}.")
+
+
+def sample_linked(field: RelationalField, described: Described, output: Path, *, sweeps: int, seed: int) -> None:
+    """Draw the gaps of all tables by one chain over all rows."""
+    paths = _places(output, described)
+    keep_inputs(paths.values(), described.inputs)
+    raw = _raw(described)
+    for name, schema in zip(field.field_.layout.tables, field.field_.layout.schemas, strict=True):
+        if name in raw:
+            refuse_unknown(raw[name], schema, _markers(described, name), name)
+    asked = _asked(field, described, raw)
+    total = sum(one.n_gaps for one in asked.values())
+    with Meter(f"Drawing {total:,} gaps in {len(raw):,} linked tables") as meter:
+        known = _as_known(described.data, asked)
+        drawn = field.sample(known, sweeps=sweeps, random_state=seed, progress=meter.tell)
+        _write_all(_filled(field, drawn, asked, raw), output, paths, described)
+    rows, written = sum(table.height for table in raw.values()), ", ".join(map(str, paths.values()))
+    how = f"{rows:,} rows of {len(raw):,} tables drawn by 1 chain of {sweeps:,} sweeps"
+    show(f"{total:,} gaps in {how}; wrote {written}.")
+
+
+def _places(output: Path, described: Described) -> dict[str, Path]:
+    return {name: _place(output, name, described.files.get(name)) for name in described.data.tables}
 
 
 def _place(output: Path, name: str, file: TableFile | None) -> Path:
@@ -61,12 +81,24 @@ def _place(output: Path, name: str, file: TableFile | None) -> Path:
     return output / f"{name}{suffix}"
 
 
-def _keep_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+def keep_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Refuse to write over what was read."""
     there = [path for path in inputs if path.is_file()]
     for path in outputs:
         if path.is_file() and any(path.samefile(read) for read in there):
             raise DataError(f"{path}: this is one of the files that are read; write to another place.")
+
+
+def _raw(described: Described) -> dict[str, pl.DataFrame]:
+    """All tables as they came, the cells of files as text."""
+    files, tables = described.files, described.data.tables
+    return {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
+
+
+def _markers(described: Described, name: str) -> list[str]:
+    """Words that stand for a gap in a table."""
+    file = described.files.get(name)
+    return [] if file is None else file.reading.markers(file.path)
 
 
 def _asked(field: RelationalField, described: Described, raw: dict[str, pl.DataFrame]) -> dict[str, Asked]:
@@ -76,9 +108,7 @@ def _asked(field: RelationalField, described: Described, raw: dict[str, pl.DataF
     for name, schema in zip(layout.tables, layout.schemas, strict=True):
         if name not in raw:
             raise DataError(f"Table {name!r}, which the field was learned with, is not there.")
-        file = described.files.get(name)
-        markers = [] if file is None else file.reading.markers(file.path)
-        asked[name] = as_known(raw[name], schema, markers, name)
+        asked[name] = as_known(raw[name], schema, _markers(described, name), name)
     return asked
 
 
@@ -90,11 +120,11 @@ def _as_known(data: Relational, asked: dict[str, Asked]) -> Relational:
 
 
 def _filled(
-    field: RelationalField, known: Relational, asked: dict[str, Asked], raw: dict[str, pl.DataFrame]
+    field: RelationalField, answers: Relational, asked: dict[str, Asked], raw: dict[str, pl.DataFrame]
 ) -> dict[str, pl.DataFrame]:
-    """All tables as they came, with their gaps filled."""
-    answers = field.transform(known).tables
-    made = {name: filled(raw[name], one, answers[name], field.states_[name]) for name, one in asked.items()}
+    """All tables as they came, with their gaps filled from those of the answers."""
+    tables, states = answers.tables, field.states_
+    made = {name: filled(raw[name], one, tables[name], states[name]) for name, one in asked.items()}
     return {**raw, **made}
 
 
@@ -107,6 +137,12 @@ def _probabilities(field: RelationalField, data: Relational, asked: dict[str, As
         for name, one in asked.items()
     ]
     return pl.concat(parts)
+
+
+def _write_all(tables: dict[str, pl.DataFrame], output: Path, paths: dict[str, Path], described: Described) -> None:
+    output.mkdir(exist_ok=True)
+    for name, path in paths.items():
+        _write(tables[name], path, described.files.get(name))
 
 
 def _write(table: pl.DataFrame, path: Path, file: TableFile | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparsefield.cli import study
 from sparsefield.cli.console import Watch, new_table, note, say, show
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ TEST_NOTE = (
 )
 
 
+app.command("figures")(study.figures)
+app.command("claims")(study.claims)
+
+
 @app.callback()
 def reproduce() -> None:
     """Measure the paper's results anew."""
@@ -60,7 +65,7 @@ def table1(
     from sparsefield.experiments.table1 import DATA, run_table1
     from sparsefield.experiments.table1_files import write_files
 
-    _check_folder(output)
+    check_folder(output)
     with Watch("Table 1") as watch:
         found = run_table1(
             data or tuple(DATA), objective, folds, seed=seed, quick=quick, report=say, progress=watch.tell
@@ -78,7 +83,7 @@ def table1(
     say(f"Wrote {', '.join(str(file) for file in files)}.")
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
     """Refuse a place that cannot be written to before the long work starts."""
     from sparsefield.errors import DataError
 

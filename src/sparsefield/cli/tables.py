@@ -84,7 +84,11 @@ def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *
 
 
 def with_found_types(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of text with the types that its cells have."""
+    """A table of text with the types that its cells have; text that a number would change, such as 007, stays text."""
     import polars as pl
 
-    return pl.read_csv(io.BytesIO(table.write_csv().encode()), infer_schema_length=None)
+    found = pl.read_csv(io.BytesIO(table.write_csv().encode()), infer_schema_length=None)
+    whole = [name for name, dtype in found.schema.items() if dtype.is_integer()]
+    return found.with_columns(
+        table[name] for name in whole if not (found[name].cast(pl.String) == table[name].cast(pl.String)).all()
+    )

@@ -1,4 +1,4 @@
-"""A learned field in plain words."""
+"""A field in plain words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.estimators import FieldEstimator
 
-__all__ = ["STRONGEST", "certificate", "size", "strongest"]
+__all__ = ["STRONGEST", "certificate", "is_learned", "size", "strongest"]
 
 STRONGEST = "Strongest features (a weight counts against the columns' base states: 0, or else the most frequent):"
+
+
+def is_learned(field: FieldEstimator) -> bool:
+    """Whether a field came from a fit; one that was given has no objective."""
+    return field.field_.about["objective"] is not None
 
 
 def strongest(field: FieldEstimator, count: int) -> list[str]:
@@ -25,11 +30,14 @@ def size(field: FieldEstimator) -> str:
     """How many features there are, of how many there might be."""
     unary, pairs = (int((weights != 0).sum()) for weights in (field.field_.unary, field.field_.weights))
     candidates = field.field_.about["n_candidates"]
-    return f"{unary:,} features of one state; {pairs:,} of pairs, out of {candidates:,} candidates"
+    what = "candidates" if is_learned(field) else "possible ones"
+    return f"{unary:,} features of one state; {pairs:,} of pairs, out of {candidates:,} {what}"
 
 
 def certificate(field: FieldEstimator) -> str:
     """What the exact pass over all candidates found, in one sentence."""
+    if not is_learned(field):
+        return "Given, not learned."
     params = field.get_params(deep=False)
     allowed = params["kkt_tol"] * (params["l1"] if params["l1"] > 0 else 1.0)
     found = f"misses the optimality conditions by {field.kkt_violation_:.2g}"

@@ -28,7 +28,7 @@ from sparsefield.inference import INFERENCE, Answers, InferenceMethod, ask
 from sparsefield.learning import Learned, Options, Step, Trainer
 from sparsefield.objectives import OBJECTIVES, SparseEvaluator
 
-__all__ = ["FieldEstimator", "as_seed", "rebuild", "states_of"]
+__all__ = ["FieldEstimator", "as_seed", "not_learned", "rebuild", "states_of"]
 
 OF_THE_MACHINE = ("checkpoint", "n_jobs", "verbose")
 """Parameters that say where and how a fit ran: nothing that a model should know."""
@@ -132,13 +132,13 @@ class FieldEstimator(BaseEstimator):
     def kkt_violation_(self) -> float:
         """By how much the worst of all candidates, left-out ones included, misses the optimality conditions."""
         check_is_fitted(self)
-        return self.field_.about["kkt_violation"]
+        return _known(self.field_.about["kkt_violation"])
 
     @property
     def objective_(self) -> float:
         """Loss and penalties at the end, a sum over rows."""
         check_is_fitted(self)
-        return self.field_.about["objective"]
+        return _known(self.field_.about["objective"])
 
     @property
     def converged_(self) -> bool:
@@ -341,6 +341,11 @@ class FieldEstimator(BaseEstimator):
         return _plain(params)
 
 
+def _known(value: float | None) -> float:
+    """NaN for what a field that was not learned does not have."""
+    return np.nan if value is None else value
+
+
 def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> FieldEstimator:
     """The estimator that `FieldEstimator.save` wrote."""
     params = dict(extra["params"])
@@ -365,6 +370,20 @@ def _about(sample: AnySample, learned: Learned) -> dict[str, Any]:
         "kkt_violation": float(learned.kkt_violation),
         "converged": bool(learned.converged),
         "history": _plain([step.as_row() for step in learned.steps]),
+    }
+
+
+def not_learned(layout: Layout) -> dict[str, Any]:
+    """The same of a field that was given: there was no fit."""
+    return {
+        "version": sparsefield.__version__,
+        "n_rows": 0,
+        "n_candidates": layout.n_candidate_pairs,
+        "n_iter": 0,
+        "objective": None,
+        "kkt_violation": None,
+        "converged": False,
+        "history": [],
     }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,17 @@ from sparsefield.data import (
     compile_table,
     fill,
     learn_schema,
-    make_frame,
 )
 from sparsefield.data.disk import OnRows, temporary_folder
 from sparsefield.data.sparse import place_rows
 from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_rows
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
-from sparsefield.estimators.base import FieldEstimator
-from sparsefield.estimators.tables import drawn_columns, filled_cells, log_belief, probabilities
+from sparsefield.estimators.base import FieldEstimator, not_learned
+from sparsefield.estimators.tables import drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.field import Field
-from sparsefield.inference import draw
+from sparsefield.field.storage import check_arrays
+from sparsefield.inference import draw_often
 from sparsefield.readers.blocks import is_matrix_file, is_stream, open_stream, read_matrix
 
 __all__ = ["MarkovField"]
@@ -160,6 +161,33 @@ class MarkovField(TransformerMixin, FieldEstimator):
         self._learn(MegaSample.single(table), source.kind)
         return self
 
+    @classmethod
+    def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:
+        """An estimator that answers by a field which was not learned here, but given.
+
+        Parameters
+        ----------
+        field : Field
+            Over one table.
+        kind : "array" or the name of a frame library, such as "pandas"
+            The kind of table that the field is taken to come from, and that `sample` gives back. None is "array" where
+            columns are called x0, x1, ..., as those of arrays are, and else "polars".
+        **params
+            Of the estimator.
+        """
+        if len(field.layout.schemas) != 1:
+            raise DataError(f"A {cls.__name__} is a field over one table; this one is over linked tables.")
+        try:
+            check_arrays(field.layout, field.unary, field.pairs, field.weights)
+        except ValueError as error:
+            raise DataError(f"The field makes no sense: {error}.") from error
+        if kind is None:
+            unnamed = field.schema.order == tuple(f"x{k}" for k in range(len(field.schema.order)))
+            kind = "array" if unnamed else "polars"
+        estimator = cls(**params)
+        estimator._restore(replace(field, about=not_learned(field.layout)), {"kind": kind})
+        return estimator
+
     def _fit_stream(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> MarkovField:
         """Learn from blocks of rows, of which only a few are in memory at a time."""
         if not self._takes_sparse():
@@ -264,33 +292,48 @@ class MarkovField(TransformerMixin, FieldEstimator):
         *,
         given: Any = None,
         sweeps: int = 500,
+        chains: int | None = None,
+        thin: int = 100,
         random_state: int | np.random.RandomState | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Any:
-        """Draw rows by Gibbs sampling, each from a chain of its own.
+        """Draw rows by Gibbs sampling.
 
         Parameters
         ----------
         n : number of rows; with ``given``, of rows for each of its rows
         given : a table with gaps to draw; needed when the field has observed columns
-        sweeps : sweeps of each chain before its state is taken
+        sweeps : sweeps of each chain before its first row is taken
+        chains : how many chains share the rows (of each row of ``given``), which then stand chain after chain; None
+            gives every row a chain of its own
+        thin : sweeps between two rows of one chain
+        progress : hears, now and then, how many sweeps are done and how many there are
         random_state : seed, or a RandomState to draw one from; the estimator's own when None
         """
         check_is_fitted(self)
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}.")
+        for name, value, least in (("n", n, 1), ("chains", chains, 1), ("sweeps", sweeps, 1), ("thin", thin, 1)):
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}.")
+        chains = n if chains is None else min(chains, n)
         schema = self.field_.schema
         seed = as_seed(self.random_state if random_state is None else random_state)
         if given is None:
             if schema.observed:
                 names = ", ".join(v.name for v in schema.observed[:5])
                 raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
-            table = _empty_table(self.field_, n)
+            table = _empty_table(self.field_, chains)
         else:
-            _, table = self._compile(given, repeat=n)
+            _, table = self._compile(given, repeat=chains)
         sample = MegaSample.single(table)
+        length = -(-n // chains)
         with self._engine(sample) as engine:
-            (codes,) = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine)
-        return make_frame(drawn_columns(schema, codes), self.kind_)
+            (codes,) = draw_often(
+                self.field_, sample, count=length, sweeps=sweeps, thin=thin, seed=seed, engine=engine, progress=progress
+            )
+        # (draws, targets, rows of given x chains) to (targets, rows of given x n), each chain's rows together.
+        shape = codes.shape[1], -1, chains * length
+        codes = np.moveaxis(codes, 0, 2).reshape(shape)[:, :, _dealt(n, chains, length)]
+        return drawn_frame(schema, codes.reshape(len(codes), -1), self.kind_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that `transform` returns: those that came in."""
@@ -322,6 +365,12 @@ def _check_y(y: Any, n_rows: int) -> None:
 
 def _blocks(stream: Any) -> Any:
     return stream.blocks() if isinstance(stream, OnRows) else stream
+
+
+def _dealt(n: int, chains: int, length: int) -> np.ndarray:
+    """Which of chains x length rows make up ``n``: the first chains give one more where all cannot give as many."""
+    chain, place = np.divmod(np.arange(chains * length), length)
+    return np.flatnonzero(place < n // chains + (chain < n % chains))
 
 
 def _empty_table(field: Field, n_rows: int) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -200,13 +200,23 @@ class RelationalField(FieldEstimator):
         return total / count
 
     def sample(
-        self, given: Relational, *, sweeps: int = 500, random_state: int | np.random.RandomState | None = None
+        self,
+        given: Relational,
+        *,
+        sweeps: int = 500,
+        random_state: int | np.random.RandomState | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Relational:
-        """``given`` with its gaps drawn by one Gibbs chain over all linked rows, after ``sweeps`` sweeps."""
+        """``given`` with its gaps drawn by one Gibbs chain over all linked rows, after ``sweeps`` sweeps.
+
+        ``progress`` hears, now and then, how many sweeps are done and how many there are.
+        """
+        if sweeps < 1:
+            raise ValueError(f"sweeps must be at least 1, got {sweeps}.")
         sample = self._compile(given)
         seed = as_seed(self.random_state if random_state is None else random_state)
         with self._engine(sample) as engine:
-            codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine)
+            codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
         return self._fill(given, [drawn_cells(table, drawn) for table, drawn in zip(sample.tables, codes, strict=True)])
 
     # -- behind them ---------------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from sparsefield.data import Label, Schema, Table
+from sparsefield.data import Label, Schema, Table, make_frame
 from sparsefield.inference import state_probabilities
 
-__all__ = ["drawn_cells", "drawn_columns", "filled_cells", "log_belief", "probabilities", "states_of"]
+__all__ = ["drawn_cells", "drawn_columns", "drawn_frame", "filled_cells", "log_belief", "probabilities", "states_of"]
 
 
 def states_of(schema: Schema) -> dict[str, list]:
@@ -62,6 +64,17 @@ def drawn_columns(schema: Schema, codes: np.ndarray) -> dict[str, list[Label]]:
         labels = np.array(variable.states, dtype=object)[variable.position_of_code]
         columns[variable.name] = labels[codes[k]].tolist()
     return {name: columns[name] for name in schema.order if name in columns}
+
+
+def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Any:
+    """The same as a frame. Columns of pandas may mix numbers and words; elsewhere such a column becomes text."""
+    columns: dict[str, list[Any]] = {**drawn_columns(schema, codes)}
+    for variable in schema.targets if kind != "pandas" else ():
+        kinds = {type(state) for state in variable.states}
+        if len(kinds) > 1:
+            common = float if kinds == {int, float} else str
+            columns[variable.name] = [common(label) for label in columns[variable.name]]
+    return make_frame(columns, kind)
 
 
 def _columns(schema: Schema, beliefs: np.ndarray, k: int) -> np.ndarray:

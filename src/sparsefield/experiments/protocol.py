@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -45,6 +45,8 @@ class Fold:
         The same for the frequencies of the states in the seen cells of each column: what anyone could say.
     seconds : float
         Wall time of the fit.
+    cpu_seconds : float
+        Time that processors spent on it, all threads together: of one thread, what a quiet machine would take.
     induced, active : int
         Pair features that were ever let in, and those that have a weight at the end.
     iterations : int
@@ -63,6 +65,7 @@ class Fold:
     frequency_error_rate: float
     frequency_auc_yes: float
     seconds: float
+    cpu_seconds: float
     induced: int
     active: int
     iterations: int
@@ -107,6 +110,9 @@ def evaluate(
     observed: Sequence[str | int] | None = None,
     seed: int = 0,
     progress: Callable[[Fold], None] | None = None,
+    *,
+    states: Mapping[str, Sequence[Any]] | None = None,
+    look: Callable[[Any, Any], None] | None = None,
 ) -> Evaluation:
     """k-fold cross-validation over cells, as in the paper's section 4.
 
@@ -129,6 +135,10 @@ def evaluate(
         Of the split.
     progress : callable, optional
         Gets each `Fold` when it is done.
+    states : {column: its states}
+        Of one table: states that are known to exist, whether or not a row shows them.
+    look : callable, optional
+        Gets the fitted estimator of each fold, and the table with gaps that it was fitted to.
 
     Notes
     -----
@@ -149,14 +159,14 @@ def evaluate(
     >>> found.spread("error_rate").mean < found.spread("frequency_error_rate").mean
     True
     """
-    table = _Cells.of(X, estimator, observed)
+    table = _Cells.of(X, estimator, observed, states)
     if not 2 <= folds <= table.n_cells:
         raise ValueError(f"folds must be from 2 to the number of seen target cells, {table.n_cells}; got {folds}.")
     done = []
     for k, hidden in enumerate(_split(table, folds, seed)):
         if k == 0:
             _warm_up(table, estimator, hidden)
-        done.append(_run_fold(table, estimator, hidden))
+        done.append(_run_fold(table, estimator, hidden, look))
         if progress is not None:
             progress(done[-1])
     return Evaluation(tuple(done))
@@ -197,7 +207,11 @@ class _Part:
 
     @classmethod
     def of(cls, name: str, source: Source, schema: Schema) -> _Part:
-        codes = [factorize(source.column(variable.name))[1] for variable in schema.targets]
+        codes = []
+        for variable in schema.targets:
+            seen, places = factorize(source.column(variable.name))
+            known = {state: k for k, state in enumerate(variable.states)}
+            codes.append(np.append([known[state] for state in seen], UNKNOWN)[places])
         return cls(name, source, schema, np.column_stack([np.empty((source.n_rows, 0), dtype=np.int64), *codes]))
 
     @property
@@ -229,11 +243,17 @@ class _Cells:
     parts: tuple[_Part, ...]
 
     @classmethod
-    def of(cls, X: Any, estimator: Estimator, observed: Sequence[str | int] | None) -> _Cells:
+    def of(
+        cls,
+        X: Any,
+        estimator: Estimator,
+        observed: Sequence[str | int] | None,
+        states: Mapping[str, Sequence[Any]] | None = None,
+    ) -> _Cells:
         if sp.issparse(X):
             X = X.toarray()
         # One iteration says which columns are targets, and refuses unusable data before the long work.
-        layout = _first_iteration(estimator, X, observed).field_.layout
+        layout = _first_iteration(estimator, X, observed, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": read(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
         return cls(X, observed, tuple(_Part.of(name, sources[name], schema) for name, schema in schemas))
@@ -284,12 +304,16 @@ def _split(table: _Cells, folds: int, seed: int) -> Iterator[list[Array]]:
             raise DataError("Each column has too few values to hide any of them: use fewer folds or more rows.")
 
 
-def _run_fold(table: _Cells, estimator: Estimator, hidden: list[Array]) -> Fold:
+def _run_fold(
+    table: _Cells, estimator: Estimator, hidden: list[Array], look: Callable[[Any, Any], None] | None = None
+) -> Fold:
     field: Any = _fresh(estimator)
     gappy = table.with_gaps(hidden)
-    started = time.perf_counter()
+    started = time.perf_counter(), time.process_time()
     table.fit(field, gappy)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started[0], time.process_time() - started[1]
+    if look is not None:
+        look(field, gappy)
     found = field.predict_proba(gappy)
     pairs = [
         pair
@@ -306,14 +330,15 @@ def _smoothed_frequencies(seen: Array, n_states: int) -> Array:
     return counts / counts.sum()
 
 
-def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, seconds: float) -> Fold:
+def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, seconds: tuple[float, float]) -> Fold:
     history = nw.from_native(field.history_, eager_only=True)
     induced, active = (int(history[name][-1]) if len(history) else 0 for name in ("features", "active"))
     return Fold(
         cells=cells,
         **asdict(ours),
         **{f"frequency_{name}": value for name, value in asdict(frequencies).items()},
-        seconds=seconds,
+        seconds=seconds[0],
+        cpu_seconds=seconds[1],
         induced=induced,
         active=active,
         iterations=field.n_iter_,
@@ -335,12 +360,17 @@ def _warm_up(table: _Cells, estimator: Estimator, hidden: list[Array]) -> None:
     _first_iteration(estimator, gappy, table.observed).predict_proba(gappy)
 
 
-def _first_iteration(estimator: Estimator, X: Any, observed: Sequence[str | int] | None) -> Any:
+def _first_iteration(
+    estimator: Estimator,
+    X: Any,
+    observed: Sequence[str | int] | None,
+    states: Mapping[str, Sequence[Any]] | None = None,
+) -> Any:
     copy: Any = clone(estimator)
     copy.set_params(max_iter=1, verbose=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed)
+        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed, states=states)
 
 
 def _with_gaps(source: Source, gaps: dict[str, Array]) -> Any:

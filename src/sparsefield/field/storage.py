@@ -17,7 +17,7 @@ from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.errors import ModelFileError
 from sparsefield.field.field import Field
 
-__all__ = ["load_field", "save_field"]
+__all__ = ["check_arrays", "load_field", "save_field"]
 
 FORMAT = "sparsefield"
 VERSION = 3
@@ -127,7 +127,7 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     if not isinstance(about, dict) or not isinstance(extra, dict):
         raise ValueError("outcome or options are not there")
     unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    _check_arrays(layout, unary, pairs, weights)
+    check_arrays(layout, unary, pairs, weights)
     return Field(layout, unary, pairs, weights, about), extra
 
 
@@ -208,7 +208,8 @@ def _check_variable(variable: Variable) -> None:
         raise ValueError(f"column {variable.name!r} makes no sense")
 
 
-def _check_arrays(layout: Layout, unary: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
+def check_arrays(layout: Layout, unary: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
+    """ValueError for a field that no fit makes: kernels trust a field."""
     if unary.shape != (layout.n_states,) or weights.ndim != 1 or pairs.shape != (len(weights), 2):
         raise ValueError("arrays and schema do not fit together")
     if pairs.dtype.kind != "i" or not layout.is_sound(pairs):

@@ -2,9 +2,9 @@
 
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.beliefs import Answers, ask, state_probabilities
-from sparsefield.inference.gibbs import draw
+from sparsefield.inference.gibbs import draw, draw_often
 from sparsefield.inference.mean_field import MeanField
 
 INFERENCE: dict[str, type[InferenceMethod]] = {kind.name: kind for kind in (MeanField,)}
 
-__all__ = ["INFERENCE", "Answers", "InferenceMethod", "MeanField", "ask", "draw", "state_probabilities"]
+__all__ = ["INFERENCE", "Answers", "InferenceMethod", "MeanField", "ask", "draw", "draw_often", "state_probabilities"]

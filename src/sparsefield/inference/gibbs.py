@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Event, Lock
+
 import numpy as np
 
 from sparsefield.data import MegaSample
@@ -10,26 +13,80 @@ from sparsefield.field import Field
 from sparsefield.inference.web import units, weave
 from sparsefield.kernels.gaps import gibbs
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_often"]
+
+CELLS_AT_A_TIME = 5_000_000
+"""Cells that are drawn before a chain can be interrupted, and tells how far it is."""
 
 
-def draw(field: Field, sample: MegaSample, *, sweeps: int, seed: int | None, engine: Threads) -> tuple[np.ndarray, ...]:
-    """Table by table, (targets, rows) int32 codes after ``sweeps`` Gibbs sweeps over all gaps.
+def draw(
+    field: Field,
+    sample: MegaSample,
+    *,
+    sweeps: int,
+    seed: int | None,
+    engine: Threads,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[np.ndarray, ...]:
+    """Table by table, (targets, rows) int32 codes after ``sweeps`` Gibbs sweeps over all gaps."""
+    often = draw_often(field, sample, count=1, sweeps=sweeps, thin=0, seed=seed, engine=engine, progress=progress)
+    return tuple(codes[0] for codes in often)
 
-    Rows without links are chains of their own.
+
+def draw_often(
+    field: Field,
+    sample: MegaSample,
+    *,
+    count: int,
+    sweeps: int,
+    thin: int,
+    seed: int | None,
+    engine: Threads,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[np.ndarray, ...]:
+    """Table by table, (count, targets, rows) int32 codes: the first after ``sweeps`` sweeps, each other ``thin`` later.
+
+    Rows without links are chains of their own. ``progress`` hears of sweeps done, and of how many there are.
     """
-    blocks = [[b._replace(codes=b.codes.copy()) for b in table.blocks] for table in sample.tables]
+    blocks = [table.blocks for table in sample.tables]
+    found = [np.stack([np.concatenate([b.codes for b in part], axis=1)] * count) for part in blocks]
     together = units(sample, blocks)
-    seeds = np.random.SeedSequence(seed).generate_state(max(1, len(together)))
+    seeds = np.random.SeedSequence(seed).spawn(len(together))
+    lengths = [sweeps] + [thin] * (count - 1)
+    done, lock, stopped = 0, Lock(), Event()
+
+    def tell(more: int) -> None:
+        nonlocal done
+        with lock:
+            done += more
+            if progress is not None:
+                progress(done, len(together) * sum(lengths))
 
     def one(k: int) -> None:
-        woven = weave(sample, field.graphs, together[k])
+        try:
+            run(k)
+        except BaseException:
+            stopped.set()
+            raise
+
+    def run(k: int) -> None:
+        woven, rng = weave(sample, field.graphs, together[k]), np.random.default_rng(seeds[k])
         member, variable, row = woven.gap_cells
         drawn = np.zeros(len(row), dtype=np.int32)
-        gibbs(woven.web, field.theta, int(seeds[k]), sweeps, drawn)
         ends = np.searchsorted(member, np.arange(len(together[k]) + 1))
-        for (_, block), first, last in zip(together[k], ends[:-1], ends[1:], strict=True):
-            block.codes[variable[first:last], row[first:last]] = drawn[first:last]
+        piece = max(1, CELLS_AT_A_TIME // len(drawn))
+        for way, length in enumerate(lengths):
+            for start in range(0, length, piece):
+                if stopped.is_set():
+                    return
+                more = min(piece, length - start)
+                gibbs(woven.web, field.theta, rng, more, drawn)
+                tell(more)
+            for (t, block), first, last in zip(together[k], ends[:-1], ends[1:], strict=True):
+                found[t][way, variable[first:last], block.start + row[first:last]] = drawn[first:last]
 
-    engine.map(one, range(len(together)))
-    return tuple(np.concatenate([block.codes for block in part], axis=1) for part in blocks)
+    try:
+        engine.map(one, range(len(together)))
+    finally:
+        stopped.set()  # so that an interrupt does not wait for the chains of other threads
+    return tuple(found)

@@ -85,16 +85,15 @@ def mean_field(web, theta, tolerance, max_sweeps, damping):
 
 
 @njit(nogil=True, cache=True)
-def gibbs(web, theta, seed, sweeps, drawn):
+def gibbs(web, theta, rng, sweeps, drawn):
     """Draw every gap, ``sweeps`` times over; beliefs hold the drawn states one-hot, ``drawn`` their codes."""
-    np.random.seed(seed)  # noqa: NPY002 (inside numba this seeds the generator of its own thread)
     z = np.empty(web.widest)
     for _ in range(sweeps):
         for e in range(web.entity_place.shape[0]):
             for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
                 top = _cell_logits(web, theta, e, g, z)
                 _softmax(z, top, web.gap_width[g])
-                left = np.random.random()  # noqa: NPY002
+                left = rng.random()
                 drawn[g] = 0
                 for s in range(web.gap_width[g]):
                     left -= z[s]

@@ -11,6 +11,8 @@ from sparsefield.data import Arcs
 
 __all__ = ["Coordinates"]
 
+Translation = Callable[[np.ndarray], np.ndarray]
+
 SMALLEST = 1e-2
 """Curvature that every parameter has at least, so that no step is out of all proportion."""
 
@@ -52,6 +54,28 @@ class Coordinates:
         out = gradient.copy()
         out[len(self.centred) :] += self._rank_one(gradient, arcs)
         return out
+
+    def turn_into(self, other: Coordinates, arcs: Arcs) -> tuple[Translation, Translation]:
+        """How a move, and how a change of gradient, reads in coordinates that centre other unary weights.
+
+        Only the arcs of weights that changed sides matter, and these are few.
+        """
+        change = other.centred.astype(np.int64) - self.centred
+        those = np.flatnonzero(change[arcs.target])
+        target, feature = arcs.target[those], arcs.feature[those]
+        factor, n = change[target] * self.means[arcs.source[those]], len(self.centred)
+
+        def move(vector: np.ndarray) -> np.ndarray:
+            out = vector.copy()
+            out[:n] += np.bincount(target, factor * vector[n:][feature], n)
+            return out
+
+        def turn(vector: np.ndarray) -> np.ndarray:
+            out = vector.copy()
+            np.subtract.at(out[n:], feature, factor * vector[target])
+            return out
+
+        return move, turn
 
     def preconditioner(
         self, arcs: Arcs, uncertainty: np.ndarray, shared: np.ndarray | None, l2: np.ndarray

@@ -53,6 +53,8 @@ class Plot:
     then: str = ""
     fillings: int = 0
     """How often gaps may still be filled in that optimisation."""
+    settled: bool = False
+    """Whether the features at hand have been optimised since the last of them joined."""
     best: float = np.inf
     """Smallest violation that the certificate has seen; ``idle`` counts its rounds without much progress."""
     lowest: float = np.finfo(float).max

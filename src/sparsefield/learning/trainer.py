@@ -145,6 +145,7 @@ class Trainer:
         if not joined or (self.options.certify and worthy < STRAGGLERS * len(self.pairs)):
             self._end_induction()
             return
+        self.plot.settled = False
         if self.options.steps_per_batch == "auto" and self.options.certify and not self.evaluator.keeps_errors:
             # Scoring takes as long as several steps here, so these first bring the features at hand near their optimum.
             worst = float(np.abs(found.gradient).max()) - self.options.l1
@@ -159,8 +160,12 @@ class Trainer:
                 break
 
     def _end_induction(self) -> None:
-        if self.options.certify and self.evaluator.keeps_errors:
+        """Without a certificate induction ends where an optimum of the features at hand brings no further candidate."""
+        if self.plot.settled or (self.options.certify and self.evaluator.keeps_errors):
             self.plot.scene = "certify"
+        elif not self.options.certify and not self.rule.closed:
+            self.plot.settled = True
+            self._go_optimise("optimise", then="induce")
         else:
             self.slack = (0.5 if self.evaluator.keeps_errors else SLACK_BEFORE_LOOKING) * self._allowed_violation
             self._go_optimise("optimise", then="certify")
@@ -305,10 +310,7 @@ class Trainer:
         if np.array_equal(new.centred, old.centred):
             return
         self.coordinates = new
-        self.optimiser.translate(
-            lambda s: new.from_theta(old.to_theta(s, arcs), arcs),
-            lambda y: new.from_plain_gradient(old.to_plain_gradient(y, arcs), arcs),
-        )
+        self.optimiser.translate(*old.turn_into(new, arcs))
         self.point = Point(new.from_theta(theta, arcs), self.point.value, self._smooth_gradient(self.plain, theta))
 
     def _evaluate_at(self, place: np.ndarray) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pooch
 import pytest
 
-from sparsefield import datasets
-from sparsefield.datasets import Animals, Nations, Splits, data_folder, load_dataset
+from sparsefield.datasets import Animals, Nations, Splits, data_folder, load_dataset, public
 from sparsefield.errors import DataError
 
 
@@ -53,7 +52,7 @@ def test_fetched_animals_are_the_same_as_those_in_the_folder(folder: Path, monke
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
     kept = load_dataset("animals")
     monkeypatch.delenv("SPARSEFIELD_DATA")
-    elsewhere[datasets.ANIMALS_URL] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
+    elsewhere[public.ANIMALS_URL] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
     fetched = load_dataset("animals")
     assert fetched.frame.equals(kept.frame)
     assert fetched.names == kept.names
@@ -67,8 +66,8 @@ def test_splits_keep_their_parts_apart(folder: Path) -> None:
 
 def test_what_the_folder_lacks_is_fetched(folder: Path, monkeypatch, elsewhere) -> None:
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
-    for split in datasets.SPLITS:
-        elsewhere[datasets.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
+    for split in public.SPLITS:
+        elsewhere[public.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
     assert load_dataset("dna").test.tolist() == [[1, 0]]
 
 
@@ -131,7 +130,7 @@ NATION_LINES = """1,rich,Peru
 
 @pytest.fixture
 def nations(elsewhere: dict[str, str]) -> Nations:
-    elsewhere[datasets.NATIONS_URL] = NATION_LINES
+    elsewhere[public.NATIONS_URL] = NATION_LINES
     return load_dataset("nations")
 
 
@@ -174,7 +173,7 @@ def test_in_an_open_world_of_nations_the_unknown_is_a_gap(nations: Nations) -> N
 
 
 def test_cells_of_nations_are_bits(elsewhere: dict[str, str]) -> None:
-    elsewhere[datasets.NATIONS_URL] = NATION_LINES + "2,warns,Peru,Chad\n"
+    elsewhere[public.NATIONS_URL] = NATION_LINES + "2,warns,Peru,Chad\n"
     with pytest.raises(DataError, match=r"nations\.unary\.obs.*other than 0 and 1"):
         load_dataset("nations")
 

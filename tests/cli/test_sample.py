@@ -1,0 +1,354 @@
+"""``sample``: rows drawn from a saved field, of one table or of linked ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield.cli import console
+from sparsefield.datasets import make_field
+
+QUICK = ("--burn-in", "20", "--thin", "5")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A field that was made up: six columns, x0 to x5, of three states."""
+    path = tmp_path_factory.mktemp("models") / "made.safetensors"
+    field = make_field(6, 1, states=3, neighbours=2.0, weights=(-1.0, 1.0), burn_in=1, seed=1).field
+    field.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A learned field: words, truth and 0/1 that follow heat, which is observed."""
+    rng = np.random.default_rng(0)
+    heat = np.round(rng.normal(20, 5, 200), 1)
+    mood = np.where(rng.random(200) < 0.9, np.where(heat > 20, "good", "bad"), "fair")
+    table = pl.DataFrame({"heat": heat, "mood": mood, "wet": (heat < 20).astype(int), "umbrella": heat < 18})
+    path = tmp_path_factory.mktemp("models") / "weather.safetensors"
+    MarkovField(n_jobs=1).fit(table, observed=["heat"]).save(path)
+    return path
+
+
+def text(path: Path) -> pl.DataFrame:
+    return pl.read_csv(path, infer_schema=False)
+
+
+# -- rows out of nothing -------------------------------------------------------------------------------------
+
+
+def test_rows_are_those_of_the_library(run, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run("sample", made, "-o", out, "-n", 7, "--chains", 2, *QUICK, "--seed", 3)
+    assert done.code == 0, done.err
+    assert done.out == f"7 rows drawn by 2 chains of 35 sweeps each; wrote {out}.\n"
+    assert "Drawing 7 rows ..." in done.err
+    expected = load(made).sample(7, chains=2, sweeps=20, thin=5, random_state=3)
+    assert pl.read_csv(out).equals(expected)
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_a_thousand_rows_by_one_chain_unless_told(run, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run("sample", made, "-o", out, *QUICK)
+    assert done.out == f"1,000 rows drawn by 1 chain of 5,015 sweeps; wrote {out}.\n"
+    assert text(out).shape == (1000, 6)
+    words = " ".join(run("sample", "--help").out.replace("│", " ").split())
+    for default in ("[1000]", "[1]", "[default: 10000]", "[default: 0]"):
+        assert default in words
+
+
+def test_parquet_by_the_suffix(run, made: Path, tmp_path: Path) -> None:
+    for name in ("o.csv", "o.parquet", "o.tsv"):
+        assert run("sample", made, "-o", tmp_path / name, "-n", 5, *QUICK).code == 0
+    drawn = pl.read_parquet(tmp_path / "o.parquet")
+    assert set(drawn.dtypes) == {pl.Int64}
+    assert drawn.equals(pl.read_csv(tmp_path / "o.csv"))
+    assert drawn.equals(pl.read_csv(tmp_path / "o.tsv", separator="\t"))
+
+
+def test_seeds_decide_and_threads_do_not(run, made: Path, tmp_path: Path) -> None:
+    for name, *words in (("a",), ("b", "--seed", 0, "--jobs", 1), ("c", "--jobs", 3), ("d", "--seed", 1)):
+        assert run("sample", made, "-o", tmp_path / f"{name}.csv", "-n", 600, "--chains", 600, *QUICK, *words).code == 0
+    a, b, c, d = ((tmp_path / f"{name}.csv").read_bytes() for name in "abcd")
+    assert a == b == c != d
+
+
+def test_more_chains_than_rows_are_as_many_as_rows(run, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run("sample", made, "-o", out, "-n", 3, "--chains", 9, *QUICK)
+    assert done.out == f"3 rows drawn by 3 chains of 20 sweeps each; wrote {out}.\n"
+
+
+def test_fields_learned_with_any_library_or_with_mixed_labels(run, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    mixed = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)
+    for table in (mixed, pd.DataFrame(mixed, columns=["x0", "x1"])):
+        MarkovField(n_jobs=1).fit(table).save(tmp_path / "m")
+        assert run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 200, *QUICK).code == 0
+        drawn = text(tmp_path / "o.csv")
+        assert set(drawn["x0"]) == {"1", "y"}
+        assert set(drawn["x1"]) == {"2", "2.5", "x"}
+        (tmp_path / "t.csv").write_text("x0,x1\n1,\n,2.5\ny,2\n")
+        done = run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 2, *QUICK, "--given", tmp_path / "t.csv")
+        assert done.code == 0, done.err
+        assert "Note" not in done.err
+        drawn = text(tmp_path / "o.csv")
+        assert drawn["x0"][:2].to_list() == ["1", "1"]
+        assert drawn["x1"][2:].to_list() == ["2.5", "2.5", "2", "2"]
+        assert set(drawn["x0"][2:4]) <= {"1", "y"}
+        # The same cells are known to predict.
+        assert "Note" not in run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.csv").err
+        assert text(tmp_path / "p.csv")["x0"].to_list() == ["1", text(tmp_path / "p.csv")["x0"][1], "y"]
+
+
+# -- gaps of a table -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    path = tmp_path / "asked.csv"
+    path.write_text("who,heat,mood,wet,umbrella\n007,25.0,,?,false\n008,12.5,bad,1,\n009,NA,fair,0,TRUE\n")
+    return path
+
+
+def test_gaps_are_drawn_and_everything_else_stays(run, weather: Path, asked: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run("sample", weather, "-o", out, "--given", asked, "-n", 40, "--chains", 4, *QUICK)
+    assert done.code == 0, done.err
+    assert done.out == f"120 rows drawn, 40 for each row of {asked}, by 4 chains of 65 sweeps each; wrote {out}.\n"
+    assert "Drawing 3 gaps in 3 rows, 40 times ..." in done.err
+    drawn = text(out)
+    assert drawn.columns == ["who", "heat", "mood", "wet", "umbrella"]
+    assert drawn["who"].to_list() == ["007"] * 40 + ["008"] * 40 + ["009"] * 40
+    one, two, three = (drawn.slice(start, 40) for start in (0, 40, 80))
+    assert set(one["umbrella"]) == {"false"}
+    assert set(one["mood"]) <= {"good", "fair", "bad"}
+    assert set(one["wet"]) <= {"0", "1"}
+    assert one["mood"].to_list().count("good") > 20, "it is warm"
+    assert two.select("heat", "mood", "wet").unique().rows() == [("12.5", "bad", "1")]
+    assert set(two["umbrella"]) <= {"true", "false"}
+    assert three.unique().rows() == [("009", "NA", "fair", "0", "TRUE")], "a row without gaps to draw"
+    expected = load(weather).sample(
+        40,
+        given=pl.DataFrame(
+            {"heat": [25.0, 12.5, None], "mood": [None, "bad", "fair"], "wet": [None, 1, 0],
+             "umbrella": [False, None, True]}
+        ),
+        chains=4, sweeps=20, thin=5, random_state=0,
+    )  # fmt: skip
+    assert one["mood"].to_list() == expected["mood"][:40].to_list()
+    assert two["umbrella"].to_list() == [str(v).lower() for v in expected["umbrella"][40:80]]
+
+
+def test_parquet_has_types_and_ids_stay_what_they_are(run, weather: Path, asked: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    assert run("sample", weather, "-o", out, "--given", asked, "-n", 2, *QUICK, "--missing", "?").code == 2
+    asked.write_text(asked.read_text().replace("NA", "").replace("?", "").lower())
+    assert run("sample", weather, "-o", out, "--given", asked, "-n", 2, *QUICK).code == 0
+    drawn = pl.read_parquet(out)
+    assert drawn.schema["wet"] == pl.Int64
+    assert drawn.schema["umbrella"] == pl.Boolean
+    assert drawn["who"].to_list() == ["007"] * 2 + ["008"] * 2 + ["009"] * 2
+    drawn.write_parquet(tmp_path / "in.parquet")
+    assert run("sample", weather, "-o", out, "--given", tmp_path / "in.parquet", "-n", 1, *QUICK).code == 0
+    assert pl.read_parquet(out).equals(drawn)
+
+
+def test_a_predicted_column_that_is_not_there_is_added(run, weather: Path, made: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("heat,wet,umbrella\n25.0,0,false\n")
+    done = run("sample", weather, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", "-n", 2, *QUICK)
+    assert "Note: The table has no column 'mood'; it is added and filled." in done.err
+    assert text(tmp_path / "o.csv").columns == ["heat", "wet", "umbrella", "mood"]
+    (tmp_path / "t.csv").write_text("x2,id\n1,a\n")
+    done = run("sample", made, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", "-n", 2, *QUICK)
+    (line,) = [line for line in done.err.splitlines() if line.startswith("Note: ")]
+    assert line.startswith("Note: The table lacks 5 columns of the model, which are added and filled; columns: x0, x1")
+    assert text(tmp_path / "o.csv").columns == ["x2", "id", "x0", "x1", "x3", "x4", "x5"]
+    assert text(tmp_path / "o.csv").select("x2", "id").rows() == [("1", "a")] * 2
+
+
+def test_a_table_without_gaps_is_repeated_with_a_note(run, made: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x0,x1,x2,x3,x4,x5\n0,1,2,0,1,2\n2,2,2,2,2,2\n")
+    done = run("sample", made, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", "-n", 2, "--burn-in", 10**9)
+    assert done.code == 0
+    assert "there are no gaps to draw" in done.err
+    assert text(tmp_path / "o.csv").rows() == [("0", "1", "2", "0", "1", "2")] * 2 + [("2",) * 6] * 2
+
+
+def test_a_table_without_names(run, made: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("0;;;;;none\n")
+    options = ("--no-header", "--separator", ";", "--missing", "none", "-n", "3", *QUICK)
+    assert run("sample", made, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", *options).code == 0
+    drawn = pl.read_csv(tmp_path / "o.csv", separator=";")
+    assert drawn.shape == (3, 6)
+    assert drawn["x0"].to_list() == [0] * 3
+    assert drawn.null_count().row(0) == (0,) * 6
+
+
+# -- linked tables -------------------------------------------------------------------------------------------
+
+
+def test_gaps_of_linked_tables_are_drawn_into_a_folder(run, school: Path, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("sample", model, "-o", out, "--given", school, "--burn-in", 50)
+    assert done.code == 0, done.err
+    assert done.out == (
+        f"7 gaps in 150 rows of 2 tables drawn by 1 chain of 50 sweeps; "
+        f"wrote {out / 'pupil.csv'}, {out / 'visit.csv'}.\n"
+    )
+    before, after = text(school / "pupils.csv"), text(out / "pupil.csv")
+    gaps = before["mood"] == "?"
+    assert after.drop("mood").equals(before.drop("mood"))
+    assert after.filter(~gaps).equals(before.filter(~gaps))
+    assert set(after["mood"].filter(gaps)) <= {"glad", "sad", "odd"}
+    assert (out / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
+    from sparsefield.readers import read_schema
+
+    expected = load(model).sample(read_schema(school), sweeps=50, random_state=0).tables["pupil"]["mood"]
+    assert after["mood"].to_list() == expected.to_list()
+    draws = {run("sample", model, "-o", out, "--given", school, "--burn-in", 5, "--seed", s).code for s in range(3)}
+    assert draws == {0}
+
+
+def test_linked_tables_are_asked_for_and_drawn_once(run, school: Path, model: Path, made: Path, tmp_path: Path) -> None:
+    out = ("-o", tmp_path / "out")
+    run("sample", model, *out).one_error("over linked tables", "--given")
+    run("sample", model, *out, "--given", school / "pupils.csv").one_error("over linked tables", "--given")
+    for option in ("-n", "--thin", "--chains"):
+        run("sample", model, *out, "--given", school, option, 2).one_error(
+            option, "no place with linked", "leave it out"
+        )
+    run("sample", model, "-o", tmp_path / "o.csv", "--given", school).one_error("name a folder")
+    run("sample", model, *out, "--given", school, "--missing", "x").one_error("--missing", "schema file")
+    run("sample", made, "-o", tmp_path / "o.csv", "--given", school).one_error("linked tables", "of one table")
+    (school / "visit.csv").write_bytes((school / "visits.csv").read_bytes())
+    (school / "schema.toml").write_text((school / "schema.toml").read_text().replace("visits.csv", "visit.csv"))
+    run("sample", model, "-o", school, "--given", school).one_error("one of the files that are read")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_linked_model_does_not_know_is_refused(run, school: Path, model: Path, tmp_path: Path) -> None:
+    visits = (school / "visits.csv").read_text()
+    (school / "visits.csv").write_text(visits + "000,much\n")
+    done = run("sample", model, "-o", tmp_path / "out", "--given", school)
+    done.one_error("Column 'fun' of table 'visit'", "1 cell(s)", "'much'", "it knows 0, 1", "leave them empty")
+    assert "Drawing" not in done.err
+    (school / "schema.toml").write_text('[tables.pupil]\nfile = "pupils.csv"\n')
+    run("sample", model, "-o", tmp_path / "out", "--given", school).one_error("Table 'visit'", "is not there")
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_told_in_a_line_before_anything_is_drawn(
+    run, made: Path, weather: Path, asked: Path, tmp_path: Path, monkeypatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr(MarkovField, "sample", never)
+    out = ("-o", tmp_path / "o.csv")
+    run("sample", tmp_path / "nope", *out).one_error("nope: there is no such file")
+    run("sample", asked, *out).one_error("asked.csv: not a complete sparsefield model")
+    run("sample", made).one_error("--output")
+    for option in ("-n", "--burn-in", "--thin", "--chains"):
+        run("sample", made, *out, option, 0).one_error(option, "1")
+    run("sample", made, *out, "--seed", -1).one_error("--seed")
+    run("sample", made, "-o", tmp_path / "no" / "o.csv").one_error("does not exist; make it first")
+    run("sample", made, "-o", tmp_path / "o.xlsx").one_error("should end in .csv")
+    run("sample", made, "-o", tmp_path).one_error("should end in .csv")
+    run("sample", weather, *out).one_error("observed columns: heat", "--given")
+    given = (*out, "--given", tmp_path / "t.csv")
+    run("sample", weather, *given).one_error("t.csv: there is no such file")
+    (tmp_path / "t.csv").write_text("mood,wet\nbad,\n")
+    run("sample", weather, *given).one_error("lacks the observed column 'heat'")
+    (tmp_path / "t.csv").write_text("p,q\n1,2\n")
+    run("sample", weather, *given).one_error("No column of the model", "columns: heat, mood, wet")
+    (tmp_path / "t.csv").write_text("heat,mood,wet,umbrella\nhot,bad,1,true\n")
+    run("sample", weather, *given).one_error("'heat' is a number in the model, but holds 'hot'")
+    for row, column, value in (
+        ("1,odd,1,true", "mood", "odd"),
+        ("1,bad,7,true", "wet", "7"),
+        ("1,bad,1,x", "umbrella", "x"),
+    ):
+        (tmp_path / "t.csv").write_text(f"heat,mood,wet,umbrella\n1,,,\n{row}\n{row}\n")
+        words = (f"Column {column!r}", "2 cell(s)", f"{value!r}", "it knows", "leave them empty")
+        run("sample", weather, *given).one_error(*words)
+    run("sample", weather, *out, "--given", tmp_path / "t.npz").one_error("has no gaps to draw")
+    run("sample", made, "-o", tmp_path / "t.csv", "--given", tmp_path / "t.csv").one_error("files that are read")
+    CRFClassifier(n_jobs=1).fit(np.array([[0], [1]] * 9), [0, 1] * 9).save(tmp_path / "c")
+    run("sample", tmp_path / "c", *out).one_error("holds a CRFClassifier", "MarkovField")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    run("sample", made, *out).one_error("cannot be written to")
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, monkeypatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "old.csv").write_text("old")
+    monkeypatch.setattr(console.Meter, "tell", interrupt)
+    done = run("sample", made, "-o", tmp_path / "old.csv", "-n", 2, "--burn-in", 10**12)
+    assert done.code == 130
+    assert done.err.splitlines()[-1] == "Interrupted; nothing was written."
+    assert (tmp_path / "old.csv").read_text() == "old"
+    assert os.listdir(tmp_path) == ["old.csv"]
+
+
+# -- how things stand ----------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_a_line_now_and_then_tells_of_the_time_left(
+    run, made: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(console, "FIRST_LINE_AFTER", 0.0)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN", 0.0)
+    done = run("sample", made, "-o", tmp_path / "o.csv", "-n", 50, *QUICK)
+    lines = [line for line in done.err.splitlines() if " s left" in line]
+    assert lines[0].startswith("Drawing 50 rows: ")
+    assert "% done, about " in lines[0]
+    assert len(lines) < 20, "silence doubles"
+
+
+def test_on_a_terminal_a_bar_fills_and_goes(monkeypatch) -> None:
+    terminal = Console(stderr=True, force_terminal=True, width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    monkeypatch.setattr(console, "_console", lambda **_: terminal)
+    with console.Meter("Drawing") as meter:
+        for done in range(1, 101):
+            meter.tell(done, 100)
+    shown = terminal.export_text()
+    assert "Drawing" in shown
+    assert "100%" in shown
+    terminal.file.close()
+
+
+# -- info ----------------------------------------------------------------------------------------------------
+
+
+def test_info_of_a_given_field_speaks_of_no_fit(run, made: Path, weather: Path) -> None:
+    done = run("info", made)
+    assert done.code == 0
+    for word in (
+        "Given, not learned.",
+        "6 predicted, with 18 states",
+        "x0: 0, 1, 2\n",
+        "out of 60 possible ones",
+        "go together",
+    ):
+        assert word in done.out
+    for word in ("iterations", "ertified", "Options", "nan", "None", "%", "candidates"):
+        assert word not in done.out
+    learned = run("info", weather).out
+    assert "Given" not in learned
+    assert "Certified" in learned
+    assert "%" in learned

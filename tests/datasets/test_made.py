@@ -1,0 +1,238 @@
+"""A field that was made up is the one that was asked for, and its rows are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import SlowField
+from scipy.stats import chi2
+
+from sparsefield import MarkovField, load
+from sparsefield.datasets import MadeField, make_field
+
+QUICK = {"burn_in": 20, "thin": 5}
+FALSE_ALARM = 1e-6
+"""How rarely a statistical test here would fail for another seed, were all as it should be."""
+
+
+def slow(made: MadeField) -> SlowField:
+    field = made.field.field_
+    return SlowField(field.schema, field.unary, field.pairs, field.weights)
+
+
+def same_field(one: MadeField, other: MadeField) -> bool:
+    a, b = one.field.field_, other.field.field_
+    arrays = ((a.unary, b.unary), (a.pairs, b.pairs), (a.weights, b.weights))
+    return a.schema == b.schema and all(np.array_equal(*pair) for pair in arrays)
+
+
+# -- seeds ---------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_decides_the_field_and_the_rows() -> None:
+    one, same, other = (make_field(12, 30, states=3, neighbours=3.0, **QUICK, seed=seed) for seed in (4, 4, 5))
+    assert same_field(one, same)
+    assert one.edges == same.edges
+    assert one.samples.tobytes() == same.samples.tobytes()
+    assert not same_field(one, other)
+    assert one.edges != other.edges
+    assert not np.array_equal(one.samples, other.samples)
+
+
+def test_the_field_does_not_depend_on_how_rows_are_drawn() -> None:
+    few = make_field(12, 5, neighbours=3.0, **QUICK, seed=1)
+    many = make_field(12, 9, neighbours=3.0, **QUICK, seed=1)
+    others = make_field(12, 9, neighbours=3.0, burn_in=7, thin=1, chains=3, seed=1)
+    assert same_field(few, many)
+    assert same_field(few, others)
+    assert np.array_equal(few.samples, many.samples[:5]), "one chain goes on where it was"
+    assert not np.array_equal(many.samples, others.samples)
+
+
+def test_threads_change_no_bit() -> None:
+    made = [make_field(6, 600, neighbours=2.0, chains=600, **QUICK, n_jobs=jobs) for jobs in (1, 2, 3)]
+    assert len({one.samples.tobytes() for one in made}) == 1
+    assert all(same_field(made[0], one) for one in made)
+
+
+# -- what was asked for --------------------------------------------------------------------------------------
+
+
+def test_edges_and_weights_are_as_many_and_as_large_as_asked() -> None:
+    nodes, wanted = 300, 6.0
+    made = make_field(nodes, 1, neighbours=wanted, weights=(-5.0, 3.0), unary=(1.0, 2.0), burn_in=1, seed=2)
+    mask = made.edge_mask()
+    assert np.array_equal(mask, mask.T)
+    assert not mask.diagonal().any()
+    assert mask.sum() == 2 * len(made.edges)
+    # The number of edges is binomial; five deviations are met once in two million.
+    pairs, share = nodes * (nodes - 1) / 2, wanted / (nodes - 1)
+    assert abs(len(made.edges) - pairs * share) < 5 * np.sqrt(pairs * share * (1 - share))
+    field = made.field.field_
+    for values, low, high in ((field.weights, -5.0, 3.0), (field.unary, 1.0, 2.0)):
+        assert low <= values.min() < low + 0.05 * (high - low), "of 300 uniform numbers, one is this small"
+        assert high - 0.05 * (high - low) < values.max() <= high
+        assert abs(values.mean() - (low + high) / 2) < 5 * (high - low) / np.sqrt(12 * len(values))
+
+
+def test_the_paper_speaks_of_no_unary_weights() -> None:
+    made = make_field(10, 2, neighbours=2.0, **QUICK)
+    assert not made.field.field_.unary.any()
+    assert np.abs(made.field.field_.weights).max() <= 5.0
+
+
+def test_states_are_one_number_or_one_for_each_node() -> None:
+    made = make_field(5, 400, states=4, neighbours=2.0, weights=(-1.0, 1.0), **QUICK)
+    assert made.samples.dtype == np.int64
+    assert [sorted(set(column)) for column in made.samples.T.tolist()] == [[0, 1, 2, 3]] * 5
+    counts = [2, 5, 3, 2, 4]
+    made = make_field(5, 400, states=counts, neighbours=2.0, weights=(-1.0, 1.0), **QUICK)
+    assert made.field.states_ == {f"x{k}": list(range(count)) for k, count in enumerate(counts)}
+    assert (made.samples.max(axis=0) + 1).tolist() == counts
+    assert same_field(made, make_field(5, 1, states=np.array(counts), neighbours=2.0, weights=(-1.0, 1.0), **QUICK))
+
+
+def test_a_field_without_edges_and_one_with_all() -> None:
+    assert make_field(6, 3, neighbours=0.0, **QUICK).edges == []
+    assert len(make_field(6, 3, neighbours=5.0, **QUICK).edges) == 15
+    assert make_field(1, 3, neighbours=0.0, **QUICK).samples.shape == (3, 1)
+
+
+def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
+    """Turning all states over changes nothing, so that each mean is exactly 1/2, with weights of any size."""
+    small = make_field(8, 1, neighbours=4.0, unary="balanced", **QUICK)
+    assert np.allclose(slow(small).marginals((-1,) * 8), 0.5)
+    asked = {"neighbours": 5.0, "weights": (-1.0, 3.0), "chains": 1500, "burn_in": 100}
+    means = {unary: make_field(30, 1500, unary=unary, **asked).samples.mean(axis=0) for unary in ("balanced", (0, 0))}
+    # Five deviations of a mean of 1500: for 30 nodes, once in fifty thousand.
+    assert np.abs(means["balanced"] - 0.5).max() < 2.5 / np.sqrt(1500)
+    assert means[(0, 0)].mean() > 0.8
+    assert means[(0, 0)].max() > 0.99
+
+
+@given(
+    counts=st.lists(st.integers(2, 4), min_size=1, max_size=7),
+    share=st.floats(0.0, 1.0),
+    seed=st.integers(0, 2**32),
+)
+def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_base(counts, share, seed) -> None:
+    nodes = len(counts)
+    made = make_field(nodes, 1, states=counts, neighbours=share * (nodes - 1), burn_in=1, seed=seed)
+    field = made.field.field_
+    pairs, owner = field.pairs, field.schema.variable_of_column
+    assert list(map(tuple, pairs.tolist())) == sorted(set(map(tuple, pairs.tolist())))
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    assert (owner[pairs[:, 0]] != owner[pairs[:, 1]]).all()
+    found: dict[tuple[int, int], int] = {}
+    for a, b in owner[pairs].tolist():
+        found[a, b] = found.get((a, b), 0) + 1
+    edges = [(int(a[1:]), int(b[1:])) for a, b in made.edges]
+    assert found == {(a, b): (counts[a] - 1) * (counts[b] - 1) for a, b in edges}
+    assert edges == sorted(set(edges))
+    assert field.layout.is_sound(pairs)
+
+
+# -- the rows ------------------------------------------------------------------------------------------------
+
+
+def pair_chances(samples: np.ndarray, truth: SlowField) -> list[float]:
+    """For every pair of nodes, how likely frequencies as far off as those of the samples are (chi-squared)."""
+    nodes = samples.shape[1]
+    joint = truth.joint((-1,) * nodes)
+    ways, shares = np.array(list(joint)), np.array(list(joint.values()))
+    chances = []
+    for a in range(nodes):
+        for b in range(a):
+            size = 1 + ways[:, a].max()
+            bins = int(size * (1 + ways[:, b].max()))
+            expected = np.bincount(ways[:, a] + size * ways[:, b], shares, bins) * len(samples)
+            found = np.bincount(samples[:, a] + size * samples[:, b], minlength=bins)
+            assert expected.min() > 5, "chi-squared needs that"
+            chances.append(float(chi2.sf(((found - expected) ** 2 / expected).sum(), bins - 1)))
+    return chances
+
+
+@pytest.mark.parametrize("chains", [1, 40])
+def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
+    made = make_field(
+        6, 8000, states=[2, 3, 2, 4, 2, 3], neighbours=4.0, weights=(-1.5, 1.5), unary=(-0.5, 0.5),
+        burn_in=200, thin=25, chains=chains, seed=3,
+    )  # fmt: skip
+    assert len(made.edges) > 6
+    chances = pair_chances(made.samples, slow(made))
+    assert min(chances) > FALSE_ALARM / len(chances)
+    # The test has teeth: a field with slightly other weights fails it.
+    field = made.field.field_
+    other = SlowField(field.schema, field.unary, field.pairs, field.weights * 0.85)
+    assert min(pair_chances(made.samples, other)) < FALSE_ALARM / len(chances)
+
+
+def test_edges_are_a_graph_to_learn_with() -> None:
+    made = make_field(10, 400, neighbours=3.0, weights=(-2.0, 2.0), unary="balanced", **QUICK, seed=6)
+    learned = MarkovField(induction="graph", graph=made.edges, l1=1.0, n_jobs=1).fit(made.samples)
+    assert learned.converged_
+    found = set(learned.edges_.select("variable_a", "variable_b").rows())
+    assert found <= set(made.edges)
+    assert len(found) > len(made.edges) / 2
+
+
+def test_the_true_field_foretells_fresh_rows_better_than_one_learned_from_few() -> None:
+    made = make_field(15, 50, neighbours=3.0, weights=(-2.0, 2.0), unary="balanced", burn_in=200, thin=50, seed=1)
+    fresh = made.field.sample(2000, sweeps=200, chains=20, thin=20, random_state=1).to_numpy()
+    learned = MarkovField(n_jobs=1).fit(made.samples)
+    # In the mean over rows nothing beats the truth; these rows are enough to see it.
+    assert made.field.score(fresh) > learned.score(fresh) + 0.1
+    assert learned.score(fresh) > 15 * np.log(0.5), "it has learned something"
+
+
+def test_a_made_field_comes_back_from_a_file(tmp_path: Path) -> None:
+    made = make_field(8, 20, states=[2, 3] * 4, neighbours=3.0, **QUICK)
+    made.field.save(tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert isinstance(back, MarkovField)
+    assert back.field_.about == made.field.field_.about
+    assert back.field_.schema == made.field.field_.schema
+    assert back.field_.theta.tobytes() == made.field.field_.theta.tobytes()
+    assert back.score(made.samples) == made.field.score(made.samples)
+    draws = [field.sample(5, sweeps=10, random_state=1) for field in (made.field, back)]
+    assert draws[0].equals(draws[1])
+    back.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+def test_progress_goes_up_to_all_sweeps() -> None:
+    heard: list[tuple[int, int]] = []
+    make_field(5, 4, neighbours=2.0, burn_in=10, thin=3, progress=lambda *told: heard.append(told))
+    assert heard == [(10, 19), (13, 19), (16, 19), (19, 19)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"nodes": 0}, "nodes and rows must be at least 1, got 0 and 5"),
+        ({"rows": 0}, "nodes and rows must be at least 1"),
+        ({"states": 1}, "states must be at least 2, got 1"),
+        ({"states": [2] * 9 + [1]}, "states must be at least 2, got 1"),
+        ({"states": [2, 3]}, "10 of them, one for each node; got .2, 3."),
+        ({"states": 2.5}, "states must be a whole number"),
+        ({"neighbours": -1.0}, "neighbours must lie between 0 and 9, got -1"),
+        ({"neighbours": 9.5}, "neighbours must lie between 0 and 9"),
+        ({"neighbours": float("nan")}, "neighbours must lie"),
+        ({"weights": (2.0, 1.0)}, "weights must be a pair of finite numbers, the smaller first"),
+        ({"weights": (0.0, float("inf"))}, "weights must be a pair of finite"),
+        ({"weights": 5.0}, "weights must be a pair of numbers, got 5.0"),
+        ({"unary": "even"}, "unary must be 'balanced' or a pair of numbers, got 'even'"),
+        ({"unary": 1.0}, "unary must be 'balanced' or a pair"),
+        ({"burn_in": 0}, "burn_in must be at least 1, got 0"),
+        ({"thin": 0}, "thin must be at least 1, got 0"),
+        ({"chains": 0}, "chains must be at least 1, got 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: dict, words: str) -> None:
+    asked = {"nodes": 10, "rows": 5, "neighbours": 2.0, **QUICK, **asked}
+    with pytest.raises(ValueError, match=words):
+        make_field(asked.pop("nodes"), asked.pop("rows"), **asked)
