@@ -444,7 +444,7 @@ def test_an_old_output_stays_when_the_work_fails(
         done = run(*command, "-o", tmp_path / "old.csv")
         assert done.code == (130 if error is KeyboardInterrupt else 2)
         if error is KeyboardInterrupt:
-            assert done.err.splitlines()[-1] == "Interrupted; nothing was written."
+            assert done.err.splitlines()[-1] == "Interrupted; no result was written."
     assert (tmp_path / "old.csv").read_text() == "old"
     assert os.listdir(tmp_path) == ["old.csv"]
 

@@ -300,7 +300,7 @@ def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, mon
     monkeypatch.setattr(console.Meter, "tell", interrupt)
     done = run("sample", made, "-o", tmp_path / "old.csv", "-n", 2, "--burn-in", 10**12)
     assert done.code == 130
-    assert done.err.splitlines()[-1] == "Interrupted; nothing was written."
+    assert done.err.splitlines()[-1] == "Interrupted; no result was written."
     assert (tmp_path / "old.csv").read_text() == "old"
     assert os.listdir(tmp_path) == ["old.csv"]
 

@@ -92,30 +92,32 @@ def test_figures_print_what_they_write(run, tmp_path: Path) -> None:
 
 
 def test_claims_are_printed_and_written(run, tmp_path: Path) -> None:
-    code, printed, said = run(*CLAIMS_OF, "--seeds", 2, "-o", tmp_path)
+    asked = (*CLAIMS_OF, "--threshold", 0, "--threshold", 0.2, "--threshold", 0.6, "--seeds", 1, "-o", tmp_path)
+    code, printed, said = run(*asked)
     assert code == 0
     rows = rows_of(tmp_path / "claims.csv")
     claims = [claim.words for claim in CLAIMS if "Nation" not in claim.words]
     assert list(dict.fromkeys(row["claim"] for row in rows)) == claims
     for row in rows:
         assert row["verdict"] in printed
+        assert f"{row['claim']} (" in printed
         assert f"pl {row['claim_verdict']}" in printed
-    for claim in claims:
-        assert claim in printed
     for words in (
-        "Networks of 7 nodes, 40 rows, 2 seeds, 2 folds",
+        "Networks of 7 nodes, 40 rows, 1 seeds, 2 folds",
         "Nadeau and Bengio",
         "1.25 of time",
         "CFI / Full-L1",
     ):
         assert words in printed
+    assert "nan" not in printed
     assert f"Wrote {tmp_path / 'claims.csv'}." in said
-    # What was done is asked for again, and one seed is enough to say something of folds.
-    code, printed, said = run(*CLAIMS_OF, "--seeds", 1, "--json", "-o", tmp_path)
+    code, printed, said = run(*asked, "--json")
     assert code == 0
-    assert "16 of 16 runs were done before" in said
+    assert "14 of 14 runs were done before" in said
     records = json.loads(printed)
-    assert [record["low"] for record in records if record["claim"] == claims[0]] == [None, None]
+    assert [f"{record['difference']:.9g}" for record in records] == [f"{float(row['difference']):.9g}" for row in rows]
+    # One network says nothing of the next; folds do.
+    assert {record["low"] for record in records if record["claim"] != claims[-1]} == {None}
     assert all(record["low"] is not None for record in records if record["claim"] == claims[-1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,44 @@ def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None
     found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
     assert tuple(heard) == found.folds
     assert not hasattr(estimator, "field_")
+
+
+def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
+    X = weather(60)
+    X[:, 3] = 1
+    X[:, 2] = 0
+    states = {"x2": (0, 1, 2), "x3": (0, 1)}
+    fields: list[Any] = []
+    found = evaluate(X, MarkovField(), folds=2, states=states, look=lambda field, _: fields.append(field))
+    assert sum(fold.cells for fold in found.folds) == 4 * 60
+    for field in fields:
+        assert {name: tuple(known) for name, known in field.states_.items()} == {"x0": (0, 1), "x1": (0, 1), **states}
+    seen = evaluate(X, MarkovField(), folds=2)
+    assert found.spread("frequency_cll").mean < seen.spread("frequency_cll").mean  # a count goes to each known state
+
+
+def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing() -> None:
+    X = weather(40)
+    seen: list[tuple[Any, Any]] = []
+    found = evaluate(X, MarkovField(n_jobs=1), folds=3, look=lambda *given: seen.append(given))
+    assert quality(found) == quality(evaluate(X, MarkovField(n_jobs=1), folds=3))
+    gaps = np.array([np.isnan(gappy) for _, gappy in seen])
+    assert [int(hidden.sum()) for hidden in gaps] == [fold.cells for fold in found.folds]
+    assert (gaps.sum(axis=0) == 1).all()
+    for (field, gappy), fold in zip(seen, found.folds, strict=True):
+        assert np.array_equal(gappy[~np.isnan(gappy)], X[~np.isnan(gappy)])
+        assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)
+
+
+def test_seconds_are_those_of_the_fit_alone() -> None:
+    def dally(*_: object) -> None:
+        until = time.process_time() + 0.5
+        while time.process_time() < until:
+            pass
+
+    found = evaluate(weather(40), MarkovField(n_jobs=1), folds=2, look=dally)
+    assert all(0 < fold.cpu_seconds < 0.5 for fold in found.folds)
+    assert "cpu_seconds" in found.as_dict()["summary"]
 
 
 def test_folds_and_shares_that_make_no_sense_are_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,6 +42,28 @@ def test_slopes_along_a_move_are_the_same_in_both(make_problem, seed) -> None:
     plain_move = coordinates.to_theta(move, arcs)
     turned = coordinates.from_plain_gradient(gradient, arcs)
     assert turned @ move == pytest.approx(gradient @ plain_move, abs=1e-10)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_turn_is_the_way_over_plain_weights(make_problem, seed) -> None:
+    problem, old = setting(make_problem, seed)
+    arcs = problem.layout.arcs(problem.pairs)
+    rng = np.random.default_rng(seed)
+    new = replace(old, centred=rng.random(len(old.centred)) < rng.random())
+    move, gradient = rng.normal(size=(2, len(problem.theta)))
+    kept = move.copy(), gradient.copy()
+    turn_move, turn_gradient = old.turn_into(new, arcs)
+    np.testing.assert_allclose(turn_move(move), new.from_theta(old.to_theta(move, arcs), arcs), atol=1e-12)
+    plain = old.to_plain_gradient(gradient, arcs)
+    np.testing.assert_allclose(turn_gradient(gradient), new.from_plain_gradient(plain, arcs), atol=1e-12)
+    assert turn_move(move) @ turn_gradient(gradient) == pytest.approx(move @ gradient, abs=1e-10)
+    assert np.array_equal((move, gradient), kept)
+
+
+def test_a_turn_to_where_one_stands_changes_nothing(make_problem) -> None:
+    problem, coordinates = setting(make_problem, 6)
+    for turn in coordinates.turn_into(coordinates, problem.layout.arcs(problem.pairs)):
+        assert np.array_equal(turn(problem.theta), problem.theta)
 
 
 def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> None:

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.data import MegaSample, compile_table, learn_schema, read
+from sparsefield.datasets import make_field
 from sparsefield.engines import Threads
 from sparsefield.induction import Full
 from sparsefield.inference import MeanField
@@ -84,6 +85,34 @@ def test_without_a_certificate_nothing_is_said() -> None:
         warnings.simplefilter("error")
         field = MarkovField(n_jobs=1, l1=0.1, max_iter=2, certify=False).fit(correlated())
     assert field.n_iter_ == 2
+
+
+@pytest.mark.parametrize("induction", ["grafting", "cfi"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
+    """Where unary weights are penalised, they move as pairs join; of network 1 no candidate stands out before."""
+    made = make_field(8, 100, burn_in=100, thin=10, seed=seed)
+    options = {"induction": induction, "threshold": 0.0, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
+    states = {f"x{k}": (0, 1) for k in range(8)}
+    field = MarkovField(**options, certify=False, tol=1e-8).fit(made.samples, states=states)
+    if seed == 1:
+        assert (field.history_["phase"][0], field.history_["features"][0]) == ("optimise", 0)
+    assert len(field.field_.weights) > 10
+    assert field.kkt_violation_ < 1e-4
+    certified = MarkovField(**options, kkt_tol=1e-4).fit(made.samples, states=states)
+    assert np.array_equal(field.field_.pairs, certified.field_.pairs)
+    assert field.objective_ == pytest.approx(certified.objective_, abs=1e-3)
+    hasty = MarkovField(**options, certify=False, tol=1e-4).fit(made.samples, states=states)
+    assert field.kkt_violation_ < hasty.kkt_violation_ < 0.1 * 2.0
+
+
+@pytest.mark.parametrize("induction", ["full", "grafting"])
+def test_without_a_certificate_a_fit_with_gaps_ends_too(induction) -> None:
+    X = correlated(80).astype(float)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    field = MarkovField(induction=induction, certify=False, penalize_unary=True, n_jobs=1).fit(X)
+    assert field.n_iter_ < 500
+    assert field.history_["phase"][-1] == "optimise"
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.2])

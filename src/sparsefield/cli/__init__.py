@@ -73,7 +73,7 @@ def _run(args: list[str], *, debug: bool) -> int:
         line, code = _explain(error)
         say(f"Error: {line}")
     if code == INTERRUPTED:
-        say("Interrupted; nothing was written.")
+        say("Interrupted; no result was written.")
     return code
 
 

@@ -175,9 +175,9 @@ def test_one_seed_decides_nothing_but_folds_of_real_data_may() -> None:
 
 
 def test_a_study_of_nothing_is_refused() -> None:
-    for wrong in ({"seeds": 0}, {"nodes": (1,)}, {"size": 1}):
+    for wrong in (lambda: Plan(seeds=0), lambda: Plan(nodes=(1,)), lambda: Plan(size=1)):
         with pytest.raises(ValueError, match="at least"):
-            Plan(**wrong)
+            wrong()
     with pytest.raises(ValueError, match=r"pl, cd; got 'ml'"):
         Plan(objectives=("pl", "ml"))
 
@@ -217,10 +217,11 @@ def test_folds_of_real_data_have_the_variance_of_nadeau_and_bengio_and_networks_
     assert real.count == 8
     assert (real.interval.low, real.interval.high) == pytest.approx((gaps.mean() - reach, gaps.mean() + reach))
     (made,) = (one for one in found if (one.part.words, one.part.measure) == ("Full-L1 - CFI", "auc"))
-    means = [
-        np.subtract(*(results.mean(Run(method, "pl", nodes=200, seed=seed), "auc") for method in ("full", "cfi")))
-        for seed in range(2)
-    ]
+    full, cfi = (
+        [results.mean(Run(method, "pl", nodes=200, seed=seed), "auc") for seed in range(2)]
+        for method in ("full", "cfi")
+    )
+    means = np.subtract(full, cfi)
     known = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)  # type: ignore[arg-type]
     assert made.count == 2
     assert (made.interval.low, made.interval.high) == pytest.approx((known.low, known.high))
@@ -278,6 +279,7 @@ def test_sizes_are_differences_ratios_or_slopes() -> None:
     assert finding("holds", "active", ends=Interval(0.0, math.log(0.5), math.log(2))).size == "x 1 [0.5, 2]"
     assert finding("holds", "cpu_seconds", "slope of").size == "+0.50 [+0.25, +0.75]"
     assert finding("holds", ends=Interval(-0.1, math.nan, math.nan)).size == "-0.1000"
+    assert finding("holds", ends=Interval(0.0, -1e-9, 1e-9)).size == "+0.0000 [+0.0000, +0.0000]"
     assert finding("holds", "induced", ends=Interval(math.log(3), math.nan, math.nan)).size == "x 3"
 
 

@@ -27,16 +27,12 @@ def slow_contrast(field: MarkovField, X: np.ndarray) -> tuple[np.ndarray, np.nda
     """(states, rows) of signals and errors, by Definitions 1 and 2."""
     own = field.field_
     slow = SlowField(own.schema, own.unary, own.pairs, own.weights)
-    before, after = [], []
-    for row in X:
-        q0 = slow.one_hot([int(code) for code in row])
-        if field.objective == "pl":
-            q1 = [p for v in range(3) for p in slow.update(v, q0)[1:]]
-        else:
-            q1 = slow.sweep(q0)
-        before.append(q0)
-        after.append(q1)
-    q0, q1 = np.array(before).T, np.array(after).T
+
+    def updated(row: list[float]) -> list[float]:
+        return [p for v in range(3) for p in slow.update(v, row)[1:]] if field.objective == "pl" else slow.sweep(row)
+
+    before = [slow.one_hot([int(code) for code in row]) for row in X]
+    q0, q1 = np.array(before).T, np.array([updated(row) for row in before]).T
     middle = q0 if field.objective == "pl" else (q0 + q1) / 2
     return middle - middle.mean(axis=1, keepdims=True), q1 - q0
 

@@ -16,13 +16,14 @@ PLAIN |= {"active": 300.0, "looked_at": 1.0}
 
 TABLE1 = {
     ("animals", "full"): (0.928, -0.337, 0.143, 0.17),
-    ("animals", "grafting"): (0.916, -0.361, 0.149, 0.19),
+    ("animals", "grafting"): (0.916, -0.361, 0.149, 0.25),
     ("animals", "cfi"): (0.921, -0.355, 0.149, 0.16),
     ("nations", "full"): (0.888, -0.41, 0.160, 6.5),
     ("nations", "grafting"): (0.902, -0.37, 0.117, 4.2),
-    ("nations", "cfi"): (0.936, -0.30, 0.114, 0.54),
+    ("nations", "cfi"): (0.936, -0.30, 0.120, 0.54),
 }
-"""AUC, CLL, error and minutes, as the paper has them, but for CFI's error on Nation: 0.112 is at the margin."""
+"""AUC, CLL, error and minutes, as the paper has them, but for two that tell one claim from the next: Grafting is
+slow on Animal (0.19 is about as fast as Full-L1), and CFI on Nation not quite as good as Grafting (0.112 is better)."""
 
 
 def as_the_paper_says(run: Run) -> Record:

@@ -81,7 +81,7 @@ class Finding:
             mean, low, high = (f"{math.exp(min(end, 700.0)):.3g}" for end in ends)
             mean = f"x {mean}"
         else:
-            mean, low, high = (f"{end:+.{2 if slope else 4}f}" for end in ends)
+            mean, low, high = (f"{end:+z.{2 if slope else 4}f}" for end in ends)
         return mean if math.isnan(self.interval.low) else f"{mean} [{low}, {high}]"
 
 
@@ -214,7 +214,8 @@ def _better_below(plan: Plan) -> Iterator[Part]:
         return [plan.over_thresholds(objective, threshold, seed) for threshold in some]
 
     words = f"CFI at {', '.join(f'{t:g}' for t in some)} - Grafting"
-    for measure, relation in (("error_rate", "less"), ("cll", "more"), ("auc", "more")):
+    said: dict[str, Relation] = {"error_rate": "less", "cll": "more", "auc": "more"}
+    for measure, relation in said.items():
         yield _compare(words, measure, relation, first, _of(plan, "grafting"), plan)
 
 

@@ -192,7 +192,9 @@ def _over_sizes(plan: Plan, results: Results) -> list[Panel]:
 def _histograms(spreads: dict[str, Spread]) -> list[HistogramPanel]:
     return [
         HistogramPanel(
-            what, what.removesuffix("s"), [Histogram(o, s.edges, getattr(s, what)) for o, s in spreads.items()]
+            what,
+            what.removesuffix("s"),
+            [Histogram(o, s.edges.tolist(), getattr(s, what).tolist()) for o, s in spreads.items()],
         )
         for what in ("signals", "errors")
     ]

@@ -204,6 +204,7 @@ def _whole(run: Run, network: MadeField, settings: Settings) -> Record:
 
 
 def _nodewise(run: Run, network: MadeField, settings: Settings) -> Record:
+    fit_nodewise(network.samples[:, :2], settings.l1, SOLVERS["liblinear"])  # imports what is imported
     # A pair has two weights here, one in the regression of either node: together they are penalised as one of ours.
     started = time.process_time()
     found = fit_nodewise(network.samples, 0.5 * settings.l1, SOLVERS["liblinear"])
