@@ -14,7 +14,7 @@ from plain import graphs_of
 
 from sparsefield.data import Layout, MegaSample, compile_table, learn_schema, read
 from sparsefield.engines import Threads
-from sparsefield.induction import ContrastiveInduction, Grafting, IdealParent
+from sparsefield.induction import ContrastiveInduction, Grafting, IdealParent, PrintedInduction
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -71,6 +71,7 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
 
 
+@pytest.mark.parametrize("rule", [ContrastiveInduction, PrintedInduction])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -79,31 +80,36 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     weighted=st.booleans(),
 )
 def test_dense_and_sparse_products_agree_for_any_thresholds(
-    make_problem, objective, seed, errors, signals, weighted
+    make_problem, rule, objective, seed, errors, signals, weighted
 ) -> None:
     problem = make_problem(seed, weighted=weighted, n_rows=15)
     contrast = contrast_of(problem, objective)
-    dense = score(ContrastiveInduction(errors, signals, "dense"), problem, contrast)
-    sparse = score(ContrastiveInduction(errors, signals, "sparse"), problem, contrast)
+    dense = score(rule(errors, signals, "dense"), problem, contrast)
+    sparse = score(rule(errors, signals, "sparse"), problem, contrast)
     # Estimates that drop small entries are made in single precision.
     digits = 1e-11 if errors == signals == 0.0 else 1e-4
     for pair in set(dense) | set(sparse):
         assert dense.get(pair, (0.0, 0.0)) == pytest.approx(sparse.get(pair, (0.0, 0.0)), abs=digits)
 
 
+@pytest.mark.parametrize("rule", [ContrastiveInduction, PrintedInduction])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=st.integers(0, 2**32 - 1), errors=st.sampled_from([0.1, 0.3]), signals=st.sampled_from([0.1, 0.4]))
-def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(make_problem, objective, seed, errors, signals) -> None:
-    """By plain loops, with the rank-one term; errors are weighed by their rows, and so is their threshold."""
+def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
+    make_problem, rule, objective, seed, errors, signals
+) -> None:
+    """By plain loops, with the rank-one term unless it is as printed; errors are weighed by their rows, and so is their
+    threshold."""
     problem = make_problem(seed)
     contrast = contrast_of(problem, objective)
-    found = score(ContrastiveInduction(errors, signals), problem, contrast)
+    found = score(rule(errors, signals), problem, contrast)
     n = problem.schema.n_states
     err, mid, weight = contrast.errors[0][0], contrast.middles[0][0], contrast.weights[0][0]
     means, unary = contrast.means[0], contrast.unary[0]
     for a, b in candidate_pairs(problem.schema):
-        total = means[b] * unary[a]
-        total += means[a] * unary[b] if b < n else 0.0
+        total = 0.0
+        if rule is ContrastiveInduction:
+            total += means[b] * unary[a] + (means[a] * unary[b] if b < n else 0.0)
         for i in range(len(weight)):
             for one, other in ((a, b), (b, a)):
                 if one >= n:

@@ -175,9 +175,7 @@ def _show_figures(plan: Plan, results: Results) -> None:
     }  # fmt: skip
     heads = ("seconds", "error", "CLL", "AUC", "let in", "active", "looked at")
     own = plan.settings
-    show(
-        f"Figure 2: N = {plan.size}, {own.rows} rows, {own.folds} folds; means (standard errors) of {plan.seeds} seeds"
-    )
+    show(f"Figure 2: N = {plan.size}, {own.rows} rows, {own.folds} folds; mean (standard error), {plan.seeds} seeds")
     table = new_table("method", "obj.", "threshold", *heads, left=2)
     for row in threshold_rows(plan, results):
         table.add_row(row["method"], row["objective"], f"{row['threshold']}", *_cells(row, shown))

@@ -47,8 +47,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
     Parameters
     ----------
-    induction : {"cfi", "grafting", "ideal-parent", "full", "graph"}
-        Who joins the field: contrastive feature induction; exhaustive gradients; the cosine of signal and error;
+    induction : {"cfi", "cfi-printed", "grafting", "ideal-parent", "full", "graph"}
+        Who joins the field: contrastive feature induction, exact at thresholds of 0, or as the paper prints it, which
+        differs where unary weights are penalised; exhaustive gradients; the cosine of signal and error;
         every candidate at once (Full-L1); a given graph, see ``graph``.
     objective : {"pl", "cd"}
         Pseudo-likelihood, or mean-field contrastive divergence as in the paper.

@@ -2,14 +2,14 @@
 
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored, all_pairs, merge, select
-from sparsefield.induction.cfi import ContrastiveInduction
+from sparsefield.induction.cfi import ContrastiveInduction, PrintedInduction
 from sparsefield.induction.full import Full
 from sparsefield.induction.grafting import Grafting
 from sparsefield.induction.graph import GivenGraph
 from sparsefield.induction.ideal_parent import IdealParent
 
 RULES: dict[str, type[InductionRule]] = {
-    rule.name: rule for rule in (ContrastiveInduction, Grafting, IdealParent, Full, GivenGraph)
+    rule.name: rule for rule in (ContrastiveInduction, PrintedInduction, Grafting, IdealParent, Full, GivenGraph)
 }
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Grafting",
     "IdealParent",
     "InductionRule",
+    "PrintedInduction",
     "Scored",
     "all_pairs",
     "merge",

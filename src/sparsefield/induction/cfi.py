@@ -19,7 +19,7 @@ from sparsefield.induction.resting import score_resting
 from sparsefield.objectives import AnyContrast, SparseContrast
 from sparsefield.objectives.evaluation import Contrast
 
-__all__ = ["ContrastiveInduction"]
+__all__ = ["ContrastiveInduction", "PrintedInduction"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class ContrastiveInduction(InductionRule):
     signal_threshold: float = 0.2
     product: str = "auto"
     name = "cfi"
+    has_margins = True
+    """Whether the rank-one term is kept."""
 
     def score(
         self,
@@ -54,7 +56,7 @@ class ContrastiveInduction(InductionRule):
             return score_resting(contrast, layout, self.error_threshold, cut, known, engine, limit)
         errors = large_errors(contrast, self.error_threshold)
         signals = large_signals(contrast, self.signal_threshold)
-        margins = [_margins(meeting, contrast) for meeting in layout.meetings]
+        margins = [_margins(meeting, contrast, self.has_margins) for meeting in layout.meetings]
         errors_per_row = [large.count(engine) for large in errors]
         signals_per_row = [large.count(engine) for large in signals]
         sparse = _met(errors_per_row, signals_per_row) * policy.SPARSE_ADVANTAGE < _dense_work(contrast)
@@ -68,6 +70,8 @@ class ContrastiveInduction(InductionRule):
         ) -> tuple[np.ndarray, None]:
             edge = margins[meeting.template]
             gradient = forth + back
+            if not self.has_margins:
+                return gradient, None
             gradient = gradient + np.outer(edge.unary_left[i], edge.mean_right[j])
             gradient = gradient + np.outer(edge.mean_left[i], edge.unary_right[j])
             return gradient, None
@@ -78,15 +82,27 @@ class ContrastiveInduction(InductionRule):
         return score_tiles(layout, wrong, loud, finish, cut, known, engine)
 
 
-def _margins(meeting: Meeting, contrast: Contrast) -> Margins:
+class PrintedInduction(ContrastiveInduction):
+    """Algorithm 1 as the paper prints it, without the rank-one term.
+
+    That term vanishes where unary features have converged and carry no penalty. Where they carry one, it stays: a
+    penalised unary weight has a gradient of about l1 at its optimum, and so has every pair with a frequent state.
+    """
+
+    name = "cfi-printed"
+    sparse = False
+    has_margins = False
+
+
+def _margins(meeting: Meeting, contrast: Contrast, kept: bool) -> Margins:
     """The factors of the rank-one term; an end without targets adds nothing."""
     unary_left, unary_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
     unary_left[: meeting.left_states] = contrast.unary[meeting.left][meeting.left_columns[: meeting.left_states]]
     unary_right[: meeting.right_states] = contrast.unary[meeting.right][meeting.right_columns[: meeting.right_states]]
     mean_left, mean_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
-    if len(meeting.seen_left):
+    if len(meeting.seen_left) and kept:
         mean_left = contrast.means[meeting.right][meeting.seen_left]
-    if len(meeting.seen_right):
+    if len(meeting.seen_right) and kept:
         mean_right = contrast.means[meeting.left][meeting.seen_right]
     return Margins(unary_left, mean_right, mean_left, unary_right)
 
