@@ -216,7 +216,7 @@ def _show_claims(found: list[Finding], plan: Plan) -> None:
         show(f"{number}. {claim.words} ({claim.where}): {', '.join(verdicts)}")
         for words, measure in dict.fromkeys((finding.part.words, finding.part.measure) for finding in own):
             same = [f for f in own if (f.part.words, f.part.measure) == (words, measure)]
-            cells = "".join(f"{f.objective} {f.size:<28}{f.verdict:<16}" for f in same)
+            cells = "".join(f"{f.objective} {f.size:<32}{f.verdict:<16}" for f in same)
             show(f"   {words:<38}{NAMES[measure]:<14}{cells}".rstrip())
         show()
     own = plan.settings

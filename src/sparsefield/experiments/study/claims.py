@@ -125,8 +125,12 @@ def _verdict(part: Part, found: Interval) -> str:
 # -- the values that are compared ------------------------------------------------------------------------------------
 
 
+LEAST = {"induced": 1.0, "active": 1.0}
+"""What counts as nothing where logarithms are taken; 1e-9 of anything else."""
+
+
 def _scaled(value: float, measure: str) -> float:
-    return math.log(max(value, 1e-9 if measure == "looked_at" else 1e-6)) if measure in RATIOS else value
+    return math.log(max(value, LEAST.get(measure, 1e-9))) if measure in RATIOS else value
 
 
 def _compare(
@@ -169,22 +173,23 @@ def _of(plan: Plan, method: str, **options: object) -> Callable[[str, int], Run]
 
 
 def _faster_with_threshold(plan: Plan) -> Iterator[Part]:
-    def slope(measure: str) -> Callable[[Results, str], list[float]]:
+    """Over all thresholds, and over those below 0.5: past it a field may be fast because it has nothing in it."""
+
+    def slope(measure: str, thresholds: Sequence[float]) -> Callable[[Results, str], list[float]]:
         def gaps(results: Results, objective: str) -> list[float]:
             found = []
             for seed in range(plan.seeds):
-                runs = [plan.over_thresholds(objective, threshold, seed) for threshold in plan.thresholds]
+                runs = [plan.over_thresholds(objective, threshold, seed) for threshold in thresholds]
                 values = [_scaled(results.mean(run, measure), measure) for run in runs]
-                found.append(float(np.polyfit(plan.thresholds, values, 1)[0]))
+                found.append(float(np.polyfit(thresholds, values, 1)[0]))
             return found
 
         return gaps
 
-    if len(set(plan.thresholds)) < 2:
-        return
-    words = "slope of its log over the threshold"
-    for measure in ("cpu_seconds", "scoring_seconds"):
-        yield Part(words, measure, "less", slope(measure))
+    below = [t for t in plan.thresholds if t < 0.5]
+    for words, some in (("slope of its log", plan.thresholds), ("slope of its log below 0.5", below)):
+        for measure in ("cpu_seconds", "scoring_seconds") if len(some) > 1 else ():
+            yield Part(words, measure, "less", slope(measure, some))
 
 
 def _like_grafting_at_zero(plan: Plan) -> Iterator[Part]:
@@ -195,7 +200,7 @@ def _like_grafting_at_zero(plan: Plan) -> Iterator[Part]:
 
 
 def _drop_past_a_half(plan: Plan) -> Iterator[Part]:
-    small, large = ([t for t in plan.thresholds if (t > 0.5) == beyond] for beyond in (False, True))
+    small, large = [t for t in plan.thresholds if t < 0.5], [t for t in plan.thresholds if t > 0.5]
     if not small or not large:
         return
     up_to, past = max(small), min(large)
