@@ -52,4 +52,4 @@ reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and 
 	$(BIN)/sparsefield reproduce claims --output reproduction
 
 clean:
-	rm -rf $(VENV) build dist demo bench table1 reproduction
+	rm -rf $(VENV) build dist demo bench table1 reproduction quick-reproduction

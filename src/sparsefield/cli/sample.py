@@ -44,7 +44,12 @@ Output = Annotated[
 ]
 Rows = Annotated[
     int | None,
-    typer.Option("--rows", "-n", min=1, help=f"How many rows; with --given, how many for each of its rows. [{ROWS}]"),
+    typer.Option(
+        "--rows",
+        "-n",
+        min=1,
+        help=f"How many rows, {ROWS:,} unless told; with --given, how many for each of its rows, 1 unless told.",
+    ),
 ]
 GivenTable = Annotated[
     Path | None,
@@ -98,7 +103,7 @@ def sample(
         sample_linked(field, read_linked(given, reading), output, sweeps=burn_in, seed=seed)
         return
     check_output(output, TABLES)
-    rows = rows or ROWS
+    rows = rows or (ROWS if given is None else 1)
     plan = {"chains": min(chains or CHAINS, rows), "sweeps": burn_in, "thin": thin or THIN, "random_state": seed}
     if given is None:
         drawn = _draw_rows(field, rows, plan)

@@ -47,8 +47,13 @@ Jobs = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
 Png = Annotated[bool, typer.Option("--png", help="PNG pictures too; needs the extra 'png'.")]
 Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FOLDER", help="For the results, and for finished runs, which are kept."),
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="For results, and finished runs, which are kept; reproduction, or quick-reproduction, unless told.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -56,9 +61,10 @@ CLAIM_NOTE = (
     "Differences are of means over folds, one for each network, with 95% confidence intervals by Student's t; 'x' "
     "marks ratios. On Animal and Nation they are of folds, with the variance of Nadeau and Bengio (2003). A claim that "
     "one is less or more than the other holds when the interval lies on that side, and does not hold when it lies on "
-    "the other. A claim that two are alike holds when the interval lies within {margins}, and does not hold when it "
-    "lies outside; a claim that there is no gain, when all of the interval is less, or more, of a gain than that. All "
-    "else is within noise. Nothing is corrected for the number of comparisons."
+    "the other, or within {margins}: no difference. A claim that two are alike holds when the interval lies within "
+    "these margins, and does not hold when it lies outside; a claim that there is no gain, when all of the interval is "
+    "less, or more, of a gain than that. All else is within noise. A number of features of 0 counts as 1. Nothing is "
+    "corrected for the number of comparisons."
 )
 
 
@@ -75,11 +81,12 @@ def figures(
     jobs: Jobs = 1,
     quick: Quick = False,
     png: Png = False,
-    output: Output = Path("reproduction"),
+    output: Output = None,
 ) -> None:
     """Figures 1 to 4: signals and errors, CFI over its thresholds, and all methods over the size of the network."""
     from sparsefield.experiments.study.figures import draw_spreads, write_figures
 
+    output = output or Path("quick-reproduction" if quick else "reproduction")
     plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_unary, objective)
     runs = [*plan.figure_2(), *plan.figure_3(), *plan.structure()]
     if png:
@@ -107,12 +114,13 @@ def claims(
     jobs: Jobs = 1,
     quick: Quick = False,
     as_json: Json = False,
-    output: Output = Path("reproduction"),
+    output: Output = None,
 ) -> None:
     """What the paper says in words: whether it holds here, does not hold, or is within noise."""
     from sparsefield.experiments.study.claims import judge
     from sparsefield.experiments.study.claims_files import as_records, write_claims
 
+    output = output or Path("quick-reproduction" if quick else "reproduction")
     plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_unary, objective)
     with _study(output, "The paper's claims", plan.real) as watch:
         found = judge(plan, _gather(plan.claims(), plan, output, jobs, watch))

@@ -49,7 +49,7 @@ def make_field(
     rows: int = 200,
     *,
     states: int | Sequence[int] = 2,
-    neighbours: float = 5.0,
+    neighbours: float | None = None,
     weights: Bounds = (-5.0, 5.0),
     unary: Bounds | Literal["balanced"] = (0.0, 0.0),
     burn_in: int = 10_000,
@@ -70,8 +70,8 @@ def make_field(
         The paper's N and M.
     states : int or sequence of int
         States of a node; of each node, where a sequence of that many numbers is given.
-    neighbours : float
-        How many edges a node has on average, the paper's K.
+    neighbours : float or None
+        How many edges a node has on average, the paper's K; five, or as many as there can be, unless told.
     weights : (float, float)
         Weights are uniform between these.
     unary : (float, float) or "balanced"
@@ -100,6 +100,7 @@ def make_field(
     if burn_in < 1:
         raise ValueError(f"burn_in must be at least 1, got {burn_in}.")
     widths = _counts(states, nodes) - 1
+    neighbours = min(5.0, nodes - 1.0) if neighbours is None else neighbours
     if not 0.0 <= neighbours <= max(nodes - 1, 0):
         raise ValueError(f"neighbours must lie between 0 and {nodes - 1}, got {neighbours}.")
     shape, chain = np.random.SeedSequence(seed).spawn(2)

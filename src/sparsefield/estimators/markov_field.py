@@ -171,8 +171,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         field : Field
             Over one table.
         kind : "array" or the name of a frame library, such as "pandas"
-            The kind of table that the field is taken to come from, and that `sample` gives back. None is "array" where
-            columns are called x0, x1, ..., as those of arrays are, and else "polars".
+            The kind of table that the field is taken to come from. `sample` gives that kind back; polars for "array".
+            None is "array" where columns are called x0, x1, ..., as those of arrays are, and else "polars".
         **params
             Of the estimator.
         """

@@ -18,7 +18,7 @@ from sparsefield.experiments.study.store import Results
 __all__ = ["CLAIMS", "MARGINS", "VERDICTS", "Claim", "Finding", "Part", "judge", "verdict_of"]
 
 Relation = Literal["less", "more", "same", "no gain"]
-VERDICTS = ("holds", "within noise", "does not hold")
+VERDICTS = ("holds", "within noise", "no difference", "does not hold")
 
 MARGINS = {"error_rate": 0.005, "cll": 0.01, "auc": 0.005, "cpu_seconds": math.log(1.25), "induced": math.log(1.1)}
 """How far apart two methods may be that are said to be alike: half a percent of the cells, 0.01 nats, 0.005 of area,
@@ -42,6 +42,7 @@ class Part:
     gaps : from results and objective, the differences first - second: one for each seed, or for each fold of real data
     bound : what the differences are compared with, instead of 0
     real : whether the differences are of folds, which share most of their cells
+    slope : whether they are slopes over the threshold, of logarithms
     """
 
     words: str
@@ -50,6 +51,12 @@ class Part:
     gaps: Callable[[Results, str], list[float]]
     bound: float = 0.0
     real: bool = False
+    slope: bool = False
+
+    @property
+    def scale(self) -> str:
+        """What the differences are of: "slope", "ratio" (then they are of logarithms) or "difference"."""
+        return "slope" if self.slope else "ratio" if self.measure in RATIOS else "difference"
 
 
 @dataclass(frozen=True)
@@ -76,12 +83,11 @@ class Finding:
     def size(self) -> str:
         """The difference with its interval; a ratio where the measure is compared by ratios."""
         ends = [self.interval.mean, self.interval.low, self.interval.high]
-        slope = self.part.words.startswith("slope")
-        if self.part.measure in RATIOS and not slope:
+        if self.part.scale == "ratio":
             mean, low, high = (f"{math.exp(min(end, 700.0)):.3g}" for end in ends)
             mean = f"x {mean}"
         else:
-            mean, low, high = (f"{end:+z.{2 if slope else 4}f}" for end in ends)
+            mean, low, high = (f"{end:+z.{2 if self.part.slope else 4}f}" for end in ends)
         return mean if math.isnan(self.interval.low) else f"{mean} [{low}, {high}]"
 
 
@@ -98,9 +104,12 @@ def judge(plan: Plan, results: Results) -> list[Finding]:
 
 
 def verdict_of(findings: Sequence[Finding]) -> str:
-    """Of a claim: holds when all of its parts do, does not hold when one does not, and is within noise otherwise."""
+    """Of a claim: holds when all of its parts do, does not hold when one does not, and is within noise otherwise.
+
+    Where the paper sees a difference and there is none to speak of, the claim does not hold.
+    """
     verdicts = {finding.verdict for finding in findings}
-    if "does not hold" in verdicts:
+    if verdicts & {"does not hold", "no difference"}:
         return "does not hold"
     return "holds" if verdicts == {"holds"} else "within noise"
 
@@ -119,7 +128,10 @@ def _verdict(part: Part, found: Interval) -> str:
     else:
         margin, gain = MARGINS[part.measure], (-high, -low) if part.measure in SMALLER_IS_BETTER else (low, high)
         holds, fails = gain[1] < margin, gain[0] > margin
-    return "holds" if holds else "does not hold" if fails else "within noise"
+    if holds or fails:
+        return "holds" if holds else "does not hold"
+    margin = 0.0 if part.bound or part.slope else MARGINS.get(part.measure, 0.0)
+    return "no difference" if part.relation in ("less", "more") and -margin < low and high < margin else "within noise"
 
 
 # -- the values that are compared ------------------------------------------------------------------------------------
@@ -189,7 +201,7 @@ def _faster_with_threshold(plan: Plan) -> Iterator[Part]:
     below = [t for t in plan.thresholds if t < 0.5]
     for words, some in (("slope of its log", plan.thresholds), ("slope of its log below 0.5", below)):
         for measure in ("cpu_seconds", "scoring_seconds") if len(some) > 1 else ():
-            yield Part(words, measure, "less", slope(measure, some))
+            yield Part(words, measure, "less", slope(measure, some), slope=True)
 
 
 def _like_grafting_at_zero(plan: Plan) -> Iterator[Part]:
@@ -277,7 +289,7 @@ def _no_gain_on_animals(plan: Plan) -> Iterator[Part]:
 def _gain_on_nations(plan: Plan) -> Iterator[Part]:
     if "nations" not in plan.real:
         return
-    for first, second in (("cfi-printed", "grafting"), ("grafting", "full")):
+    for first, second in (("cfi-printed", "grafting"), ("grafting", "full"), ("cfi-printed", "full")):
         for measure in ("cll", "auc"):
             words = f"{METHODS[first]} - {METHODS[second]}"
             yield _compare_folds(words, measure, "more", "nations", (first, second), plan)

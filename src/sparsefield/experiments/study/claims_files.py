@@ -25,6 +25,7 @@ def as_records(found: Sequence[Finding]) -> list[dict[str, Any]]:
             "claim": finding.claim,
             "compared": finding.part.words,
             "measure": finding.part.measure,
+            "scale": finding.part.scale,
             "said": finding.part.relation,
             "objective": finding.objective,
             "difference": finding.interval.mean,

@@ -42,7 +42,7 @@ MEASURES = {
     "auc": ("AUC", "", False),
     "induced": ("features let in", "", True),
     "active": ("active features", "weight is not 0", True),
-    "scoring_seconds": ("time for scoring candidates", "seconds", True),
+    "scoring_seconds": ("time for scoring candidates", "seconds by the wall clock", True),
     "looked_at": ("products looked at", "share of signal x error", True),
     "edge_auc": ("true edges, AUC", "", False),
 }
@@ -145,7 +145,7 @@ def _words(plan: Plan) -> dict[str, str]:
     setting = f"l1 = {own.l1:g}, l2 = {own.l2:g}, {own.rows} rows, {own.folds} folds, {plan.seeds} networks"
     return {
         "figure1": f"N = {plan.size}, one network, CFI at its end; states of all rows",
-        "figure2": f"N = {plan.size}, {setting}; lines across: Grafting",
+        "figure2": f"N = {plan.size}, {setting}; lines across: Grafting; 0 has no place on a logarithmic axis",
         "figure3": setting,
         "figure4": "CFI at its end; states of all nations and pairs",
     }

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
@@ -22,6 +22,7 @@ from sparsefield.field.storage import write_atomically
 __all__ = ["Results", "Store", "gather"]
 
 FORMAT = 1
+"""To be raised whenever a change of the library, within a version, changes what a run finds."""
 
 
 class Store:
@@ -116,13 +117,17 @@ def gather(
         for run in missing:
             done(run, perform(run, settings))
     else:
+        waiting: dict[Future[list[Record]], Run] = {}
         pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
         try:
-            waiting = {pool.submit(perform, run, settings): run for run in missing}
+            waiting |= {pool.submit(perform, run, settings): run for run in missing}
             for future in as_completed(waiting):
                 done(waiting[future], future.result())
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            for future, run in waiting.items():  # what ended while an error or an interrupt was on its way
+                if run not in found and not future.cancelled() and future.exception() is None:
+                    store.put(run, settings, future.result())
     return Results({run: found[run] for run in wanted})
 
 
