@@ -25,10 +25,15 @@ class Row:
 
 
 class SlowField:
-    """A field (schema, unary, pairs, weights) that answers by enumeration or by plain loops."""
+    """A field (schema, unary, pairs, weights) that answers by enumeration or by plain loops.
 
-    def __init__(self, schema, unary, pairs, weights) -> None:
+    ``conjunctions`` are features of three columns and more; where features have -1 for a column, they have fewer.
+    """
+
+    def __init__(self, schema, unary, pairs, weights, conjunctions=(), conjunction_weights=()) -> None:
         self.schema = schema
+        together = zip(conjunctions, conjunction_weights, strict=True)
+        self.conjunctions = [(columns_of(feature), float(w)) for feature, w in together]
         self.unary = [float(w) for w in unary]
         self.pairs = [(int(a), int(b), float(w)) for (a, b), w in zip(pairs, weights, strict=True)]
 
@@ -66,6 +71,8 @@ class SlowField:
             total += self.unary[s] * q[s]
         for a, b, w in self.pairs:
             total += w * q[a] * q[b]
+        for columns, w in self.conjunctions:
+            total += w * math.prod(q[c] for c in columns)
         return total
 
     def assignments(self, codes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -102,6 +109,9 @@ class SlowField:
                 total += w * q[b]
             if b == s:
                 total += w * q[a]
+        for columns, w in self.conjunctions:
+            if s in columns:
+                total += w * math.prod(q[c] for c in columns if c != s)
         return total
 
     def update(self, v: int, q: Sequence[float]) -> list[float]:
@@ -158,8 +168,8 @@ class SlowField:
         return total
 
     def pl_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
-        """Gradient of pl: unary features first, then ``pairs``, which may be any pairs of columns."""
-        pairs = [(int(a), int(b)) for a, b in pairs]
+        """Gradient of pl: unary features first, then ``pairs``, which may be any two or more columns."""
+        pairs = [columns_of(feature) for feature in pairs]
         out = [0.0] * (self.n_states + len(pairs))
         for row in rows:
             error = [0.0] * self.n_columns
@@ -169,21 +179,28 @@ class SlowField:
                         error[s] = row.weight * (p - row.q[s])
             for s in range(self.n_states):
                 out[s] += error[s]
-            for k, (a, b) in enumerate(pairs):
-                out[self.n_states + k] += error[a] * row.q[b] + error[b] * row.q[a]
+            for k, columns in enumerate(pairs):
+                for c in columns:
+                    out[self.n_states + k] += error[c] * math.prod(row.q[other] for other in columns if other != c)
         return np.array(out)
 
     def cd_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
-        """Eq. 10: <f>_q1 - <f>_q0."""
-        pairs = [(int(a), int(b)) for a, b in pairs]
+        """Eq. 10 and 14: <f>_q1 - <f>_q0."""
+        pairs = [columns_of(feature) for feature in pairs]
         out = [0.0] * (self.n_states + len(pairs))
         for row in rows:
             q1 = self.sweep(row.q)
             for s in range(self.n_states):
                 out[s] += row.weight * (q1[s] - row.q[s])
-            for k, (a, b) in enumerate(pairs):
-                out[self.n_states + k] += row.weight * (q1[a] * q1[b] - row.q[a] * row.q[b])
+            for k, columns in enumerate(pairs):
+                change = math.prod(q1[c] for c in columns) - math.prod(row.q[c] for c in columns)
+                out[self.n_states + k] += row.weight * change
         return np.array(out)
+
+
+def columns_of(feature: Sequence[int]) -> tuple[int, ...]:
+    """The columns of a feature, less the -1 behind them."""
+    return tuple(int(column) for column in feature if column >= 0)
 
 
 def candidate_pairs(schema) -> list[tuple[int, int]]:
@@ -197,6 +214,19 @@ def candidate_pairs(schema) -> list[tuple[int, int]]:
         for a in range(len(owner))
         for b in range(a + 1, len(owner))
         if owner[a] != owner[b] and (target[a] or target[b])
+    ]
+
+
+def candidate_features(schema, order: int) -> list[tuple[int, ...]]:
+    """Every choice of ``order`` columns of as many variables, at least one of them a target's, by looking at all."""
+    owner, target = [], []
+    for k, variable in enumerate(schema.variables):
+        owner += [k] * variable.width
+        target += [variable.role == "target"] * variable.width
+    return [
+        columns
+        for columns in itertools.combinations(range(len(owner)), order)
+        if len({owner[c] for c in columns}) == order and any(target[c] for c in columns)
     ]
 
 

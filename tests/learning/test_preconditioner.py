@@ -88,16 +88,16 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
     let_go, dropped = Trainer._let_go, []
 
     def watched(self: Trainer) -> None:
-        before, value, theta = self.pairs, self.point.value, self.theta
+        before, value, theta = self.features, self.point.value, self.theta
         n = self.layout.n_states
         let_go(self)
-        dropped.append(len(before) - len(self.pairs))
+        dropped.append(len(before) - len(self.features))
         if not dropped[-1]:
             return
         assert self.point.value == value
-        assert len(self.point.theta) == len(self.point.gradient) == n + len(self.pairs)
+        assert len(self.point.theta) == len(self.point.gradient) == n + len(self.features)
         kept = np.isin(self.layout.keys(before), self.known)
-        assert np.array_equal(before[kept], self.pairs)
+        assert np.array_equal(before[kept], self.features)
         assert not theta[n:][~kept].any()
         # The same field at the same point: what left was at 0.
         np.testing.assert_allclose(self.theta, np.concatenate([theta[:n], theta[n:][kept]]), atol=1e-12)

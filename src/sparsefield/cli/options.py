@@ -112,6 +112,24 @@ BatchSize = Annotated[
         rich_help_panel=LEARNING,
     ),
 ]
+MaxOrder = Annotated[
+    int,
+    typer.Option(
+        "--max-order",
+        min=2,
+        help="Most columns of a feature: 2 for pairs; with 3 and more, what has a weight may grow.",
+        rich_help_panel=LEARNING,
+    ),
+]
+Lift = Annotated[
+    str,
+    typer.Option(
+        "--lift",
+        metavar="active|all",
+        help="What triples grow from: pairs with a weight, or all pairs, where no pair shows anything.",
+        rich_help_panel=LEARNING,
+    ),
+]
 Certify = Annotated[
     bool,
     typer.Option(

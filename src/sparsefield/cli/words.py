@@ -18,12 +18,12 @@ def is_learned(field: FieldEstimator) -> bool:
 
 
 def strongest(field: FieldEstimator, count: int) -> list[str]:
-    """The ``count`` strongest pair features, one line each."""
+    """The ``count`` strongest features of two columns and more, one line each."""
     from sparsefield.field import feature_table
 
     table = feature_table(field.field_, "polars")
     pairs = table.filter(table["variable_b"].is_not_null()).head(count)
-    return [f"{row['weight']:+7.2f}  {_sentence(**row)}" for row in pairs.iter_rows(named=True)]
+    return [f"{row['weight']:+7.2f}  {_sentence(row)}" for row in pairs.iter_rows(named=True)]
 
 
 def size(field: FieldEstimator) -> str:
@@ -31,7 +31,9 @@ def size(field: FieldEstimator) -> str:
     unary, pairs = (int((weights != 0).sum()) for weights in (field.field_.unary, field.field_.weights))
     candidates = field.field_.about["n_candidates"]
     what = "candidates" if is_learned(field) else "possible ones"
-    return f"{unary:,} features of one state; {pairs:,} of pairs, out of {candidates:,} {what}"
+    more = int((field.field_.conjunction_weights != 0).sum())
+    also = f"; {more:,} of three and more" if more else ""
+    return f"{unary:,} features of one state; {pairs:,} of pairs, out of {candidates:,} {what}{also}"
 
 
 def certificate(field: FieldEstimator) -> str:
@@ -47,21 +49,20 @@ def certificate(field: FieldEstimator) -> str:
     return f"Not certified ({reason}): the worst of all candidates {found}; a certificate allows {allowed:.2g}."
 
 
-def _sentence(
-    variable_a: str,
-    state_a: Any,
-    variable_b: str,
-    state_b: Any,
-    weight: float,
-    template: str = "",
-    table_a: str = "",
-    table_b: str = "",
-) -> str:
-    one = f"{table_a}.{variable_a}" if table_a else variable_a
-    other = f"{table_b}.{variable_b}" if table_b else variable_b
-    where = f", {template}" if template and not template.startswith("within") else ""
-    if state_a is None or state_b is None:  # a numeric column
-        number, category = (one, f"{other}={state_b}") if state_a is None else (other, f"{one}={state_a}")
-        return f"{category} is likelier where {number} is {'high' if weight > 0 else 'low'}{where}"
-    together = "go together" if weight > 0 else "seldom go together"
-    return f"{one}={state_a} and {other}={state_b} {together}{where}"
+def _sentence(row: dict[str, Any]) -> str:
+    """A row of the table of features: its columns that are categories, and the numbers that these go by."""
+    categories, numbers = [], []
+    for letter in (name[-1] for name, value in row.items() if name.startswith("variable_") and value is not None):
+        table, variable, state = (row.get(f"{part}_{letter}") for part in ("table", "variable", "state"))
+        name = f"{table}.{variable}" if table else variable
+        if state is None:
+            numbers.append(name)
+        else:
+            categories.append(f"{name}={state}")
+    template, weight = row.get("template", ""), row["weight"]
+    over = f", {template}" if template and not template.startswith("within") else ""
+    what = " and ".join(filter(None, [", ".join(categories[:-1]), categories[-1]]))
+    if not numbers:
+        return f"{what} {'go together' if weight > 0 else 'seldom go together'}{over}"
+    does = "is likelier" if len(categories) == 1 else "go together"
+    return f"{what} {does} where {' x '.join(numbers)} is {'high' if weight > 0 else 'low'}{over}"

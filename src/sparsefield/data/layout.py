@@ -16,6 +16,7 @@ import numpy as np
 
 from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
+from sparsefield.errors import DataError
 
 __all__ = ["HOW_MANY", "Arcs", "FeatureName", "Layout", "Meeting", "View"]
 
@@ -34,9 +35,12 @@ class Arcs(NamedTuple):
     target: Array
     """Number of a state among all target states of all tables."""
     source: Array
-    """Number of a column among all columns of all tables, views included."""
+    """Number of a column among all columns of all tables, views included; beyond these, of a conjunction."""
     feature: Array
-    """Position in the list of pairs."""
+    """Position in the list of features."""
+    conjunctions: Array = np.empty((0, 2), dtype=np.int64)
+    """(conjunctions, columns): own columns whose product is a source, -1 where there are fewer. The k-th is called
+    n_columns + k."""
 
 
 class FeatureName(NamedTuple):
@@ -218,9 +222,32 @@ class Layout:
             total += self.schemas[meeting.left].n_candidate_pairs if meeting.within else meeting.n_candidates
         return total
 
-    def arcs(self, pairs: Array) -> Arcs:
-        """The arcs of features: one for each end that is a target state."""
-        feature = np.arange(len(pairs))
+    def arcs(self, features: Array) -> Arcs:
+        """The arcs of features: one for each end that is a target state.
+
+        ``features`` are pairs; where it is wider than that, a row may name more columns, and -1 where it names fewer. A
+        feature of more than two columns leads to each of its target states from the conjunction of the others.
+        """
+        if features.shape[1] == 2:
+            return self._pair_arcs(features, np.arange(len(features)))
+        higher = features[:, 2] >= 0
+        arcs = self._pair_arcs(features[~higher, :2], np.flatnonzero(~higher))
+        rows = np.flatnonzero(higher)
+        targets, others, owners = [arcs.target], [], [arcs.feature]
+        for k in range(features.shape[1]):
+            column = features[rows, k]
+            state = np.where(column >= 0, self._state_of_column[column], -1)
+            mine = np.flatnonzero(state >= 0)
+            targets.append(state[mine])
+            owners.append(rows[mine])
+            others.append(np.delete(features[rows[mine]], k, axis=1))
+        conjunctions = np.concatenate(others)
+        sources = self.n_columns + np.arange(len(conjunctions))
+        return Arcs(
+            np.concatenate(targets), np.concatenate([arcs.source, sources]), np.concatenate(owners), conjunctions
+        )
+
+    def _pair_arcs(self, pairs: Array, feature: Array) -> Arcs:
         a, b = pairs[:, 0], pairs[:, 1]
         back_target, back_source, has_back = self._backward(a, b)
         return Arcs(
@@ -229,9 +256,19 @@ class Layout:
             np.concatenate([feature, feature[has_back]]),
         )
 
-    def keys(self, pairs: Array) -> Array:
-        """One number per pair, for set operations."""
-        return pairs[:, 0] * np.int64(self.n_columns) + pairs[:, 1]
+    def keys(self, features: Array) -> Array:
+        """One number per feature, for set operations among features of the same width."""
+        if features.shape[1] == 2:
+            return features[:, 0] * np.int64(self.n_columns) + features[:, 1]
+        if (self.n_columns + 1) ** features.shape[1] > np.iinfo(np.int64).max:
+            raise DataError(
+                f"Features of up to {features.shape[1]} columns, out of {self.n_columns:,}, are too many to number: "
+                "take a lower max_order."
+            )
+        key = np.zeros(len(features), dtype=np.int64)
+        for k in range(features.shape[1]):
+            key = key * np.int64(self.n_columns + 1) + features[:, k] + 1
+        return key
 
     def feature_name(self, a: int, b: int) -> FeatureName:
         """A pair of column numbers in words."""
@@ -239,7 +276,7 @@ class Layout:
         start, view = int(self.column_starts[table]), int(self._view_of_column[b])
         one = self.schemas[table].column_name(a - start)
         if view < 0:
-            label, other, column = self._within_label(table), table, b - start
+            label, other, column = self.within_label(self.tables[table]), table, b - start
         else:
             seen = self.views[view]
             label, other = self.templates[seen.template].label, seen.seen
@@ -251,6 +288,16 @@ class Layout:
         if view >= 0 and not self.views[view].forward:
             here, there = there, here
         return FeatureName(label, *here, *there)
+
+    @staticmethod
+    def within_label(table: str) -> str:
+        """What the template is called that lets columns of one row meet."""
+        return f"within {table}".rstrip()
+
+    def own_name(self, column: int) -> tuple[str, str, Label | None]:
+        """Table, variable and state of a table's own column."""
+        table = int(self.table_of_column[column])
+        return self.tables[table], *self.schemas[table].column_name(column - int(self.column_starts[table]))
 
     def is_sound(self, pairs: Array) -> bool:
         """Whether every pair is a target state and a column that a template lets it meet: kernels trust that."""
@@ -275,6 +322,36 @@ class Layout:
             if not np.isin(a[views == k] - self.column_starts[view.seer], mine).all():
                 return False
         return True
+
+    def are_sound(self, conjunctions: Array) -> bool:
+        """The same of features of three columns and more: own columns of one table, ascending, each of a variable of
+        its own, a target state first, and -1 behind the last."""
+        if conjunctions.ndim != 2 or conjunctions.shape[1] < 3 or (conjunctions >= self.n_columns).any():
+            return False
+        named = conjunctions >= 0
+        if not named[:, :3].all() or (conjunctions < -1).any() or (named[:, 1:] & ~named[:, :-1]).any():
+            return False
+        if (self._state_of_column[conjunctions[:, 0]] < 0).any() or (
+            self._view_of_column[conjunctions][named] >= 0
+        ).any():
+            return False
+        table = self.table_of_column[conjunctions]
+        if ((table != table[:, :1]) & named).any():
+            return False
+        if any(not any(m.within and m.left == k for m in self.meetings) for k in np.unique(table[named])):
+            return False
+        owner = self.variable_of_own_column[conjunctions]
+        rising = np.diff(conjunctions, axis=1) > 0
+        apart = np.diff(owner, axis=1) != 0  # columns of one variable stand together
+        return bool((rising & apart | ~named[:, 1:]).all())
+
+    @cached_property
+    def variable_of_own_column(self) -> Array:
+        """(columns,): number of its variable within its table, -1 for what is seen over a view."""
+        number = np.full(self.n_columns, -1, dtype=np.int64)
+        for schema, start in zip(self.schemas, self.column_starts[:-1], strict=True):
+            number[start : start + schema.n_columns] = schema.variable_of_column
+        return number
 
     # -- behind them ---------------------------------------------------------------------------------------------
 
@@ -354,9 +431,6 @@ class Layout:
             seen_right=seen(True),
             seen_left=seen(False),
         )
-
-    def _within_label(self, table: int) -> str:
-        return f"within {self.tables[table]}".rstrip()
 
 
 def _count_states(columns: Array, schema: Schema) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
 
-__all__ = ["Field", "Graph", "compile_graphs"]
+__all__ = ["Field", "Graph", "compile_graphs", "widen"]
 
 
 class Graph(NamedTuple):
@@ -26,15 +26,26 @@ class Graph(NamedTuple):
     """(states + 1,)"""
     arc_source: np.ndarray
     arc_feature: np.ndarray
-    """Index into theta: unary weights first, then pair weights."""
+    """Index into theta: unary weights first, then pair weights, then those of conjunctions."""
     widest: int
+    term_offsets: np.ndarray
+    """(states + 1,): arcs from a conjunction of columns, whose product they carry."""
+    term_source: np.ndarray
+    """(term arcs, columns): own columns of the table, -1 where there are fewer."""
+    term_feature: np.ndarray
+    members: np.ndarray
+    """(features, columns): the columns of each feature of three and more that the table has; member_feature names its
+    weight."""
+    member_feature: np.ndarray
 
 
 def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
     """The graph of each table, arcs sorted by target state and source."""
     order = np.lexsort((arcs.source, arcs.target))
+    order = order[arcs.source[order] < layout.n_columns] if len(arcs.conjunctions) else order
     target, source = arcs.target[order], arcs.source[order]
     feature = layout.n_states + arcs.feature[order]
+    terms = _compile_terms(layout, arcs)
     graphs = []
     for t, schema in enumerate(layout.schemas):
         first, last = int(layout.state_starts[t]), int(layout.state_starts[t + 1])
@@ -49,9 +60,36 @@ def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
                 source[mine] - layout.column_starts[t],
                 feature[mine],
                 widest,
+                *terms[t],
             )
         )
     return tuple(graphs)
+
+
+def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
+    """Per table, the arcs of its conjunctions by target state, and the features themselves."""
+    order = np.flatnonzero(arcs.source >= layout.n_columns) if len(arcs.conjunctions) else np.empty(0, dtype=np.int64)
+    order = order[np.argsort(arcs.target[order], kind="stable")]
+    target, feature = arcs.target[order], layout.n_states + arcs.feature[order]
+    sources = arcs.conjunctions[arcs.source[order] - layout.n_columns]
+    own = np.column_stack([layout.column_of_state[target], sources]) if len(order) else np.empty((0, 3), dtype=np.int64)
+    found = []
+    for t in range(len(layout.schemas)):
+        first, last = int(layout.state_starts[t]), int(layout.state_starts[t + 1])
+        offsets = np.searchsorted(target, np.arange(first, last + 1))
+        mine, start = slice(int(offsets[0]), int(offsets[-1])), layout.column_starts[t]
+        features, place = np.unique(feature[mine], return_index=True)
+        members = own[mine][place]
+        found.append(
+            (
+                offsets - offsets[0],
+                np.ascontiguousarray(np.where(sources[mine] >= 0, sources[mine] - start, -1)),
+                feature[mine],
+                np.ascontiguousarray(np.where(members >= 0, members - start, -1)),
+                features,
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -65,6 +103,9 @@ class Field:
     """(features, 2): column numbers of the layout, a target state and what it sees, ascending."""
     weights: np.ndarray
     """(features,)"""
+    conjunctions: np.ndarray = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    """(features, columns): features of three columns and more, a target state first, -1 where there are fewer."""
+    conjunction_weights: np.ndarray = field(default_factory=lambda: np.empty(0))
     about: dict[str, Any] = field(default_factory=dict)
     """How it was learned: options and outcome, plain values."""
 
@@ -75,9 +116,21 @@ class Field:
         return schema
 
     @cached_property
+    def features(self) -> np.ndarray:
+        """(features, columns): pairs, then conjunctions, in the order of their weights in theta."""
+        if not len(self.conjunctions):
+            return self.pairs
+        return np.concatenate([widen(self.pairs, self.conjunctions.shape[1]), self.conjunctions])
+
+    @cached_property
     def graphs(self) -> tuple[Graph, ...]:
-        return compile_graphs(self.layout, self.layout.arcs(self.pairs))
+        return compile_graphs(self.layout, self.layout.arcs(self.features))
 
     @cached_property
     def theta(self) -> np.ndarray:
-        return np.concatenate([self.unary, self.weights])
+        return np.concatenate([self.unary, self.weights, self.conjunction_weights])
+
+
+def widen(features: np.ndarray, width: int) -> np.ndarray:
+    """(features, width): the same features with -1 behind their columns."""
+    return np.pad(features, ((0, 0), (0, width - features.shape[1])), constant_values=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.errors import ModelFileError
 from sparsefield.field.field import Field
 
-__all__ = ["check_arrays", "load_field", "save_field"]
+__all__ = ["check_field", "load_field", "save_field"]
 
 FORMAT = "sparsefield"
-VERSION = 3
+VERSION = 4
 
 SWITCH_ARRAYS = ("shares", "seen_off", "seen_on")
 """Arrays of a `SwitchSchema` beside the names of its columns, one of each for every table that has one; since format
@@ -44,12 +44,17 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "about": field.about,
         "extra": extra or {},
     }
-    metadata = {"format": FORMAT, "version": str(VERSION), "document": json.dumps(document)}
+    # Only conjunctions are new in format 4: what has none can be read by those who know format 3.
+    version = VERSION if len(field.conjunctions) else 3
+    metadata = {"format": FORMAT, "version": str(version), "document": json.dumps(document)}
     tensors: dict[str, np.ndarray] = {
         "unary": np.ascontiguousarray(field.unary),
         "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
         "weights": np.ascontiguousarray(field.weights),
     }
+    if len(field.conjunctions):
+        tensors["conjunctions"] = np.ascontiguousarray(field.conjunctions, dtype=np.int64)
+        tensors["conjunction_weights"] = np.ascontiguousarray(field.conjunction_weights)
     for k, schema in enumerate(layout.schemas):
         if isinstance(schema, SwitchSchema):
             tensors |= _switch_tensors(schema, k)
@@ -127,8 +132,12 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     if not isinstance(about, dict) or not isinstance(extra, dict):
         raise ValueError("outcome or options are not there")
     unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    check_arrays(layout, unary, pairs, weights)
-    return Field(layout, unary, pairs, weights, about), extra
+    field = Field(layout, unary, pairs, weights, about=about)
+    if "conjunctions" in tensors:
+        names = ("conjunctions", "conjunction_weights")
+        field = replace(field, **{name: tensors[name] for name in names})
+    check_field(field)
+    return field, extra
 
 
 def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
@@ -208,11 +217,16 @@ def _check_variable(variable: Variable) -> None:
         raise ValueError(f"column {variable.name!r} makes no sense")
 
 
-def check_arrays(layout: Layout, unary: np.ndarray, pairs: np.ndarray, weights: np.ndarray) -> None:
+def check_field(field: Field) -> None:
     """ValueError for a field that no fit makes: kernels trust a field."""
-    if unary.shape != (layout.n_states,) or weights.ndim != 1 or pairs.shape != (len(weights), 2):
+    layout, weights, others = field.layout, field.weights, field.conjunction_weights
+    if field.unary.shape != (layout.n_states,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
         raise ValueError("arrays and schema do not fit together")
-    if pairs.dtype.kind != "i" or not layout.is_sound(pairs):
+    if field.conjunctions.shape[:1] != others.shape:
+        raise ValueError("conjunctions and their weights do not fit together")
+    if field.pairs.dtype.kind != "i" or not layout.is_sound(field.pairs):
         raise ValueError("features of columns that are not there")
-    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (unary, weights)):
+    if field.conjunctions.dtype.kind != "i" or not layout.are_sound(field.conjunctions):
+        raise ValueError("conjunctions of columns that are not there")
+    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.unary, weights, others)):
         raise ValueError("weights that are no numbers")

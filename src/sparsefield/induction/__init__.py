@@ -7,6 +7,7 @@ from sparsefield.induction.full import Full
 from sparsefield.induction.grafting import Grafting
 from sparsefield.induction.graph import GivenGraph
 from sparsefield.induction.ideal_parent import IdealParent
+from sparsefield.induction.lifting import Proposals, all_lifts, choose_proposals, combine, score_lifts
 
 RULES: dict[str, type[InductionRule]] = {
     rule.name: rule for rule in (ContrastiveInduction, PrintedInduction, Grafting, IdealParent, Full, GivenGraph)
@@ -21,8 +22,13 @@ __all__ = [
     "IdealParent",
     "InductionRule",
     "PrintedInduction",
+    "Proposals",
     "Scored",
+    "all_lifts",
     "all_pairs",
+    "choose_proposals",
+    "combine",
     "merge",
+    "score_lifts",
     "select",
 ]

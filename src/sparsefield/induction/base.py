@@ -25,6 +25,9 @@ class InductionRule(ABC):
     sparse: ClassVar[bool] = True
     """Whether it can score the candidates of a sparse table."""
 
+    thresholds: tuple[float, float] = (0.0, 0.0)
+    """Errors and signals below these are ignored."""
+
     def start(self, layout: Layout) -> np.ndarray:
         """(features, 2): pairs that are in the field from the beginning."""
         return np.empty((0, 2), dtype=np.int64)

@@ -42,6 +42,10 @@ class ContrastiveInduction(InductionRule):
     has_margins = True
     """Whether the rank-one term is kept."""
 
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        return self.error_threshold, self.signal_threshold
+
     def score(
         self,
         contrast: AnyContrast,

@@ -41,6 +41,11 @@ class Web(NamedTuple):
     """-1 when the source is an own column, else the view over which it is seen."""
     arc_column: np.ndarray
     arc_feature: np.ndarray
+    term_offsets: np.ndarray
+    """(states of all tables + 1,): arcs from a conjunction of own columns."""
+    term_column: np.ndarray
+    """(term arcs, columns): -1 where there are fewer."""
+    term_feature: np.ndarray
     view_start: np.ndarray
     """(views,): where a view's rows begin in neighbour_offsets."""
     neighbour_offsets: np.ndarray
@@ -166,17 +171,23 @@ def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -
 def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
     """The arcs of all tables in one list."""
     offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
+    term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0
     for t, graph in enumerate(graphs):
         view, column = layout.column_views(t)
         offsets.append(start + graph.arc_offsets[1:])
         views.append(view[graph.arc_source])
         columns.append(column[graph.arc_source])
         start += len(graph.arc_source)
+        term_offsets.append(term_start + graph.term_offsets[1:])
+        term_start += len(graph.term_feature)
     return {
         "arc_offsets": np.concatenate(offsets),
         "arc_view": np.concatenate(views),
         "arc_column": np.concatenate(columns),
         "arc_feature": np.concatenate([graph.arc_feature for graph in graphs]),
+        "term_offsets": np.concatenate(term_offsets),
+        "term_column": np.concatenate([graph.term_source for graph in graphs]),
+        "term_feature": np.concatenate([graph.term_feature for graph in graphs]),
     }
 
 

@@ -30,6 +30,12 @@ def _cell_logits(web, theta, entity, gap, z):
                 for n in range(web.neighbour_offsets[at], web.neighbour_offsets[at + 1]):
                     seen += web.beliefs[web.neighbour_place[n] + column] if column >= 0 else 1.0
             total += theta[web.arc_feature[k]] * seen
+        for k in range(web.term_offsets[state], web.term_offsets[state + 1]):
+            product = theta[web.term_feature[k]]
+            for j in range(web.term_column.shape[1]):
+                if web.term_column[k, j] >= 0:
+                    product *= web.beliefs[own + web.term_column[k, j]]
+            total += product
         z[s] = total
         top = max(top, total)
     return top

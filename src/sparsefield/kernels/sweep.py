@@ -42,6 +42,30 @@ def logits(graph, theta, state, columns, factors, which, z):
                 held = 0
     for k in range(held):
         add_scaled(z, factors[k], columns[which[k]])
+    for k in range(graph.term_offsets[state], graph.term_offsets[state + 1]):
+        weight = theta[graph.term_feature[k]]
+        if weight != 0.0:
+            _add_product(z, weight, columns, graph.term_source[k])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _add_product(z, weight, columns, which):
+    """z += weight x the product of some columns, at least two; -1 ends their list."""
+    first, second = columns[which[0]], columns[which[1]]
+    if which.shape[0] == 2 or which[2] < 0:
+        for i in range(z.shape[0]):
+            z[i] += weight * first[i] * second[i]
+        return
+    product = np.empty(z.shape[0])
+    for i in range(z.shape[0]):
+        product[i] = weight * first[i] * second[i]
+    for k in range(2, which.shape[0]):
+        if which[k] >= 0:
+            column = columns[which[k]]
+            for i in range(z.shape[0]):
+                product[i] *= column[i]
+    for i in range(z.shape[0]):
+        z[i] += product[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -200,6 +224,56 @@ def gradient(graph, errors, middles, out):
         while k < end:
             out[feature[k]] += dot(error, middles[source[k]])
             k += 1
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def add_conjunctions(graph, errors, beliefs, weight, averaged, out):
+    """out[f] += the gradient of each feature f of three columns and more (Eq. 14).
+
+    ``averaged`` is for cd: the change of the product from q0 to q1, sum of prod (q0 + error) - prod q0. For pl: the sum
+    over its target states of the error x the product of the other columns.
+    """
+    rows = weight.shape[0]
+    before, change = np.empty(rows), np.empty(rows)
+    for f in range(graph.members.shape[0]):
+        members = graph.members[f]
+        for i in range(rows):
+            before[i] = 1.0
+            change[i] = 0.0
+        for k in range(members.shape[0]):
+            if members[k] < 0:
+                continue
+            column = beliefs[members[k]]
+            is_state = members[k] < errors.shape[0]
+            for i in range(rows):
+                error = errors[members[k], i] / (weight[i] + 1e-300) if is_state else 0.0
+                if averaged:  # (before + change) (q + e) - before q
+                    change[i] = change[i] * (column[i] + error) + before[i] * error
+                else:
+                    change[i] = change[i] * column[i] + before[i] * error
+                before[i] *= column[i]
+        out[graph.member_feature[f]] += dot(weight, change)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def product_moments(beliefs, weight, which, out):
+    """out[k] = weighted sums of the product of some columns, and of its square, for each row k of ``which``."""
+    rows = weight.shape[0]
+    product = np.empty(rows)
+    for k in range(which.shape[0]):
+        for i in range(rows):
+            product[i] = 1.0
+        for j in range(which.shape[1]):
+            if which[k, j] >= 0:
+                column = beliefs[which[k, j]]
+                for i in range(rows):
+                    product[i] *= column[i]
+        total, square = 0.0, 0.0
+        for i in range(rows):
+            total += weight[i] * product[i]
+            square += weight[i] * product[i] * product[i]
+        out[k, 0] = total
+        out[k, 1] = square
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

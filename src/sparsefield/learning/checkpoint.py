@@ -18,7 +18,7 @@ from sparsefield.field.storage import write_atomically
 __all__ = ["Checkpoint", "fingerprint"]
 
 NAME = "fit.checkpoint"
-VERSION = "2"
+VERSION = "3"
 
 
 class Checkpoint:

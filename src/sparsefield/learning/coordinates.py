@@ -87,7 +87,7 @@ class Coordinates:
         is that of a diagonal. With it, a pair weight is also freed of its overlap with the two unary weights: where
         the target is uncertain, the source may be on far more often than on average.
         """
-        target, source, feature = arcs
+        target, source, feature = arcs[:3]
         n_pairs = len(l2) - len(uncertainty)
         free = self.centred[target]
         mean = self.means[source] * free
@@ -113,12 +113,12 @@ class Coordinates:
 
     def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """(pairs,): E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centred ends."""
-        target, source, feature = arcs
+        target, source, feature = arcs[:3]
         unary = gradient[: len(self.centred)] * self.centred
         return np.bincount(feature, self.means[source] * unary[target], len(gradient) - len(unary))
 
     def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
         """(states,): what the pair weights, acting on the means, add to each centred unary weight."""
-        target, source, feature = arcs
+        target, source, feature = arcs[:3]
         weights = vector[len(self.centred) :][feature]
         return np.bincount(target, self.means[source] * weights, len(self.centred)) * self.centred

@@ -28,6 +28,8 @@ class Options:
     max_iter: int = 1000
     tol: float = 1e-6
     kkt_tol: float = policy.KKT_TOLERANCE
+    max_order: int = 2
+    lift: Literal["active", "all"] = "active"
     centred: bool = True
     """Centred coordinates; False is there to measure what they bring."""
 

@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import AnySample
+from sparsefield.data import AnySample, Arcs
 from sparsefield.engines import Threads
-from sparsefield.field import Field
-from sparsefield.induction import Grafting, InductionRule, Scored, merge, select
+from sparsefield.field import Field, widen
+from sparsefield.induction import (
+    Grafting,
+    InductionRule,
+    Proposals,
+    all_lifts,
+    choose_proposals,
+    combine,
+    merge,
+    score_lifts,
+)
 from sparsefield.inference import InferenceMethod
 from sparsefield.learning.checkpoint import Checkpoint, fingerprint
 from sparsefield.learning.coordinates import Coordinates
@@ -97,7 +106,10 @@ class Trainer:
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
         self.plain = np.empty(0)
         """Gradient of the loss at the point at hand, of the plain weights."""
-        self._set_pairs(np.empty((0, 2), dtype=np.int64))
+        self.moments: dict[bytes, tuple[float, float]] = {}
+        """Mean and variance of the conjunctions at hand, from when they came."""
+        self.coordinates = Coordinates(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+        self._set_features(np.empty((0, options.max_order), dtype=np.int64))
 
     # -- the plot ------------------------------------------------------------------------------------------------
 
@@ -129,7 +141,7 @@ class Trainer:
         """Let in what the rule starts with."""
         start = self.rule.start(self.layout)
         if len(start):
-            self._admit(start)
+            self._admit(widen(start, self.options.max_order))
         if self.rule.closed:
             self._end_induction()
         else:
@@ -137,12 +149,12 @@ class Trainer:
 
     def _induce(self) -> None:
         """Let a batch in and take a step or a few, unless no candidate stands out."""
-        found = self._score(self.rule) if self._iterations_left() else merge([])
+        found = self._score(self.rule) if self._iterations_left() else self._nothing()
         self._let_go()
-        proposed = select(found, self._batch_size()).pairs
+        proposed = choose_proposals(found, self._batch_size()).features
         joined = self._admit(proposed) if len(proposed) else 0
         worthy = joined / max(len(proposed), 1) * len(found)
-        if not joined or (self.options.certify and worthy < STRAGGLERS * len(self.pairs)):
+        if not joined or (self.options.certify and worthy < STRAGGLERS * len(self.features)):
             self._end_induction()
             return
         self.plot.settled = False
@@ -203,7 +215,7 @@ class Trainer:
             return
         if len(violators):
             self._let_go()
-            self._admit(select(violators, max(self._batch_size(), LEAST_BATCH)).pairs)
+            self._admit(choose_proposals(violators, max(self._batch_size(), LEAST_BATCH)).features)
         if inside > 0.5 * allowed:
             self.tol *= 0.1
         # While much is missing outside, there is no point in polishing what is inside.
@@ -214,17 +226,23 @@ class Trainer:
         theta = self.theta
         unary, weights = theta[: self.layout.n_states], theta[self.layout.n_states :]
         kept = np.flatnonzero(weights)
-        kept = kept[np.argsort(self.layout.keys(self.pairs[kept]), kind="stable")]
-        field = Field(self.layout, unary.copy(), self.pairs[kept], weights[kept])
+        kept = kept[np.argsort(self.layout.keys(self.features[kept]), kind="stable")]
+        higher = self._is_higher(self.features[kept])
+        pairs, conjunctions = kept[~higher], kept[higher]
+        field = Field(self.layout, unary.copy(), self.features[pairs, :2], weights[pairs])
+        if len(conjunctions):
+            field = replace(field, conjunctions=self.features[conjunctions], conjunction_weights=weights[conjunctions])
         return Learned(field, tuple(self.steps), self.point.value, self.plot.violation, self.plot.converged)
 
     def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All that a fit needs to go on from here: arrays, and plain values."""
         arrays = {
-            "pairs": self.pairs,
+            "pairs": self.features,
             "theta": self.point.theta,
             "gradient": self.point.gradient,
             "centred": self.coordinates.centred,
+            "means": self.coordinates.means,
+            "variances": self.coordinates.variances,
             "plain": self.plain,
             "gaps": self.evaluator.beliefs_in_gaps(),
             **self.evaluator.state(self.graphs),
@@ -249,7 +267,8 @@ class Trainer:
         if saved is None:
             return
         arrays, facts = saved
-        self._set_pairs(arrays["pairs"])
+        self._remember_moments(self.layout.arcs(arrays["pairs"]), arrays["means"], arrays["variances"])
+        self._set_features(arrays["pairs"])
         self.coordinates = replace(self.coordinates, centred=arrays["centred"])
         self.evaluator.believe_in_gaps(arrays["gaps"])
         self.optimiser.restore(arrays)
@@ -345,8 +364,8 @@ class Trainer:
             arcs = self.layout.arcs(pairs)
         self.plain = np.concatenate([self.plain, plain[n:]])
         plain[:n] = self.point.gradient[:n]
-        theirs = self.coordinates.from_plain_gradient(plain, arcs)[n:]
-        self._set_pairs(np.concatenate([self.pairs, pairs]))
+        theirs = self._coordinates_of(arcs).from_plain_gradient(plain, arcs)[n:]
+        self._set_features(np.concatenate([self.features, pairs]))
         place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
         self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
         self.optimiser.grow(len(pairs))
@@ -363,28 +382,72 @@ class Trainer:
         if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
             return
         places = np.concatenate([np.arange(n), n + np.flatnonzero(alive)])
-        self._set_pairs(self.pairs[alive])
+        self._set_features(self.features[alive])
         self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
         self.plain = self.plain[places]
         self.optimiser.keep(places)
 
-    def _set_pairs(self, pairs: np.ndarray) -> None:
-        self.pairs = pairs
-        self.arcs = self.layout.arcs(pairs)
-        self.known = np.sort(self.layout.keys(pairs))
+    def _set_features(self, features: np.ndarray) -> None:
+        self.features = features
+        self.arcs = self.layout.arcs(features)
+        higher = self._is_higher(features)
+        self.known = np.sort(self.layout.keys(features[~higher, :2]))
+        self.known_higher = np.sort(self.layout.keys(features[higher]))
         self.graphs = self.evaluator.compile(self.arcs)
+        if features.shape[1] > 2:
+            self.coordinates = self._coordinates_of(self.arcs)
 
-    def _score(self, rule: InductionRule) -> Scored:
+    def _is_higher(self, features: np.ndarray) -> np.ndarray:
+        """(features,): whether they have more than two columns."""
+        return features[:, 2] >= 0 if features.shape[1] > 2 else np.zeros(len(features), dtype=bool)
+
+    def _coordinates_of(self, arcs: Arcs) -> Coordinates:
+        """The coordinates with mean and variance of the conjunctions of some arcs: as they were when these came."""
+        keys = [row.tobytes() for row in arcs.conjunctions]
+        new = [k for k, key in enumerate(keys) if key not in self.moments]
+        if new:
+            found = self.evaluator.moments_of(arcs.conjunctions[new])
+            self.moments |= {keys[k]: (float(m), float(v)) for k, m, v in zip(new, *found, strict=True)}
+        n, known = self.layout.n_columns, np.array([self.moments[key] for key in keys]).reshape(-1, 2)
+        means, variances = self.coordinates.means[:n], self.coordinates.variances[:n]
+        return replace(
+            self.coordinates,
+            means=np.concatenate([means, known[:, 0]]),
+            variances=np.concatenate([variances, known[:, 1]]),
+        )
+
+    def _remember_moments(self, arcs: Arcs, means: np.ndarray, variances: np.ndarray) -> None:
+        n = self.layout.n_columns
+        parts = zip(arcs.conjunctions, means[n:].tolist(), variances[n:].tolist(), strict=True)
+        self.moments = {row.tobytes(): (mean, variance) for row, mean, variance in parts}
+
+    def _score(self, rule: InductionRule) -> Proposals:
         started = time.perf_counter()
-        contrast = self.evaluator.contrast()
+        contrast, width = self.evaluator.contrast(), self.options.max_order
         limit = max(self._batch_size(), LEAST_BATCH)
         found = rule.score(contrast, self.layout, self.options.l1, self.known, self.engine, limit)
+        higher = None
+        if width > 2:
+            higher = score_lifts(
+                contrast, self.layout, self._lifts(), rule.thresholds, self.options.l1, self.known_higher, self.engine
+            )
         self.scoring_seconds += time.perf_counter() - started
-        return found
+        return combine(found, higher, width)
 
-    def _violators(self) -> Scored:
+    def _lifts(self) -> np.ndarray:
+        """Features that a further column may join: those with a weight, or, where told so, all pairs besides."""
+        weights = self.theta[self.layout.n_states :]
+        active = self.features[(weights != 0.0) & (self.features[:, -1] < 0)]
+        if self.options.lift == "all":
+            return np.concatenate([all_lifts(self.layout, self.options.max_order), active[self._is_higher(active)]])
+        return active
+
+    def _nothing(self) -> Proposals:
+        return combine(merge([]), None, self.options.max_order)
+
+    def _violators(self) -> Proposals:
         """Candidates outside the field that miss the optimality conditions; a closed rule has none outside."""
-        return merge([]) if self.rule.closed else self._score(Grafting())
+        return self._nothing() if self.rule.closed else self._score(Grafting())
 
     @property
     def _allowed_violation(self) -> float:
@@ -416,7 +479,7 @@ class Trainer:
     def _batch_size(self) -> int:
         if self.options.batch_size != "auto":
             return int(self.options.batch_size)
-        return max(LEAST_BATCH, 4 * self.layout.n_states, len(self.pairs))
+        return max(LEAST_BATCH, 4 * self.layout.n_states, len(self.features))
 
     def _steps_per_batch(self) -> int:
         if self.options.steps_per_batch == "auto":
@@ -433,7 +496,7 @@ class Trainer:
             objective=self.point.value,
             loss=self.loss,
             l1_norm=float(np.abs(theta).sum()),
-            features=len(self.pairs),
+            features=len(self.features),
             active=int(np.count_nonzero(theta[self.layout.n_states :])),
             phase=phase,
             seconds=time.perf_counter() - self.started,

@@ -21,6 +21,7 @@ class ContrastiveDivergence(Objective):
     """
 
     name = "cd"
+    averaged = True
 
     def prepare(self, block: Block) -> Workspace:
         return Workspace(np.zeros((block.n_target_states, block.n_rows)), np.empty_like(block.beliefs))

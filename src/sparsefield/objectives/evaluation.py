@@ -12,7 +12,7 @@ from sparsefield.engines import Threads
 from sparsefield.field import Graph, compile_graphs
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.web import fill_blocks
-from sparsefield.kernels.sweep import gradient, uncertainty
+from sparsefield.kernels.sweep import add_conjunctions, gradient, product_moments, uncertainty
 from sparsefield.objectives.base import Objective
 
 __all__ = ["Contrast", "Evaluator"]
@@ -34,6 +34,8 @@ class Contrast:
     """Table by table, (columns,): weighted means of the middles over all rows."""
     unary: tuple[np.ndarray, ...]
     """Table by table, (states,): gradient of each unary feature."""
+    averaged: bool = False
+    """Whether the middles are (q0 + q1) / 2, see `Objective`."""
 
 
 class Evaluator:
@@ -111,6 +113,7 @@ class Evaluator:
             weights=self._by_table(weights),
             means=tuple(_add(part) / weight for part, weight in self._with_weights(sums)),
             unary=tuple(_add(part) for part in self._by_table(unary)),
+            averaged=self._objective.averaged,
         )
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -120,6 +123,24 @@ class Evaluator:
         mean = np.concatenate([_add(part) / weight for part, weight in self._with_weights(sums)])
         square = np.concatenate([_add(part) / weight for part, weight in self._with_weights(squares)])
         return mean, np.maximum(square - mean**2, 0.0)
+
+    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(conjunctions,) each: weighted mean and variance, over the rows of its table, of a product of columns."""
+        mean, variance = np.zeros(len(conjunctions)), np.zeros(len(conjunctions))
+        table = self.layout.table_of_column[conjunctions[:, 0]]
+        for t in np.unique(table):
+            mine = np.flatnonzero(table == t)
+            start = self.layout.column_starts[t]
+            which = np.where(conjunctions[mine] >= 0, conjunctions[mine] - start, -1)
+            total = np.zeros((len(mine), 2))
+            for owner, block in zip(self._tables, self._blocks, strict=True):
+                if owner == t:
+                    part = np.empty_like(total)
+                    product_moments(block.beliefs, block.weight, which, part)
+                    total += part
+            total /= max(self.total_weights[t], np.finfo(float).tiny)
+            mean[mine], variance[mine] = total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
+        return mean, variance
 
     def uncertainty(self) -> np.ndarray:
         """(states,): p (1 - p) summed over rows, read off the errors: a sure prediction has little curvature."""
@@ -149,7 +170,10 @@ class Evaluator:
 
     def _block_gradient(self, k: int, graphs: Sequence[Graph], size: int) -> np.ndarray:
         out = np.empty(size)
-        gradient(graphs[self._tables[k]], self._spaces[k].errors, self._spaces[k].middles, out)
+        graph, space, block = graphs[self._tables[k]], self._spaces[k], self._blocks[k]
+        gradient(graph, space.errors, space.middles, out)
+        if len(graph.members):
+            add_conjunctions(graph, space.errors, block.beliefs, block.weight, self._objective.averaged, out)
         return out
 
     def _by_table(self, items: list) -> tuple[tuple, ...]:

@@ -214,6 +214,11 @@ class SparseEvaluator:
         """Take over what `state` told."""
         self._last = self._last._replace(uncertainty=state["uncertainty"], shared=state["shared"][arcs.order])
 
+    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sparse tables have pairs alone."""
+        nothing = np.empty(len(conjunctions))
+        return nothing, nothing
+
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns,) each: weighted mean and variance over the rows of what is on."""
         mean = self._together / max(self.total_weights[0], np.finfo(float).tiny)

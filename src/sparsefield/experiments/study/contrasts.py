@@ -75,7 +75,7 @@ def _contrast(estimator: Any, X: Any) -> Contrast:
     field = estimator.field_
     with Threads(1) as engine:
         evaluator = Evaluator(sample, OBJECTIVES[estimator.objective](), engine)
-        graphs = evaluator.compile(field.layout.arcs(field.pairs))
+        graphs = evaluator.compile(field.layout.arcs(field.features))
         if evaluator.has_gaps:
             evaluator.fill_gaps(inference, graphs, field.theta)
         evaluator.evaluate(graphs, field.theta)

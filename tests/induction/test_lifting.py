@@ -1,0 +1,257 @@
+"""Candidates of one column more: their exact gradient, what thresholds leave of it, and who is a candidate at all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from higher import evaluate, graphs_with, with_conjunctions
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import candidate_features, candidate_pairs, columns_of
+
+from sparsefield import RelationalField, policy
+from sparsefield.data import Layout, MegaSample, Relational
+from sparsefield.engines import Threads
+from sparsefield.field import widen
+from sparsefield.induction import Proposals, all_lifts, choose_proposals, combine, lifting, merge, score_lifts
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+EXACT = (0.0, 0.0)
+NOBODY = np.empty(0, dtype=np.int64)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "MIN_BLOCK_ROWS", 4)
+    monkeypatch.setattr(lifting, "LIFTS_AT_A_TIME", 7)
+
+
+def score(contrast, layout, lifts, thresholds=EXACT, cut=-1.0, known=NOBODY, threads=1) -> Proposals:
+    """With a cut below 0, every candidate."""
+    with Threads(threads) as engine:
+        return score_lifts(contrast, layout, lifts, thresholds, cut, known, engine)
+
+
+def lifts_of(schema, order: int) -> np.ndarray:
+    return widen(np.array(candidate_features(schema, order)), order + 1)
+
+
+def test_all_lifts_are_all_candidate_pairs(make_problem) -> None:
+    problem = make_problem(0)
+    assert all_lifts(problem.layout, 2).tolist() == [list(pair) for pair in candidate_pairs(problem.schema)]
+    assert (all_lifts(problem.layout, 4)[:, 2:] == -1).all()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, small_pieces, name, gaps) -> None:
+    problem = with_conjunctions(make_problem(3, gaps=gaps), 4)
+    assert len(problem.plain.table.blocks) > 1
+    evaluator, _, _ = evaluate(problem, name)
+    found = score(evaluator.contrast(), problem.layout, all_lifts(problem.layout, 3))
+    # Each triple once, variables never twice, a target state first.
+    assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 3)
+    n = problem.schema.n_states
+    exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
+    np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
+    assert np.array_equal(found.rank, np.abs(found.gradient))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.3, 4.0]))
+def test_triples_grow_to_features_of_four_with_their_exact_gradient(make_problem, name, seed, size) -> None:
+    problem = with_conjunctions(make_problem(seed, states=(2, 3, 2), gaps=0.2, size=size), seed, size=size)
+    evaluator, _, _ = evaluate(problem, name)
+    found = score(evaluator.contrast(), problem.layout, lifts_of(problem.schema, 3))
+    assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 4)
+    n = problem.schema.n_states
+    exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
+    np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-10)
+
+
+def test_pairs_and_triples_may_be_lifted_together(make_problem) -> None:
+    problem = with_conjunctions(make_problem(1), 2)
+    evaluator, _, _ = evaluate(problem, "pl")
+    lifts = np.array([[0, 1, -1, -1], [0, 1, 3, -1]])
+    found = score(evaluator.contrast(), problem.layout, lifts)
+    owner = problem.schema.variable_of_column
+    expected = set()
+    for lift in lifts:
+        have = columns_of(lift)
+        others = [c for c in range(problem.schema.n_columns) if owner[c] not in owner[list(have)]]
+        expected |= {tuple(sorted((*have, c))) for c in others}
+    assert sorted(map(columns_of, found.features)) == sorted(expected)
+    n = problem.schema.n_states
+    exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
+    np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("thresholds", [(0.2, 0.2), (0.05, 0.4), (0.0, 0.3), (0.3, 0.0)])
+def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pieces, name, thresholds) -> None:
+    problem = with_conjunctions(make_problem(5, gaps=0.2), 6)
+    evaluator, _, _ = evaluate(problem, name)
+    lifts = np.concatenate([all_lifts(problem.layout, 4)[::3], widen(lifts_of(problem.schema, 3), 4)[::9]])
+    found = score(evaluator.contrast(), problem.layout, lifts, thresholds)
+    expected = slow_estimates(problem, name, lifts, thresholds)
+    assert sorted(map(columns_of, found.features)) == sorted(expected)
+    for feature, gradient in zip(found.features, found.gradient, strict=True):
+        # From whichever lift the estimate is largest, it is the one that counts.
+        assert abs(gradient) == pytest.approx(max(map(abs, expected[columns_of(feature)])), abs=1e-11)
+        assert min(abs(gradient - estimate) for estimate in expected[columns_of(feature)]) < 1e-11
+    exact = score(evaluator.contrast(), problem.layout, lifts)
+    assert np.abs(found.gradient - exact.gradient).max() > 0.01
+
+
+def slow_estimates(problem, name: str, lifts, thresholds) -> dict[tuple[int, ...], list[float]]:
+    """Per candidate, error x signal where both are beyond their thresholds, plus the two products of sums and means."""
+    t_err, t_sig = thresholds
+    owner, columns = problem.schema.variable_of_column, problem.schema.n_columns
+    points = []
+    for row in problem.rows:
+        q0 = row.q
+        if name == "cd":
+            q1 = problem.slow.sweep(q0)
+        else:
+            q1 = list(q0)
+            for v, code in enumerate(row.codes):
+                if code >= 0:
+                    for s, p in zip(problem.slow.columns(v), problem.slow.update(v, q0)[1:], strict=True):
+                        q1[s] = p
+        points.append((row.weight, q0, q1))
+
+    def seen(members: tuple[int, ...]) -> tuple[list[float], list[float], float]:
+        """Errors, signals and the mean of a product of columns."""
+        errors, middles = [], []
+        for _, q0, q1 in points:
+            if name == "cd":
+                before, after = math.prod(q0[c] for c in members), math.prod(q1[c] for c in members)
+                errors.append(after - before)
+                middles.append((before + after) / 2)
+            else:
+                others = [math.prod(q0[o] for o in members if o != c) for c in members]
+                errors.append(sum((q1[c] - q0[c]) * other for c, other in zip(members, others, strict=True)))
+                middles.append(math.prod(q0[c] for c in members))
+        mean = sum(w * m for (w, _, _), m in zip(points, middles, strict=True)) / sum(w for w, _, _ in points)
+        return errors, [m - mean for m in middles], mean
+
+    single = [seen((c,)) for c in range(columns)]
+    found: dict[tuple[int, ...], list[float]] = {}
+    for lift in lifts:
+        have = columns_of(lift)
+        errors, signals, mean = seen(have)
+        for c in range(columns):
+            if owner[c] in owner[list(have)]:
+                continue
+            other_errors, other_signals, other_mean = single[c]
+            total = 0.0
+            for i, (w, _, _) in enumerate(points):
+                if abs(errors[i]) > t_err and abs(other_signals[i]) > t_sig:
+                    total += w * errors[i] * other_signals[i]
+                if abs(signals[i]) > t_sig and abs(other_errors[i]) > t_err:
+                    total += w * signals[i] * other_errors[i]
+                total += w * (errors[i] * other_mean + other_errors[i] * mean)
+            found.setdefault(tuple(sorted((*have, c))), []).append(total)
+    return found
+
+
+@pytest.mark.parametrize("thresholds", [EXACT, (0.1, 0.2)])
+def test_the_cut_and_known_features_leave_the_others_as_they_are(make_problem, thresholds) -> None:
+    problem = with_conjunctions(make_problem(7), 7)
+    contrast, layout = evaluate(problem, "pl")[0].contrast(), problem.layout
+    every = score(contrast, layout, all_lifts(layout, 3), thresholds)
+    cut = float(np.median(every.rank))
+    beyond = every.take(np.flatnonzero(every.rank > cut))
+    known = beyond.features[::2]
+    found = score(contrast, layout, all_lifts(layout, 3), thresholds, cut, np.sort(layout.keys(known)))
+    rest = beyond.take(np.arange(1, len(beyond), 2))
+    assert np.array_equal(found.features, rest.features)
+    assert np.array_equal(found.gradient, rest.gradient)
+    everyone = np.sort(layout.keys(every.features))
+    assert len(score(contrast, layout, all_lifts(layout, 3), thresholds, known=everyone)) == 0
+
+
+@pytest.mark.parametrize("thresholds", [EXACT, (0.1, 0.2)])
+def test_threads_change_nothing(make_problem, small_pieces, thresholds) -> None:
+    problem = with_conjunctions(make_problem(8), 8)
+    contrast = evaluate(problem, "pl")[0].contrast()
+    one, other = (score(contrast, problem.layout, all_lifts(problem.layout, 3), thresholds, threads=n) for n in (1, 3))
+    assert np.array_equal(one.features, other.features)
+    assert one.gradient.tobytes() == other.gradient.tobytes()
+
+
+def test_nothing_to_lift_is_no_trouble(make_problem) -> None:
+    problem = with_conjunctions(make_problem(8), 8)
+    contrast = evaluate(problem, "pl")[0].contrast()
+    found = score(contrast, problem.layout, np.empty((0, 3), dtype=np.int64))
+    assert found.features.shape == (0, 3)
+    # Nor is a table of so few variables that nothing can join.
+    small = make_problem(1, states=(2, 2), observed_states=(), numbers=0)
+    with Threads(1) as engine:
+        evaluator = Evaluator(small.sample, OBJECTIVES["pl"](), engine)
+        evaluator.evaluate(small.graphs, small.theta)
+        assert len(score(evaluator.contrast(), small.layout, all_lifts(small.layout, 3))) == 0
+
+
+# -- linked tables -----------------------------------------------------------------------------------------------------
+
+
+def linked(templates: list[str] | None) -> MegaSample:
+    rng = np.random.default_rng(0)
+    people = pl.DataFrame(rng.integers(0, 2, (20, 3)), schema=["a", "b", "c"]).with_columns(id=pl.int_range(20))
+    visits = pl.DataFrame(rng.integers(0, 2, (30, 3)), schema=["d", "e", "f"])
+    visits = visits.with_columns(who=pl.Series(rng.integers(0, 20, 30)))
+    links = {"who": ("visit", "who", "person")}
+    data = Relational({"person": people, "visit": visits}, keys={"person": "id"}, links=links, templates=templates)
+    return RelationalField(l1=1e6, n_jobs=1).fit(data)._compile(data)
+
+
+def test_only_tables_whose_columns_may_meet_have_triples() -> None:
+    sample = linked(["within visit", "across who"])
+    layout: Layout = sample.layout
+    lifts = all_lifts(layout, 3)
+    assert {layout.tables[t] for t in layout.table_of_column[lifts[:, :2]].ravel()} == {"visit"}
+    assert len(all_lifts(linked(["across who"]).layout, 3)) == 0
+    for templates in (["within visit", "across who"], None):
+        sample = linked(templates)
+        layout = sample.layout
+        with Threads(1) as engine:
+            evaluator = Evaluator(sample, OBJECTIVES["pl"](), engine)
+            nothing = np.empty((0, 3), dtype=np.int64)
+            evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_states, 0.3))
+            found = score(evaluator.contrast(), layout, all_lifts(layout, 3))
+            assert len(found) == (1 if templates else 2)
+            assert layout.are_sound(found.features)
+            n = layout.n_states
+            exact = evaluator.gradient(graphs_with(layout, found.features), n + len(found))[n:]
+        np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
+
+
+def test_features_over_links_are_not_lifted() -> None:
+    sample = linked(None)
+    layout = sample.layout
+    with Threads(1) as engine:
+        evaluator = Evaluator(sample, OBJECTIVES["pl"](), engine)
+        evaluator.evaluate(graphs_with(layout, np.empty((0, 3), dtype=np.int64)), np.zeros(layout.n_states))
+        over = np.flatnonzero(layout.variable_of_own_column < 0)
+        mine = layout.column_starts[layout.table_of_column[over]]
+        assert len(over) > 3
+        lifts = widen(np.column_stack([mine, over]), 3)
+        assert len(score(evaluator.contrast(), layout, lifts)) == 0
+
+
+# -- the choice --------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_of_all_orders_are_chosen_and_ties_go_by_position() -> None:
+    features = np.array([[0, 1, 2], [0, 1, -1], [0, 3, -1], [1, 2, 3], [0, 2, 3]])
+    found = Proposals(features, np.array([1.0, -3.0, 2.0, 2.0, -2.0]), np.array([1.0, 3.0, 2.0, 2.0, 2.0]))
+    assert choose_proposals(found, 10).features.tolist() == features[[1, 4, 2, 3, 0]].tolist()
+    assert choose_proposals(found, 3).features.tolist() == features[[1, 4, 2]].tolist()
+    nothing = combine(merge([]), None, 3)
+    assert nothing.features.shape == (0, 3)
+    both = combine(merge([]), found, 3)
+    assert np.array_equal(both.features, features)
