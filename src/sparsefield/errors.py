@@ -11,3 +11,7 @@ class ModelFileError(ValueError):
 
 class UnseenStateWarning(UserWarning):
     """A value that training never saw was met; it is treated as a gap and left as it is in the output."""
+
+
+class EstimateWarning(UserWarning):
+    """An exact answer is out of reach; what stands in its place was sampled or searched for."""

@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plain import fill
+from sklearn.exceptions import ConvergenceWarning
+from small_fields import small_field
 
-from sparsefield.inference import INFERENCE
+import sparsefield
+from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield.engines import Threads
+from sparsefield.inference import INFERENCE, InferenceMethod, ask
+
+SEEDS = st.integers(0, 2**32 - 1)
+QUICK = {"gibbs": {"burn_in": 5, "sweeps": 30}}
+"""Options with which a method is quick, where it would not be."""
+
+OTHER = {
+    "mean-field": {"tolerance": 1e-4, "max_sweeps": 77, "damping": 0.25},
+    "bp": {"tolerance": 1e-5, "max_updates": 77, "damping": 0.25},
+    "exact": {"max_cells": 4321},
+    "gibbs": {"chains": 3, "burn_in": 7, "sweeps": 41, "max_r_hat": 9.0, "seed": 5},
+}
+"""Options other than a method starts with."""
+
+
+def method(name: str) -> InferenceMethod:
+    return INFERENCE[name](**QUICK.get(name, {}))
 
 
 def filled(problem, name: str):
     block = problem.table.blocks[0]
     block = block._replace(beliefs=block.beliefs.copy())
-    left = fill(problem.schema, [block], INFERENCE[name](), problem.graphs, problem.theta)
+    left = fill(problem.schema, [block], method(name), problem.graphs, problem.theta)
     return block, left
 
 
+def some_rows(block, rows):
+    """A block of some of its rows, in that order."""
+    codes = np.ascontiguousarray(block.codes[:, rows])
+    gap_variable, gap_rows = np.nonzero(codes < 0)
+    return block._replace(
+        codes=codes,
+        beliefs=np.ascontiguousarray(block.beliefs[:, rows]),
+        weight=block.weight[rows],
+        gap_offsets=np.searchsorted(gap_variable, np.arange(len(codes) + 1)),
+        gap_rows=gap_rows,
+    )
+
+
 @pytest.mark.parametrize("name", INFERENCE)
-@given(seed=st.integers(0, 2**32 - 1), gaps=st.sampled_from([0.2, 0.6]), size=st.sampled_from([0.3, 2.0, 20.0]))
+@given(seed=SEEDS, gaps=st.sampled_from([0.2, 0.6]), size=st.sampled_from([0.3, 2.0, 20.0, 200.0]))
 def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, name, seed, gaps, size) -> None:
     problem = make_problem(seed, gaps=gaps, size=size)
     before = problem.table.blocks[0]
@@ -37,24 +74,59 @@ def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, 
 
 
 @pytest.mark.parametrize("name", INFERENCE)
-@given(seed=st.integers(0, 2**32 - 1))
+@given(seed=SEEDS)
 def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -> None:
     problem = make_problem(seed, gaps=0.4, size=2.0)
     together, _ = filled(problem, name)
     graphs = problem.graphs
     whole = problem.table.blocks[0]
     for row in range(whole.n_rows):
-        codes = np.ascontiguousarray(whole.codes[:, [row]])
-        gap_variable, gap_rows = np.nonzero(codes < 0)
-        alone = whole._replace(
-            codes=codes,
-            beliefs=np.ascontiguousarray(whole.beliefs[:, [row]]),
-            weight=whole.weight[[row]],
-            gap_offsets=np.searchsorted(gap_variable, np.arange(len(codes) + 1)),
-            gap_rows=gap_rows,
-        )
-        fill(problem.schema, [alone], INFERENCE[name](), graphs, problem.theta)
+        alone = some_rows(whole, [row])
+        fill(problem.schema, [alone], method(name), graphs, problem.theta)
         assert np.array_equal(alone.beliefs[:, 0], together.beliefs[:, row])
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+@given(seed=SEEDS)
+def test_rows_in_another_order_get_the_same_beliefs(make_problem, name, seed) -> None:
+    problem = make_problem(seed, gaps=0.5, size=2.0)
+    straight, left = filled(problem, name)
+    order = np.random.default_rng(seed).permutation(straight.n_rows)
+    mixed = some_rows(problem.table.blocks[0], order)
+    assert fill(problem.schema, [mixed], method(name), problem.graphs, problem.theta) == left
+    assert np.array_equal(mixed.beliefs, straight.beliefs[:, order])
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_threads_change_no_bit(name) -> None:
+    small = small_field(3, ties="all", size=1.5, rows=700, gaps=0.5)
+    assert len(small.table.blocks) > 2
+    found = [small.ask(method(name), threads) for threads in (1, 3)]
+    assert np.array_equal(found[0].gaps[0], found[1].gaps[0])
+    assert np.array_equal(found[0].conditionals[0], found[1].conditionals[0])
+    assert found[0].unconverged == found[1].unconverged
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_without_gaps_nothing_happens(make_problem, name) -> None:
+    problem = make_problem(5, gaps=0.0, size=3.0)
+    block, left = filled(problem, name)
+    assert left == 0
+    assert np.array_equal(block.beliefs, problem.table.blocks[0].beliefs)
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
+    small = small_field(0, ties="none", gaps=1.0)
+    bare = replace(small.field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
+    with Threads(1) as engine:
+        answers = ask(bare, small.sample, method(name), engine)
+    assert answers.unconverged == 0
+    for v in range(len(bare.schema.targets)):
+        columns = list(small.slow.columns(v))
+        weights = np.exp(np.append(0.0, bare.unary[columns]))
+        wanted = np.tile((weights / weights.sum())[1:, None], small.table.n_rows)
+        np.testing.assert_allclose(answers.gaps[0][columns], wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", INFERENCE)
@@ -81,3 +153,115 @@ def test_a_single_gap_gets_its_exact_conditional(make_problem, name) -> None:
         v = row.codes.index(-1)
         exact = problem.slow.conditional(v, row.codes, row.q[problem.schema.n_states :])
         assert [block.beliefs[s, i] for s in problem.slow.columns(v)] == pytest.approx(exact[1:], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+@given(seed=SEEDS)
+def test_conjunctions_with_one_gap_left_get_their_exact_conditional(name, seed) -> None:
+    small = small_field(seed, ties="all", triples=6, rows=8, gaps=0.15)
+    beliefs = small.ask(method(name)).gaps[0]
+    for row in range(small.table.n_rows):
+        codes = small.codes(row)
+        if codes.count(-1) == 1:
+            v = codes.index(-1)
+            exact = small.slow.conditional(v, codes, small.observed(row))
+            assert beliefs[list(small.slow.columns(v)), row] == pytest.approx(exact[1:], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+@given(seed=SEEDS, ties=st.sampled_from(["tree", "loop", "all"]))
+def test_weights_of_fifty_give_finite_beliefs(name, seed, ties) -> None:
+    small = small_field(seed, ties=ties, triples=4, rows=4)
+    rng = np.random.default_rng(seed)
+
+    def strong(weights: np.ndarray) -> np.ndarray:
+        return rng.choice([-50.0, 50.0], len(weights))
+
+    field = small.field
+    field = replace(
+        field,
+        unary=strong(field.unary),
+        weights=strong(field.weights),
+        conjunction_weights=strong(field.conjunction_weights),
+    )
+    with Threads(1) as engine:
+        answers = ask(field, small.sample, method(name), engine)
+    for found in (answers.gaps[0], answers.conditionals[0]):
+        assert np.isfinite(found).all()
+        assert (found >= 0).all()
+        assert (found <= 1 + 1e-9).all()
+    assert np.isfinite(answers.log_likelihood)
+
+
+def line_of_people() -> Relational:
+    rng = np.random.default_rng(4)
+    mood = np.cumsum(rng.random(60) < 0.2) % 3
+    smokes = (mood == 1) ^ (rng.random(60) < 0.1)
+    hidden = rng.random((2, 60)) < 0.25
+    people = pl.DataFrame(
+        {
+            "id": range(60),
+            "mood": [None if gap else int(value) for value, gap in zip(mood, hidden[0], strict=True)],
+            "smokes": [None if gap else bool(value) for value, gap in zip(smokes, hidden[1], strict=True)],
+        }
+    )
+    friends = pl.DataFrame({"who": range(59), "whom": range(1, 60)})
+    links = {"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")}
+    return Relational({"person": people, "friend": friends}, keys={"person": "id"}, links=links)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", INFERENCE)
+def test_linked_tables_are_learned_and_filled(name) -> None:
+    data = line_of_people()
+    field = RelationalField(l1=0.5, inference=method(name), n_jobs=1, kkt_tol=0.1, max_iter=100).fit(data)
+    assert len(field.edges_) > 1
+    found = field.predict_proba(data)["person"]
+    for column in ("mood", "smokes"):
+        assert np.isfinite(found[column]).all()
+        np.testing.assert_allclose(found[column].sum(axis=1), 1.0, atol=1e-9)
+    answer = field.transform(data).tables["person"]
+    assert answer["mood"].null_count() == answer["smokes"].null_count() == 0
+    before = data.tables["person"]
+    assert ((before["mood"] == answer["mood"]).fill_null(True)).all()
+
+
+def table_with_gaps() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 300)
+    X = np.column_stack([a, np.where(rng.random(300) < 0.7, a, 0), (a > 0) ^ (rng.random(300) < 0.2)]).astype(float)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    return X
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", INFERENCE)
+def test_a_saved_field_comes_back_with_the_options_of_its_method(name, tmp_path) -> None:
+    assert OTHER[name].keys() == vars(INFERENCE[name]()).keys(), "every option is tried"
+    X = table_with_gaps()
+    chosen = INFERENCE[name](**OTHER[name])
+    field = MarkovField(l1=1.0, n_jobs=1, inference=chosen, kkt_tol=0.1, max_iter=200).fit(X)
+    field.save(tmp_path / "field.safetensors")
+    back = sparsefield.load(tmp_path / "field.safetensors")
+    assert back.inference == chosen
+    assert type(back.inference) is INFERENCE[name]
+    one, other = field.predict_proba(X), back.predict_proba(X)
+    assert all(np.array_equal(one[column], other[column]) for column in one)
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_an_estimator_takes_a_method_by_its_name(name, tmp_path) -> None:
+    X = table_with_gaps()[:80]
+    field = MarkovField(l1=3.0, n_jobs=1, inference=name, certify=False, max_iter=20).fit(X)
+    assert not np.isnan(field.transform(X)).any()
+    field.save(tmp_path / "field.safetensors")
+    assert sparsefield.load(tmp_path / "field.safetensors").inference == name
+
+
+def test_rows_that_did_not_settle_are_told_of_in_the_words_of_the_method() -> None:
+    X = table_with_gaps()
+    field = MarkovField(l1=0.1, n_jobs=1).fit(X)
+    for name, caps in (("mean-field", {"max_sweeps": 1, "tolerance": 0.0}), ("gibbs", {"max_r_hat": 1 + 1e-9})):
+        field.inference = INFERENCE[name](**caps)
+        with pytest.warns(ConvergenceWarning, match=field.inference.advice.split(":")[0]):
+            field.predict_proba(X)

@@ -1,10 +1,26 @@
 """Filling hidden cells. A new method is a file here and a line in the registry."""
 
 from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.beliefs import Answers, ask, state_probabilities
-from sparsefield.inference.gibbs import draw, draw_often
+from sparsefield.inference.exact import ExactInference
+from sparsefield.inference.gibbs import Gibbs, draw, draw_often
 from sparsefield.inference.mean_field import MeanField
 
-INFERENCE: dict[str, type[InferenceMethod]] = {kind.name: kind for kind in (MeanField,)}
+INFERENCE: dict[str, type[InferenceMethod]] = {
+    kind.name: kind for kind in (MeanField, BeliefPropagation, ExactInference, Gibbs)
+}
 
-__all__ = ["INFERENCE", "Answers", "InferenceMethod", "MeanField", "ask", "draw", "draw_often", "state_probabilities"]
+__all__ = [
+    "INFERENCE",
+    "Answers",
+    "BeliefPropagation",
+    "ExactInference",
+    "Gibbs",
+    "InferenceMethod",
+    "MeanField",
+    "ask",
+    "draw",
+    "draw_often",
+    "state_probabilities",
+]

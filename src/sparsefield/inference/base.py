@@ -16,6 +16,8 @@ class InferenceMethod(ABC):
     """Estimates the beliefs of hidden cells given the seen ones."""
 
     name: ClassVar[str]
+    advice: ClassVar[str] = "Raise the caps of the inference method"
+    """What to do about rows that did not converge, without a stop."""
 
     @abstractmethod
     def fill(self, web: Web, theta: np.ndarray) -> int:

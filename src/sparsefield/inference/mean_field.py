@@ -29,6 +29,7 @@ class MeanField(InferenceMethod):
     max_sweeps: int = 500
     damping: float = 0.0
     name = "mean-field"
+    advice = "Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...)"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.damping < 1.0:

@@ -1,0 +1,118 @@
+"""Small random fields over one table, as trees, loops or everything with everything, and their slow counterparts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from oracle import SlowField
+
+from sparsefield.data import Block, Layout, MegaSample, Schema, Table, Variable, compile_table, read
+from sparsefield.engines import Threads
+from sparsefield.field import Field
+from sparsefield.inference import Answers, InferenceMethod, ask
+
+
+def slow_of(field: Field) -> SlowField:
+    features = field.pairs, field.weights, field.conjunctions, field.conjunction_weights
+    return SlowField(field.schema, field.unary, *features)
+
+
+@dataclass(frozen=True)
+class Small:
+    """A field over one table, and rows with gaps."""
+
+    field: Field
+    table: Table
+    slow: SlowField
+
+    @property
+    def sample(self) -> MegaSample:
+        return MegaSample.single(self.table)
+
+    @property
+    def block(self) -> Block:
+        (block,) = self.table.blocks
+        return block
+
+    def codes(self, row: int) -> tuple[int, ...]:
+        return tuple(self.table.codes()[:, row].tolist())
+
+    def observed(self, row: int) -> list[float]:
+        return self.block.beliefs[self.field.schema.n_states :, row].tolist()
+
+    def ask(self, method: InferenceMethod, threads: int = 1) -> Answers:
+        with Threads(threads) as engine:
+            return ask(self.field, self.sample, method, engine)
+
+    def worst(self, beliefs: np.ndarray) -> float:
+        """Largest distance of a gap's beliefs from those of enumeration."""
+        return max((abs(found - wanted) for found, wanted in self.compare(beliefs)), default=0.0)
+
+    def compare(self, beliefs: np.ndarray):
+        """(belief, exact probability) of every state but the base of every gap."""
+        for row in range(self.table.n_rows):
+            codes = self.codes(row)
+            exact = self.slow.marginals(codes, self.observed(row))
+            for v, code in enumerate(codes):
+                for column, wanted in zip(self.slow.columns(v), exact[v][1:], strict=True):
+                    if code < 0:
+                        yield float(beliefs[column, row]), wanted
+
+
+def random_tree(rng: np.random.Generator, n: int) -> list[tuple[int, int]]:
+    return [(int(rng.integers(k)), k) for k in range(1, n)]
+
+
+def small_field(
+    seed: int,
+    *,
+    states: Sequence[int] = (2, 3, 2, 4, 2),
+    ties: str = "tree",
+    size: float = 1.0,
+    rows: int = 6,
+    gaps: float = 0.7,
+    triples: int = 0,
+) -> Small:
+    """``ties``: "tree", "loop" or "all" pairs of targets; each is tied to a numeric observed column as well."""
+    rng = np.random.default_rng(seed)
+    n = len(states)
+    edges = {
+        "tree": random_tree(rng, n),
+        "loop": [(k, k + 1) for k in range(n - 1)] + [(0, n - 1)],
+        "all": list(itertools.combinations(range(n), 2)),
+        "none": [],
+    }[ties]
+    variables = [
+        Variable(f"x{k}", "target", tuple(range(count)), 0, (1.0 / count,) * count) for k, count in enumerate(states)
+    ]
+    variables.append(Variable(f"x{n}", "observed", centre=0.0, scale=1.0))
+    schema = Schema(tuple(variables), tuple(v.name for v in variables))
+    columns = [range(schema.offsets[v], schema.offsets[v + 1]) for v in range(n + 1)]
+    pairs = [pair for a, b in edges for pair in itertools.product(columns[a], columns[b])]
+    pairs += [(a, columns[n][0]) for v in range(n) for a in columns[v]]
+    chosen = [sorted(rng.choice(n, size=int(rng.integers(3, min(n, 4) + 1)), replace=False)) for _ in range(triples)]
+    members = {tuple(int(rng.choice(list(columns[v]))) for v in some) for some in chosen}
+    conjunctions = np.array([(*m, -1)[:4] for m in sorted(members)], dtype=np.int64).reshape(-1, 4)
+    field = Field(
+        Layout.single(schema),
+        rng.normal(scale=size, size=schema.n_states),
+        np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2),
+        rng.normal(scale=size, size=len(pairs)),
+        conjunctions=conjunctions,
+        conjunction_weights=rng.normal(scale=size, size=len(conjunctions)),
+    )
+    return Small(field, random_rows(schema, rng, rows, gaps), slow_of(field))
+
+
+def random_rows(schema: Schema, rng: np.random.Generator, rows: int, gaps: float) -> Table:
+    X = np.empty((rows, schema.n_variables), dtype=object)
+    for v, variable in enumerate(schema.variables):
+        if variable.numeric:
+            X[:, v] = rng.normal(size=rows).round(3).tolist()
+        else:
+            X[:, v] = rng.integers(0, len(variable.states), rows).tolist()
+            X[rng.random(rows) < gaps, v] = None
+    return compile_table(replace(read(X), names=schema.order), schema)

@@ -1,0 +1,90 @@
+"""The most probable joint states are those that enumeration finds; a search never claims more than it has."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_fields import Small, slow_of, small_field
+
+from sparsefield.data import MegaSample
+from sparsefield.engines import Threads
+from sparsefield.inference.completion import Completed, complete
+
+SEEDS = st.integers(0, 2**32 - 1)
+TIES = st.sampled_from(["tree", "loop", "all"])
+
+
+def completed(small: Small, threads: int = 1, **options) -> Completed:
+    with Threads(threads) as engine:
+        return complete(small.field, small.sample, engine, **options)
+
+
+def chances(small: Small, found: Completed) -> list[tuple[float, float, float]]:
+    """Per row: probability of what was found, of the best, and what was said of it."""
+    out = []
+    for row in range(small.table.n_rows):
+        joint = small.slow.joint(small.codes(row), small.observed(row))
+        way = tuple(found.codes[0][:, row].tolist())
+        assert way in joint, "seen cells stay"
+        out.append((joint[way], max(joint.values()), found.log_probability[0][row]))
+    return out
+
+
+@given(seed=SEEDS, ties=TIES, size=st.sampled_from([0.5, 3.0, 15.0]), triples=st.sampled_from([0, 5]))
+def test_it_is_the_best_of_all(seed, ties, size, triples) -> None:
+    small = small_field(seed, ties=ties, size=size, triples=triples, rows=4)
+    found = completed(small)
+    assert found.exact[0].all()
+    for mine, best, said in chances(small, found):
+        assert mine == pytest.approx(best, rel=1e-9)
+        assert said == pytest.approx(math.log(best), abs=1e-9)
+
+
+@given(seed=SEEDS, ties=TIES, size=st.sampled_from([0.5, 3.0]))
+def test_a_search_is_marked_and_nearly_always_as_good(seed, ties, size) -> None:
+    small = small_field(seed, ties=ties, size=size, triples=3, rows=4)
+    found = completed(small, max_cells=1)
+    gaps = (small.table.codes() < 0).any(axis=0)
+    assert np.array_equal(found.exact[0], ~gaps)
+    for (mine, best, said), gap in zip(chances(small, found), gaps, strict=True):
+        assert math.isnan(said) == gap
+        # Fields of five columns have few modes; a search that ends in a worse one would show here.
+        assert mine == pytest.approx(best, rel=1e-9)
+
+
+def test_joint_states_may_differ_from_the_best_of_each() -> None:
+    """Three states: the first is the likeliest alone, and yet in no likely pair."""
+    small = small_field(0, states=(3, 3), ties="all", rows=1, gaps=1.0)
+    joint = np.array([[0.0, 0.2, 0.2], [0.3, 0.0, 0.0], [0.0, 0.15, 0.15]]) + 1e-9
+    logs = np.log(joint / joint[0, 0])
+    targets = small.field.pairs[:, 1] < 4
+    pairs = small.field.pairs[targets]
+    unary = np.concatenate([logs[1:, 0], logs[0, 1:]])
+    weights = np.array([logs[a + 1, b - 1] - logs[a + 1, 0] - logs[0, b - 1] for a, b in pairs])
+    field = type(small.field)(small.field.layout, unary, pairs, weights)
+    small = Small(field, small.table, slow_of(field))
+    assert small.slow.marginals((-1, -1), small.observed(0))[0][0] == pytest.approx(0.4, abs=1e-6)
+    assert completed(small).codes[0][:, 0].tolist() == [1, 0]
+    assert completed(small, max_cells=1).codes[0][:, 0].tolist() == [1, 0]
+
+
+def test_threads_and_rows_beside_change_nothing() -> None:
+    small = small_field(9, ties="all", rows=300, gaps=0.5)
+    assert len(small.table.blocks) > 1
+    for cells in (2**20, 1):
+        one, other = (completed(small, threads, max_cells=cells) for threads in (1, 3))
+        assert np.array_equal(one.codes[0], other.codes[0])
+        assert np.array_equal(one.log_probability[0], other.log_probability[0], equal_nan=True)
+
+
+def test_rows_without_gaps_are_certain() -> None:
+    small = small_field(2, rows=5, gaps=0.0)
+    found = completed(small)
+    assert np.array_equal(found.codes[0], small.table.codes())
+    assert found.exact[0].all()
+    assert not found.log_probability[0].any()
+    assert not MegaSample.single(small.table).has_gaps

@@ -1,0 +1,88 @@
+"""Gaps are filled and drawn by features of three columns and more, as plain loops and enumeration have it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from higher import with_conjunctions
+from hypothesis import given
+from hypothesis import strategies as st
+from plain import fill
+
+from sparsefield import MarkovField
+from sparsefield.data import MegaSample, Source, compile_table
+from sparsefield.engines import Threads
+from sparsefield.inference import MeanField, draw
+
+
+def filled(problem, method: MeanField) -> np.ndarray:
+    block = problem.plain.table.blocks[0]
+    block = block._replace(beliefs=block.beliefs.copy())
+    fill(problem.schema, [block], method, problem.field.graphs, problem.field.theta)
+    return block.beliefs
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.5, 2.0]))
+def test_one_sweep_of_mean_field_is_that_of_the_oracle(make_problem, seed, size) -> None:
+    problem = with_conjunctions(make_problem(seed, gaps=0.5), seed, size=size)
+    beliefs = filled(problem, MeanField(tolerance=0.0, max_sweeps=1))
+    for i, row in enumerate(problem.rows):
+        np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
+
+
+def test_mean_field_ends_where_the_oracle_does(make_problem) -> None:
+    problem = with_conjunctions(make_problem(2, gaps=0.5), 2, size=0.5)
+    beliefs = filled(problem, MeanField(tolerance=1e-12, max_sweeps=3000))
+    for i, row in enumerate(problem.rows):
+        np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=300), rtol=0, atol=1e-8)
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1.0, 5.0]))
+def test_no_sweep_raises_the_free_energy(make_problem, seed, size) -> None:
+    """The update is that of Eq. 3 for an energy with these features in it."""
+    problem = with_conjunctions(make_problem(seed, gaps=0.5), seed, size=size)
+    energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
+    for sweeps in (1, 2, 8):
+        beliefs = filled(problem, MeanField(tolerance=0.0, max_sweeps=sweeps))
+        energies.append([problem.slow.free_energy(column) for column in beliefs.T.tolist()])
+    assert (np.diff(energies, axis=0) <= 1e-9 * size).all()
+
+
+@pytest.mark.parametrize("seen", [{}, {1: 2.0}])
+def test_draws_have_the_exact_joint_distribution(make_problem, seen) -> None:
+    small = make_problem(1, states=(2, 3, 2), observed_states=(), numbers=1, gaps=0.0, size=0.5)
+    problem = with_conjunctions(small, 1, size=0.9)
+    count, row = 6000, np.array([np.nan, np.nan, np.nan, 0.7])
+    for column, value in seen.items():
+        row[column] = value
+    source = Source(problem.schema.order, count, "array", np.tile(row, (count, 1)))
+    table = compile_table(source, problem.schema)
+    with Threads(1) as engine:
+        (codes,) = draw(problem.field, MegaSample.single(table), sweeps=30, seed=1, engine=engine)
+    block = table.blocks[0]
+    joint = problem.slow.joint(block.codes[:, 0].tolist(), block.beliefs[problem.schema.n_states :, 0].tolist())
+    counts = dict.fromkeys(joint, 0)
+    for way in map(tuple, codes.T.tolist()):
+        counts[way] += 1
+    common = [way for way, p in joint.items() if p * count >= 5]
+    chi = sum((counts[way] - joint[way] * count) ** 2 / (joint[way] * count) for way in common)
+    degrees = len(common) - 1
+    assert degrees >= 2
+    assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
+
+
+def test_seen_cells_are_predicted_as_by_enumeration(make_problem) -> None:
+    small = make_problem(1, states=(2, 3, 2), observed_states=(2,), numbers=0, gaps=0.0)
+    problem = with_conjunctions(small, 3)
+    model = MarkovField.from_field(problem.field, n_jobs=1)
+    X = np.array([[0, 0, 0, 0], [1, 2, 1, 1], [0, 1, 1, 1]], dtype=float)
+    proba = model.predict_proba(X)
+    (block,) = compile_table(Source(problem.schema.order, 3, "array", X), problem.schema).blocks
+    for i in range(3):
+        observed = block.beliefs[problem.schema.n_states :, i].tolist()
+        for v, variable in enumerate(problem.schema.targets):
+            exact = problem.slow.conditional(v, block.codes[:, i].tolist(), observed)
+            found = proba[variable.name][i]
+            np.testing.assert_allclose(
+                [found[variable.position_of_code[c]] for c in range(len(exact))], exact, atol=1e-12
+            )

@@ -1,0 +1,164 @@
+"""Exact beliefs are those of enumeration; what would be too wide is refused."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_fields import Small, small_field
+
+from sparsefield import BeliefPropagation, ExactInference, MarkovField
+from sparsefield.errors import DataError
+from sparsefield.inference import elimination
+from sparsefield.inference.elimination import Shape, plan_of
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(
+    seed=SEEDS,
+    ties=st.sampled_from(["tree", "loop", "all"]),
+    states=st.lists(st.integers(1, 4), min_size=4, max_size=5),
+    size=st.sampled_from([0.5, 2.0, 15.0]),
+    triples=st.sampled_from([0, 0, 5]),
+)
+def test_beliefs_are_those_of_enumeration(seed, ties, states, size, triples) -> None:
+    many = triples if min(states) > 1 else 0  # a column of one state has no place in a feature
+    small = small_field(seed, states=states, ties=ties, size=size, triples=many, rows=3, gaps=0.8)
+    answers = small.ask(ExactInference())
+    assert answers.unconverged == 0
+    assert small.worst(answers.gaps[0]) < 1e-10
+
+
+def test_parts_of_one_shape_taken_a_few_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = small_field(7, ties="all", rows=60, gaps=0.5)
+    together = small.ask(ExactInference()).gaps[0]
+    for cells in (1, 100):
+        monkeypatch.setattr(elimination, "CELLS_AT_A_TIME", cells)
+        assert np.array_equal(small.ask(ExactInference()).gaps[0], together)
+
+
+def grid(side: int) -> Shape:
+    number = {place: k for k, place in enumerate(itertools.product(range(side), repeat=2))}
+    pairs = [(number[i, j], number[i + 1, j]) for i in range(side - 1) for j in range(side)]
+    pairs += [(number[i, j], number[i, j + 1]) for i in range(side) for j in range(side - 1)]
+    return Shape((2,) * side**2, tuple(sorted(pairs)))
+
+
+def test_orders_are_narrow_where_they_can_be() -> None:
+    chain = Shape((3,) * 50, tuple((k, k + 1) for k in range(49)))
+    assert plan_of(chain, 100).width == 1
+    assert plan_of(chain, 100).cells == 9
+    ring = Shape((2,) * 40, (*((k, k + 1) for k in range(39)), (0, 39)))
+    assert plan_of(ring, 100).width == 2
+    assert 5 <= plan_of(grid(5), 2**20).width <= 6
+    star = Shape((2,) * 30, tuple((0, k) for k in range(1, 30)))
+    assert plan_of(star, 100).width == 1
+
+
+@given(seed=SEEDS, n=st.integers(1, 9))
+def test_a_plan_is_an_elimination(seed, n) -> None:
+    """Each step's clique is the gap and what it is tied to by then, and steps hand on to the first of those left."""
+    rng = np.random.default_rng(seed)
+    factors = [f for f in itertools.combinations(range(n), 2) if rng.random() < 0.4]
+    shape = Shape(tuple(rng.integers(1, 4, n).tolist()), tuple(factors))
+    plan = plan_of(shape, 2**20)
+    around = {g: {h for f in factors if g in f for h in f} - {g} for g in range(n)}
+    assert sorted(plan.order) == list(range(n))
+    for step, gap in enumerate(plan.order):
+        assert plan.cliques[step] == tuple(sorted({gap, *around[gap]}))
+        for other in around[gap]:
+            around[other] = (around[other] | around[gap]) - {gap, other}
+        after = [plan.order.index(other) for other in plan.cliques[step] if other != gap]
+        assert plan.parents[step] == min(after, default=-1)
+    assert plan.cells == max(int(np.prod([shape.states[g] for g in clique])) for clique in plan.cliques)
+    assert plan.width == max(map(len, plan.cliques)) - 1
+    assert plan.narrow
+    assert plan_of(shape, plan.cells) == plan
+    if plan.cells > 1:
+        assert not plan_of(shape, plan.cells - 1).narrow
+
+
+def test_planning_ends_early_where_there_is_no_narrow_order() -> None:
+    """A thousand gaps with five thousand ties: to the end it would take minutes."""
+    rng = np.random.default_rng(0)
+    pairs = {tuple(sorted(pair)) for pair in rng.integers(0, 1000, (5000, 2)).tolist() if pair[0] != pair[1]}
+    start = time.process_time()
+    plan = plan_of(Shape((2,) * 1000, tuple(sorted(pairs))), 2**20)
+    assert not plan.narrow
+    assert plan.cells > 2**20
+    assert time.process_time() - start < 10.0
+
+
+def test_what_is_too_wide_is_refused_by_width_row_and_limit() -> None:
+    small = small_field(1, states=(2,) * 12, ties="all", rows=4, gaps=0.0)
+    X = np.full((4, 13), 0.0)
+    X[2, :12] = np.nan
+    field = MarkovField.from_field(small.field, inference=ExactInference(max_cells=1000))
+    assert np.isfinite(field.predict_proba(X[:2])["x0"]).all()
+    with pytest.raises(DataError, match=r"4,096 cells or more for row 2, .* at least 11; max_cells is 1,000"):
+        field.predict_proba(X)
+    field.inference = "exact"
+    assert np.isfinite(field.predict_proba(X)["x0"]).all()
+
+
+def test_options_without_a_meaning_are_refused() -> None:
+    with pytest.raises(ValueError, match="max_cells"):
+        ExactInference(max_cells=0)
+
+
+def pgmpy_marginals(small: Small, method: str) -> list[np.ndarray]:
+    """What pgmpy says about the targets of a row of gaps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip("pgmpy")
+        from pgmpy.factors.discrete import DiscreteFactor
+        from pgmpy.inference import BeliefPropagation as Theirs
+        from pgmpy.inference import VariableElimination
+        from pgmpy.models import DiscreteMarkovNetwork
+
+        schema, field = small.field.schema, small.field
+        names = [v.name for v in schema.targets]
+        net = DiscreteMarkovNetwork()
+        net.add_nodes_from(names)
+        tables = {}
+        owner = schema.variable_of_column
+        for s in range(schema.n_states):
+            v = int(owner[s])
+            table = tables.setdefault((v,), np.zeros(len(schema.targets[v].states)))
+            table[s - schema.offsets[v] + 1] += field.unary[s]
+        for (a, b), weight in zip(field.pairs.tolist(), field.weights.tolist(), strict=True):
+            v, w = int(owner[a]), int(owner[b])
+            shape = len(schema.targets[v].states), len(schema.targets[w].states)
+            tables.setdefault((v, w), np.zeros(shape))[a - schema.offsets[v] + 1, b - schema.offsets[w] + 1] += weight
+        for members, table in tables.items():
+            if len(members) == 2:
+                net.add_edge(*(names[v] for v in members))
+            net.add_factors(DiscreteFactor([names[v] for v in members], list(table.shape), np.exp(table)))
+        asked = VariableElimination(net) if method == "elimination" else Theirs(net)
+        found = []
+        for name in names:
+            answer = asked.query([name], show_progress=False)
+            order = [answer.state_names[name].index(k) for k in range(len(answer.values))]
+            found.append(np.asarray(answer.values)[order] / np.sum(answer.values))
+        return found
+
+
+@pytest.mark.parametrize(("ties", "theirs"), [("all", "elimination"), ("tree", "elimination"), ("tree", "messages")])
+def test_pgmpy_says_the_same(ties, theirs) -> None:
+    small = small_field(11, states=(2, 3, 4, 2, 3, 2), ties=ties, rows=1, gaps=1.0)
+    within = small.field.pairs[:, 1] < small.field.schema.n_states
+    bare = replace(small.field, pairs=small.field.pairs[within], weights=small.field.weights[within])
+    small = replace(small, field=bare)
+    wanted = pgmpy_marginals(small, theirs)
+    for method in (ExactInference(), *([BeliefPropagation()] if ties == "tree" else [])):
+        (found,) = small.ask(method).gaps
+        for v, exact in enumerate(wanted):
+            columns = list(small.slow.columns(v))
+            np.testing.assert_allclose(found[columns, 0], exact[1:], rtol=0, atol=1e-9)

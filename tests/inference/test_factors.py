@@ -1,0 +1,122 @@
+"""The factor graph of the gaps says what the field says, with one table for each set of gaps."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_fields import small_field
+
+from sparsefield.data import memory
+from sparsefield.errors import DataError
+from sparsefield.inference.factors import build_factors, gaps_of, normalised
+from sparsefield.inference.web import weave
+
+SEEDS = st.integers(0, 2**32 - 1)
+TIES = st.sampled_from(["tree", "loop", "all"])
+
+
+def graph_of(small, field=None):
+    field = field or small.field
+    woven = weave(small.sample, field.graphs, [(0, small.block)])
+    return build_factors(woven.web, field.theta), woven
+
+
+def energy(graph, codes) -> float:
+    total = sum(graph.unary[graph.offsets[g] + codes[g]] for g in range(graph.n_gaps))
+    for f in range(len(graph.table_offsets) - 1):
+        edges = range(graph.factor_offsets[f], graph.factor_offsets[f + 1])
+        shape = [graph.offsets[g + 1] - graph.offsets[g] for g in graph.edge_gap[edges]]
+        table = graph.tables[graph.table_offsets[f] : graph.table_offsets[f + 1]].reshape(shape)
+        total += table[tuple(codes[g] for g in graph.edge_gap[edges])]
+        strides = [int(np.prod(shape[k + 1 :])) for k in range(len(shape))]
+        assert graph.edge_stride[edges].tolist() == strides
+    return float(total)
+
+
+def sets_of(graph) -> list[tuple[int, ...]]:
+    return [
+        tuple(graph.edge_gap[first:last].tolist()) for first, last in itertools.pairwise(graph.factor_offsets.tolist())
+    ]
+
+
+@given(seed=SEEDS, ties=TIES, triples=st.integers(0, 8), gaps=st.sampled_from([0.3, 0.7, 1.0]))
+def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, ties, triples, gaps) -> None:
+    small = small_field(seed, states=(2, 3, 2, 3), ties=ties, triples=triples, rows=2, gaps=gaps)
+    graph, woven = graph_of(small)
+    _, variable, row = woven.gap_cells
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        codes = [int(rng.integers(graph.offsets[g + 1] - graph.offsets[g])) for g in range(graph.n_gaps)]
+        found, wanted = energy(graph, codes) - energy(graph, [0] * graph.n_gaps), 0.0
+        for i in range(small.table.n_rows):
+            way, base = list(small.codes(i)), [max(code, 0) for code in small.codes(i)]
+            for g in np.flatnonzero(row == i):
+                way[variable[g]] = codes[g]
+            wanted += small.slow.energy(small.slow.one_hot(way, small.observed(i)))
+            wanted -= small.slow.energy(small.slow.one_hot(base, small.observed(i)))
+        assert found == pytest.approx(wanted, abs=1e-9)
+
+
+@given(seed=SEEDS, ties=TIES, triples=st.integers(0, 8))
+def test_no_factor_is_part_of_another(seed, ties, triples) -> None:
+    small = small_field(seed, ties=ties, triples=triples, rows=3, gaps=0.9)
+    graph, _ = graph_of(small)
+    sets = sets_of(graph)
+    assert all(list(one) == sorted(set(one)) for one in sets)
+    for one, other in itertools.permutations(sets, 2):
+        assert not set(one) <= set(other)
+
+
+@given(seed=SEEDS, triples=st.integers(0, 3))
+def test_parts_are_the_connected_components(seed, triples) -> None:
+    small = small_field(seed, triples=triples, rows=4, gaps=0.6)
+    graph, _ = graph_of(small)
+    together = {g: {g} for g in range(graph.n_gaps)}
+    for one in sets_of(graph):
+        joined = set().union(*(together[g] for g in one))
+        together.update(dict.fromkeys(joined, joined))
+    parts = [graph.part_gaps[a:b].tolist() for a, b in itertools.pairwise(graph.part_offsets.tolist())]
+    assert sorted(tuple(sorted(part)) for part in parts) == sorted({tuple(sorted(s)) for s in together.values()})
+    for k, (first, last) in enumerate(itertools.pairwise(graph.part_factor_offsets.tolist())):
+        for f in graph.part_factors[first:last]:
+            assert set(sets_of(graph)[f]) <= set(parts[k])
+    assert graph.part_factor_offsets[-1] == len(sets_of(graph))
+    picked = np.zeros(graph.n_parts, dtype=bool)
+    picked[-1:] = True
+    assert sorted(gaps_of(graph, picked)) == sorted(parts[-1] if parts else [])
+
+
+def test_weights_of_zero_tie_nothing() -> None:
+    small = small_field(0, ties="all", gaps=1.0)
+    silent = replace(small.field, weights=np.zeros_like(small.field.weights))
+    graph, _ = graph_of(small, silent)
+    assert sets_of(graph) == []
+    assert graph.n_parts == graph.n_gaps
+
+
+def test_the_keys_of_parts_follow_cells_and_what_they_see_but_not_weights() -> None:
+    small = small_field(0, ties="tree", rows=40, gaps=0.5)
+    graph, _ = graph_of(small)
+    heavier, _ = graph_of(small, replace(small.field, weights=small.field.weights * 2))
+    assert np.array_equal(graph.part_keys, heavier.part_keys)
+    assert len(np.unique(graph.part_keys)) > 0.9 * graph.n_parts
+
+
+def test_tables_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = small_field(0, ties="all", gaps=1.0)
+    monkeypatch.setattr(memory, "machine_memory", lambda: 100.0)
+    with pytest.raises(DataError, match="tables of all gaps"):
+        graph_of(small)
+
+
+def test_probabilities_of_large_logits_are_finite() -> None:
+    small = small_field(0, ties="none", gaps=1.0)
+    graph, _ = graph_of(small)
+    beliefs = normalised(graph, np.linspace(-1e4, 1e4, graph.offsets[-1]))
+    assert np.isfinite(beliefs).all()
+    np.testing.assert_allclose(np.add.reduceat(beliefs, graph.offsets[:-1]), 1.0)

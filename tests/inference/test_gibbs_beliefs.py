@@ -1,0 +1,118 @@
+"""Means over Gibbs chains lie within their standard errors of enumeration, and chains that disagree are told of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import t
+from small_fields import Small, slow_of, small_field
+
+from sparsefield import Gibbs
+from sparsefield.engines import Threads
+from sparsefield.inference import ask
+from sparsefield.inference.factors import build_factors
+from sparsefield.inference.gibbs import ChainMeans, run_chains
+from sparsefield.inference.web import weave
+
+CHAINS = 16
+FALSE_ALARM = 1e-3
+"""Chance that a test below fails though all is well, if half chains are independent and their means normal."""
+
+
+def deviations(small: Small, options: Gibbs) -> tuple[np.ndarray, np.ndarray]:
+    """Of every state of every gap that is drawn: distance from enumeration, and the standard error."""
+    woven = weave(small.sample, small.field.graphs, [(0, small.block)])
+    graph = build_factors(woven.web, small.field.theta)
+    means = run_chains(graph, options)
+    _, variable, row = woven.gap_cells
+    exact = np.concatenate(
+        [small.slow.marginals(small.codes(i), small.observed(i))[v] for v, i in zip(variable, row, strict=True)]
+    )
+    drawn = np.isfinite(means.value)
+    return (means.value - exact)[drawn], means.error[drawn]
+
+
+def too_far(distance: np.ndarray, error: np.ndarray) -> bool:
+    """Student's t of 2 x CHAINS half chains, over all comparisons (Bonferroni)."""
+    limit = t.isf(FALSE_ALARM / 2 / len(distance), 2 * CHAINS - 1)
+    return bool((np.abs(distance) > limit * error + 1e-9).any())
+
+
+@pytest.mark.parametrize("triples", [0, 5])
+@pytest.mark.parametrize("ties", ["tree", "loop", "all"])
+def test_means_lie_within_their_standard_errors(ties, triples) -> None:
+    small = small_field(21, ties=ties, triples=triples, size=0.8, rows=6, gaps=0.8)
+    distance, error = deviations(small, Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
+    assert len(distance) > 20
+    assert not too_far(distance, error)
+    assert error.max() < 0.01
+
+
+def test_a_slightly_other_field_fails_the_same_test() -> None:
+    small = small_field(21, ties="all", size=0.8, rows=6, gaps=0.8)
+    other = replace(small.field, weights=small.field.weights * 0.9)
+    distance, error = deviations(replace(small, field=other), Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
+    assert too_far(distance, error)
+
+
+def test_means_of_conditionals_vary_less_than_means_of_draws() -> None:
+    """Rao-Blackwell: n independent draws would have p (1 - p) / n."""
+    small = small_field(3, ties="tree", size=0.5, rows=4, gaps=0.9)
+    options = Gibbs(chains=CHAINS, burn_in=50, sweeps=1000)
+    _, error = deviations(small, options)
+    assert np.median(error) < 0.5 * np.sqrt(0.2 / (options.chains * options.sweeps))
+
+
+def test_seeds_decide_and_rows_draw_apart() -> None:
+    small = small_field(4, ties="all", rows=30, gaps=0.9)
+    one, same, other = (small.ask(Gibbs(sweeps=40, seed=seed)).gaps[0] for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    gaps = np.repeat(small.table.codes() < 0, np.diff(small.field.schema.state_offsets), axis=0)
+    assert (one != other)[gaps].mean() > 0.9
+
+
+def locked(weight: float, rows: int) -> Small:
+    """Six binary columns that all want to be the same: two modes, and no way between them when weights are large."""
+    small = small_field(0, states=(2,) * 6, ties="all", rows=rows, gaps=1.0)
+    targets = small.field.pairs[:, 1] < 6
+    pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), weight)
+    field = replace(small.field, unary=np.full(6, -2.5 * weight), pairs=pairs, weights=weights)
+    return replace(small, field=field, slow=slow_of(field))
+
+
+def test_chains_in_different_modes_count_as_not_converged() -> None:
+    assert locked(8.0, 5).ask(Gibbs()).unconverged == 5
+    easy = locked(0.3, 5)
+    answers = easy.ask(Gibbs())
+    assert answers.unconverged == 0
+    assert easy.worst(answers.gaps[0]) < 0.05
+
+
+def test_r_hat_is_one_for_chains_that_say_the_same_and_large_for_those_that_do_not() -> None:
+    rng = np.random.default_rng(0)
+    alike = rng.normal(size=(8, 3, 500))
+    apart = alike + np.arange(8)[:, None, None]
+    frozen = np.repeat([[0.0], [1.0]] * 4, 3, axis=1)[:, :, None] * np.ones(500)
+    for draws, low, high in ((alike, 0.99, 1.01), (apart, 2.0, 4.0), (frozen, 1000.0, np.inf)):
+        found = ChainMeans.of(draws.sum(axis=2), (draws**2).sum(axis=2), np.full(8, 500))
+        assert (found.r_hat >= low).all()
+        assert (found.r_hat <= high).all()
+    still = ChainMeans.of(np.full((8, 1), 50.0), np.full((8, 1), 5.0), np.full(8, 500))
+    assert still.r_hat == pytest.approx(1.0)
+    assert still.error == pytest.approx(0.0)
+
+
+def test_an_odd_number_of_sweeps_counts_them_all() -> None:
+    small = small_field(6, ties="all", rows=3, gaps=1.0)
+    with Threads(1) as engine:
+        beliefs = ask(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).gaps[0]
+    totals = np.add.reduceat(beliefs, small.field.schema.state_offsets[:-1])
+    assert (totals <= 1 + 1e-12).all()
+
+
+@pytest.mark.parametrize("options", [{"chains": 1}, {"burn_in": -1}, {"sweeps": 3}, {"max_r_hat": 1.0}, {"seed": -1}])
+def test_options_without_a_meaning_are_refused(options) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Gibbs(**options)
