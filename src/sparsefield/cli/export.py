@@ -1,0 +1,110 @@
+"""``sparsefield export`` and ``sparsefield import``: fields to and from other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.cli import options as opt
+from sparsefield.cli.console import show
+from sparsefield.cli.linked import keep_inputs
+from sparsefield.cli.tables import check_output
+from sparsefield.errors import DataError
+
+if TYPE_CHECKING:
+    from sparsefield.estimators import FieldEstimator
+    from sparsefield.field import Field
+
+GRAPHML, UAI = ".graphml", ".uai"
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="net.graphml for Gephi, Cytoscape, yEd and igraph; net.uai for solvers of Markov networks.",
+    ),
+]
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--given",
+        metavar="COLUMN=VALUE",
+        help="What an observed column holds, or any other that is known; for UAI files. May be repeated.",
+    ),
+]
+NamesOut = Annotated[
+    Path | None,
+    typer.Option("--names", metavar="JSON", help="Where to write columns and states, which UAI files only number."),
+]
+NamesIn = Annotated[
+    Path | None,
+    typer.Option("--names", metavar="JSON", help="Columns and states of the file, as 'export --names' wrote them."),
+]
+Network = Annotated[Path, typer.Argument(metavar="FILE", help="UAI file: a Markov or Bayesian network.")]
+ModelOut = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")]
+
+
+def export(model: opt.Model, output: Output, given: Given = None, names: NamesOut = None) -> None:
+    """Write a model for other programs: its graph as GraphML, or its distribution as a UAI file.
+
+    A UAI file has full tables of numbers, and the exact distribution of a model of one table. Observed columns need
+    values, by --given.
+    """
+    from sparsefield import load
+
+    check_output(output, (GRAPHML, UAI))
+    if output.suffix.lower() == GRAPHML and (given or names):
+        raise DataError("--given and --names are for UAI files: leave them out, or write to a file that ends in .uai.")
+    if names is not None:
+        check_output(names)
+    keep_inputs([output, *([names] if names else [])], [model])
+    field = load(model)
+    if output.suffix.lower() == GRAPHML:
+        field.to_graphml(output)
+        show(f"Wrote {output}: {_size(field)}.")
+        return
+    written = field.to_uai(output, given=_values(field.field_, given or ()), names=names)
+    also = f"; the names are in {names}" if names else ""
+    show(f"Wrote {output}: {_counted(len(written), 'variable')}{also}.")
+
+
+def import_(network: Network, output: ModelOut, names: NamesIn = None) -> None:
+    """Make a model of a UAI file, which 'sample', 'predict', 'evaluate' and 'info' then take."""
+    from sparsefield import MarkovField
+
+    check_output(output)
+    keep_inputs([output], [network, *([names] if names else [])])
+    field = MarkovField.from_uai(network, names=names)
+    field.save(output)
+    show(f"Wrote {output}: {_size(field)}.")
+
+
+def _size(field: FieldEstimator) -> str:
+    from sparsefield.exchange.graph import draw
+
+    drawing = draw(field.field_)
+    return f"{_counted(len(drawing.nodes), 'variable')}, {_counted(len(drawing.edges), 'edge')}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _values(field: Field, given: Any) -> dict[str, Any]:
+    """Values by column; a word means the state that is written so."""
+    known = {variable.name: variable for schema in field.layout.schemas for variable in schema.variables}
+    values: dict[str, Any] = {}
+    for words in given:
+        name, found, word = words.partition("=")
+        while name not in known and "=" in word:  # names may hold the mark too
+            more, _, word = word.partition("=")
+            name = f"{name}={more}"
+        if not found:
+            raise DataError(f"--given {words!r}: write COLUMN=VALUE.")
+        states = {str(state): state for state in known[name].states} if name in known else {}
+        values[name] = states.get(word, word)
+    return values
