@@ -45,6 +45,7 @@ bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes p
 	$(BIN)/sparsefield bench network
 	$(BIN)/sparsefield bench sequences
 	$(BIN)/sparsefield bench denoising
+	$(BIN)/sparsefield bench inference
 
 reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and goes on where it was interrupted
 	$(BIN)/sparsefield reproduce table1 --output table1

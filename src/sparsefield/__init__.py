@@ -12,12 +12,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, Relational, Step, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
-    from sparsefield.inference import MeanField
+    from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.readers import read_atoms, read_database, read_schema, read_triples
 
 __all__ = [
+    "BeliefPropagation",
     "CRFClassifier",
+    "ExactInference",
     "ForeignKey",
+    "Gibbs",
     "MarkovField",
     "MeanField",
     "Relational",
@@ -42,6 +45,9 @@ _HOMES = {
     "Step": "sparsefield.data",
     "Template": "sparsefield.data",
     "MeanField": "sparsefield.inference",
+    "BeliefPropagation": "sparsefield.inference",
+    "ExactInference": "sparsefield.inference",
+    "Gibbs": "sparsefield.inference",
     "read_atoms": "sparsefield.readers",
     "read_database": "sparsefield.readers",
     "read_schema": "sparsefield.readers",

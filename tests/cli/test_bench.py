@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsefield.experiments import paper_scale, peers, scale, startup
+from sparsefield.experiments import inference_bench, paper_scale, peers, scale, startup
 
 
 def test_scale_prints_rows_recovery_and_growth(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +62,21 @@ def test_peers_have_their_sizes_limits_and_kinds(run, tmp_path: Path, monkeypatc
     (nodes, options), (few, less) = asked
     assert (nodes, options["time_limit"], options["kinds"]) == ((100, 400, 1000, 3000), 600.0, ("dense", "sparse"))
     assert (few, less["time_limit"], less["kinds"]) == ((100, 400), 120.0, ("sparse",))
+
+
+def test_inference_prints_a_row_for_each_method(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+
+    def rows(fields, **options):
+        asked.update(options, fields=fields)
+        head = {"data": "weak loops", "seconds": 0.5, "off": 0.0125, "cll": -1.0, "unconverged": 0.25, "gaps": 7}
+        return [{**head, "method": name} for name in ("mean-field", "bp")]
+
+    monkeypatch.setattr(inference_bench, "run_inference", rows)
+    done = run("bench", "inference", "--nodes", 9, "--method", "bp")
+    assert asked["fields"] == tuple(inference_bench.FIELDS)
+    assert (asked["nodes"], asked["rows"], asked["methods"]) == (9, 300, ["bp"])
+    for word in ("mean-field", "bp", "0.0125", "0.25"):
+        assert word in done.out
+    assert len(json.loads(run("bench", "inference", "--field", "weak loops", "--json").out)) == 2
+    assert asked["fields"] == ("weak loops",)

@@ -169,6 +169,27 @@ def impute(
     _answer(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)
 
 
+@app.command("inference")
+def inference(
+    field: Annotated[
+        list[str] | None, typer.Option("--field", help="tree-like, weak loops, strong loops; all unless told.")
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=4, help="Columns; few enough for exact beliefs.")] = 24,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows with hidden cells.")] = 300,
+    states: Annotated[int, typer.Option("--states", min=2, help="States of a column.")] = 3,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells to hide.")] = 0.5,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fill gaps of made fields by each inference method: time, and distance from the exact beliefs."""
+    from sparsefield.experiments.inference_bench import FIELDS, run_inference
+
+    options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
+    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=say)
+    _answer(found, ("data", "method", "seconds", "off", "cll", "unconverged", "gaps"), as_json)
+
+
 @app.command("heldout")
 def heldout(
     data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")] = None,

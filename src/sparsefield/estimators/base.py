@@ -21,6 +21,7 @@ from sparsefield.data import AnySample, Layout, MegaSample, Schema, Source, Spar
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
+from sparsefield.estimators.exchange_methods import ExchangeMethods
 from sparsefield.estimators.tables import states_of
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
@@ -34,7 +35,7 @@ OF_THE_MACHINE = ("checkpoint", "n_jobs", "verbose")
 """Parameters that say where and how a fit ran: nothing that a model should know."""
 
 
-class FieldEstimator(BaseEstimator):
+class FieldEstimator(ExchangeMethods, BaseEstimator):
     """Parameters and outcome of a fit.
 
     `MarkovField`, `CRFClassifier` and `RelationalField` say what goes in and what comes out.
@@ -57,6 +58,8 @@ class FieldEstimator(BaseEstimator):
         penalize_unary: bool = False,
         steps_per_batch: int | str = "auto",
         stages: int = 1,
+        max_order: int = 2,
+        lift: str = "active",
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -78,6 +81,8 @@ class FieldEstimator(BaseEstimator):
         self.penalize_unary = penalize_unary
         self.steps_per_batch = steps_per_batch
         self.stages = stages
+        self.max_order = max_order
+        self.lift = lift
         self.graph = graph
         self.numeric = numeric
         self.checkpoint = checkpoint
@@ -91,6 +96,7 @@ class FieldEstimator(BaseEstimator):
     def features_(self) -> Any:
         """Frame of features: variable_a, state_a, variable_b, state_b (b empty for unary), weight; strongest first.
 
+        Where a feature has three columns and more, also variable_c, state_c and so on, empty for all others.
         Over linked tables, also the template and the tables of both ends: template, table_a, ..., table_b, ...
         """
         check_is_fitted(self)
@@ -256,12 +262,13 @@ class FieldEstimator(BaseEstimator):
 
     def _ask(self, sample: MegaSample) -> Answers:
         """Beliefs about the cells of one table or of several."""
+        inference = self._inference()
         with self._engine(sample) as engine:
-            answers = ask(self.field_, sample, self._inference(), engine)
+            answers = ask(self.field_, sample, inference, engine)
         if answers.unconverged:
             warnings.warn(
                 f"Inference reached its cap in {answers.unconverged:,} of {sample.n_rows:,} rows; their beliefs are "
-                "not settled. Raise max_sweeps, or damping: inference=MeanField(max_sweeps=..., damping=...).",
+                f"not settled. {inference.advice}.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -281,7 +288,7 @@ class FieldEstimator(BaseEstimator):
 
     def _takes_sparse(self) -> bool:
         """Whether rule and objective can do with a sparse table."""
-        return choose(RULES, self.induction, "induction").sparse and self.objective == "pl"
+        return choose(RULES, self.induction, "induction").sparse and self.objective == "pl" and self.max_order == 2
 
     def _inference(self) -> InferenceMethod:
         if isinstance(self.inference, InferenceMethod):
@@ -312,6 +319,12 @@ class FieldEstimator(BaseEstimator):
         check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
         if self.stages not in (1, 2):
             raise ValueError(f"stages must be 1 or 2, got {self.stages}.")
+        if not isinstance(self.max_order, Integral) or self.max_order < 2:
+            raise ValueError(f"max_order must be a whole number from 2, got {self.max_order}.")
+        if self.max_order > 2 and self.induction not in ("cfi", "grafting"):
+            raise ValueError(f"max_order={self.max_order} needs induction='cfi' or 'grafting', got {self.induction!r}.")
+        if self.lift not in ("active", "all"):
+            raise ValueError(f"lift must be 'active' or 'all', got {self.lift!r}.")
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
         return Options(
@@ -321,6 +334,8 @@ class FieldEstimator(BaseEstimator):
             batch_size=self.batch_size,  # pyright: ignore[reportArgumentType]
             steps_per_batch=self.steps_per_batch,  # pyright: ignore[reportArgumentType]
             stages=self.stages,
+            max_order=int(self.max_order),
+            lift=self.lift,  # pyright: ignore[reportArgumentType]
             certify=self.certify,
             max_iter=self.max_iter,
             tol=self.tol,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,13 +34,26 @@ from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_row
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
 from sparsefield.estimators.base import FieldEstimator, not_learned
-from sparsefield.estimators.tables import drawn_frame, filled_cells, log_belief, probabilities
+from sparsefield.estimators.queries import (
+    Completion,
+    Probability,
+    event_probability,
+    marginal_probabilities,
+    warn_of_search,
+)
+from sparsefield.estimators.tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
+from sparsefield.exchange import read_uai
 from sparsefield.field import Field
-from sparsefield.field.storage import check_arrays
-from sparsefield.inference import draw_often
+from sparsefield.field.storage import check_field
+from sparsefield.inference import Gibbs, draw_often
+from sparsefield.inference.completion import complete
+from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.readers.blocks import is_matrix_file, is_stream, open_stream, read_matrix
 
 __all__ = ["MarkovField"]
+
+QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
+"""For questions that exact inference cannot answer: one row, so there is time for long chains."""
 
 
 class MarkovField(TransformerMixin, FieldEstimator):
@@ -68,7 +82,11 @@ class MarkovField(TransformerMixin, FieldEstimator):
     max_iter, tol : cap on optimiser steps; the relative change of objective and L1 norm that counts as none
     kkt_tol : float
         Largest violation that a certificate allows, as a fraction of l1.
-    inference : "mean-field" or an inference method, such as ``MeanField(tolerance=1e-4, max_sweeps=50, damping=0.2)``
+    inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method
+        How gaps are filled, in fitting and in answers: mean field; belief propagation, exact where gaps make up a tree;
+        elimination, refused where gaps depend on each other too widely; means over Gibbs chains. A method with options
+        is an object, such as ``MeanField(tolerance=1e-4, max_sweeps=50, damping=0.2)`` or `BeliefPropagation`,
+        `ExactInference`, `Gibbs`.
     penalize_unary : bool
         Whether the penalties hold for unary weights too, as in the paper. False predicts better and is faster on all
         data that we measured; a state that training never saw is penalised either way.
@@ -78,6 +96,12 @@ class MarkovField(TransformerMixin, FieldEstimator):
         near its optimum.
     stages : {1, 2}
         1 induces from the start; 2 lets unary features converge first.
+    max_order : int
+        Most columns of a feature. With 3 and more, conjunctions of that many states join the field too (Eq. 14); each
+        has a feature of one column less, with a weight, to grow from. Tables are dense then.
+    lift : {"active", "all"}
+        "all" lets triples grow from every pair of states: for dependencies, such as an exclusive or, of which no pair
+        shows anything. It looks at all triples, so it is for tables of at most some hundred states.
     graph : list of pairs of column names, for ``induction="graph"``
     numeric : "auto" or list of observed columns that are numbers rather than categories
         "auto": a column with fractions, or with more than ten different whole numbers.
@@ -179,7 +203,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if len(field.layout.schemas) != 1:
             raise DataError(f"A {cls.__name__} is a field over one table; this one is over linked tables.")
         try:
-            check_arrays(field.layout, field.unary, field.pairs, field.weights)
+            check_field(field)
         except ValueError as error:
             raise DataError(f"The field makes no sense: {error}.") from error
         if kind is None:
@@ -189,13 +213,29 @@ class MarkovField(TransformerMixin, FieldEstimator):
         estimator._restore(replace(field, about=not_learned(field.layout)), {"kind": kind})
         return estimator
 
+    @classmethod
+    def from_uai(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        names: Mapping[str, list[Label]] | str | os.PathLike[str] | None = None,
+        **params: Any,
+    ) -> MarkovField:
+        """An estimator that answers by the Markov or Bayesian network of a UAI file.
+
+        Columns are x0, x1, ... and states 0, 1, ..., unless ``names`` has them, as `to_uai` returned or wrote them. A
+        zero in a table counts as exp(-50) times its smallest other entry; a warning tells how many there are.
+        """
+        return cls.from_field(read_uai(path, names=names), **params)
+
     def _fit_stream(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> MarkovField:
         """Learn from blocks of rows, of which only a few are in memory at a time."""
         if not self._takes_sparse():
             what = f"objective={self.objective!r}" if self.objective != "pl" else f"induction={self.induction!r}"
+            what = f"max_order={self.max_order}" if self.max_order > 2 else what
             raise DataError(
-                f"{what} needs all rows in memory. Blocks of rows are learned with objective='pl' and induction='cfi', "
-                "'grafting', 'full' or 'graph'."
+                f"{what} needs all rows in memory. Blocks of rows are learned with objective='pl', max_order=2 and "
+                "induction='cfi', 'grafting', 'full' or 'graph'."
             )
         with temporary_folder() as folder:
             table, kind = self._spool(folder, X, observed, sample_weight, states)
@@ -257,15 +297,17 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if is_stream(X):
             return self._score_stream(X)
         source = self._read(X)
-        table = compile_sparse(source, self.field_.schema) or compile_table(source, self.field_.schema)
+        sparse = None if len(self.field_.conjunctions) else compile_sparse(source, self.field_.schema)
+        table = sparse or compile_table(source, self.field_.schema)
         return self._log_likelihood(MegaSample.single(table)) / table.n_rows
 
     def _score_stream(self, X: Any) -> float:
         check_is_fitted(self)
         total, n_rows, schema = 0.0, 0, self.field_.schema
-        stream = open_stream(X)
-        if isinstance(stream, OnRows) and isinstance(schema, SwitchSchema) and stream.names == schema.order:
-            table = place_rows(schema, stream.offsets, stream.columns, np.ones(stream.n_rows))
+        stream, pairs_alone = open_stream(X), not len(self.field_.conjunctions)
+        switches = schema if isinstance(schema, SwitchSchema) and pairs_alone else None
+        if isinstance(stream, OnRows) and switches and stream.names == switches.order:
+            table = place_rows(switches, stream.offsets, stream.columns, np.ones(stream.n_rows))
             return self._log_likelihood(MegaSample.single(table)) / table.n_rows
         for block, source in look_at_blocks(_blocks(stream)):
             if source.n_rows:
@@ -335,6 +377,87 @@ class MarkovField(TransformerMixin, FieldEstimator):
         shape = codes.shape[1], -1, chains * length
         codes = np.moveaxis(codes, 0, 2).reshape(shape)[:, :, _dealt(n, chains, length)]
         return drawn_frame(schema, codes.reshape(len(codes), -1), self.kind_)
+
+    def complete(self, X: Any, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
+        """``X`` with the gaps of each row in their most probable *joint* state; the same kind of table comes back.
+
+        `transform` takes the most probable state of each gap by itself, which together may be less probable, or even
+        contradict each other.
+
+        Parameters
+        ----------
+        X : table with gaps
+        max_cells : int
+            Rows whose gaps need no larger table are eliminated, and their completion is exact. Elsewhere max-product
+            belief propagation and twenty restarts, each improved one gap at a time, search for it, with a warning.
+        details : bool
+            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
+        """
+        if sp.issparse(X):
+            self._read(X)
+            table, n_rows = X.copy(), X.shape[0]  # which has no gaps
+            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
+        source, table = self._compile(X)
+        sample = MegaSample.single(table)
+        with self._engine(sample) as engine:
+            found = complete(self.field_, sample, engine, max_cells=max_cells)
+        warn_of_search(found)
+        filled = fill(X, source, drawn_cells(table, found.codes[0]))
+        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
+
+    def probability(
+        self,
+        event: Mapping[Any, Any],
+        given: Mapping[Any, Any] | None = None,
+        *,
+        max_cells: int = MAX_CELLS,
+        gibbs: Gibbs | None = None,
+    ) -> Probability:
+        """P(event | given) of a row of which nothing else is known.
+
+        Parameters
+        ----------
+        event : {column: state or list of states}
+            All of them together.
+        given : {column: state}
+            What is seen; every observed column must be there, None where its value is not known.
+        max_cells : int
+            Exact where elimination needs no larger table, else by Gibbs sampling.
+        gibbs : Gibbs, optional
+            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` unless told.
+
+        Returns
+        -------
+        Probability
+            With value, method ("exact" or "gibbs") and error, the standard error.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> rain = rng.integers(0, 2, 500)
+        >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
+        >>> field = MarkovField(l1=0.1).fit(np.column_stack([rain, wet]))
+        >>> answer = field.probability({"x0": 1}, given={"x1": 1})
+        >>> answer.method, round(answer.value, 1)
+        ('exact', 0.9)
+        """
+        check_is_fitted(self)
+        return event_probability(self.field_, event, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
+
+    def marginals(
+        self,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        max_cells: int = MAX_CELLS,
+        gibbs: Gibbs | None = None,
+    ) -> dict[str, np.ndarray]:
+        """{column: probabilities of its states, as in ``states_``} of a row of which only ``given`` is known.
+
+        Exact where elimination needs no table of more than ``max_cells``, else by Gibbs sampling with a warning that
+        states the largest standard error. Parameters are those of `probability`.
+        """
+        check_is_fitted(self)
+        return marginal_probabilities(self.field_, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that `transform` returns: those that came in."""

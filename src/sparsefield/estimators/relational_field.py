@@ -27,9 +27,12 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed
 from sparsefield.estimators.base import FieldEstimator
+from sparsefield.estimators.queries import Completion, warn_of_search
 from sparsefield.estimators.tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, MeanField, draw
+from sparsefield.inference.completion import complete
+from sparsefield.inference.elimination import MAX_CELLS
 
 __all__ = ["RelationalField"]
 
@@ -51,9 +54,11 @@ class RelationalField(FieldEstimator):
     templates : list of templates, such as ``"across subject"`` or a `Template`
         Over which kinds of pairs of rows features may be defined. None takes those of the data, or else the default:
         within each table, and across each link.
-    inference : "mean-field" or an inference method
+    inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method
         "mean-field" goes round all entities in a fixed order until no belief moves by more than 0.001;
         ``MeanField(tolerance=0.1)`` is the paper's rule.
+    max_order : int
+        Features of three and more columns are of one row of a table that has a template "within"; none are over links.
     numeric : "auto" or {table: columns}
 
     Attributes
@@ -96,6 +101,8 @@ class RelationalField(FieldEstimator):
         penalize_unary: bool = False,
         steps_per_batch: int | str = "auto",
         stages: int = 1,
+        max_order: int = 2,
+        lift: str = "active",
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -106,8 +113,9 @@ class RelationalField(FieldEstimator):
         super().__init__(
             induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
             certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
-            penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, graph=graph,
-            numeric=numeric, checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
+            lift=lift, graph=graph, numeric=numeric, checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.templates = templates
 
@@ -155,6 +163,23 @@ class RelationalField(FieldEstimator):
         gaps = self._ask(sample).gaps
         cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, gaps, strict=True)]
         return self._fill(data, cells)
+
+    def complete(self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
+        """``data`` with all gaps of linked rows in their most probable *joint* state; see `MarkovField.complete`."""
+        sample = self._compile(data)
+        with self._engine(sample) as engine:
+            found = complete(self.field_, sample, engine, max_cells=max_cells)
+        warn_of_search(found)
+        cells = [drawn_cells(table, codes) for table, codes in zip(sample.tables, found.codes, strict=True)]
+        filled = self._fill(data, cells)
+        if not details:
+            return filled
+        names = sample.layout.tables
+        return Completion(
+            filled,
+            dict(zip(names, found.exact, strict=True)),
+            dict(zip(names, found.log_probability, strict=True)),
+        )
 
     def fit_transform(self, data: Relational, y: Any = None, **options: Any) -> Relational:
         """`fit`, then `transform`, of the same data."""

@@ -1,0 +1,193 @@
+"""Estimators whose features may have three columns and more."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from higher import exclusive, triangle
+from safetensors import safe_open
+from sklearn.base import clone
+
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, load
+from sparsefield.data import compile_sparse, learn_schema, read
+from sparsefield.errors import DataError
+from sparsefield.readers.blocks import save_rows
+
+OPTIONS = {"l1": 2.0, "max_order": 3, "lift": "all", "n_jobs": 1}
+X = exclusive(320, 0)
+
+
+@pytest.fixture(scope="module")
+def field() -> MarkovField:
+    return MarkovField(**OPTIONS).fit(X)
+
+
+def test_features_name_three_variables_and_states(field) -> None:
+    table = field.features_
+    assert table.columns == ["variable_a", "state_a", "variable_b", "state_b", "variable_c", "state_c", "weight"]
+    triples = table.filter(table["variable_c"].is_not_null())
+    assert ("x0", 1, "x1", 1, "x2", 1) in [row[:6] for row in triples.iter_rows()]
+    pairs = table.filter(table["variable_b"].is_not_null() & table["variable_c"].is_null())
+    assert len(pairs) == len(field.field_.weights)
+    assert len(triples) == len(field.field_.conjunction_weights)
+    assert pairs["state_c"].null_count() == len(pairs)
+    edges = {frozenset(row[:2]) for row in field.edges_.iter_rows()}
+    assert {frozenset(pair) for pair in (("x0", "x1"), ("x0", "x2"), ("x1", "x2"))} <= edges
+
+
+def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
+    field.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.max_order == 3
+    assert again.lift == "all"
+    assert again.field_.theta.tobytes() == field.field_.theta.tobytes()
+    assert np.array_equal(again.field_.features, field.field_.features)
+    assert again.features_.equals(field.features_)
+    assert again.score(X) == field.score(X)
+    again.save(tmp_path / "n")
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
+    assert again.fit(X).field_.theta.tobytes() == field.field_.theta.tobytes()
+
+
+def test_a_fit_that_finds_pairs_alone_is_written_as_before(tmp_path) -> None:
+    pairs = MarkovField(l1=2.0, max_order=3, n_jobs=1).fit(triangle(60, 0)[:, [0, 3]])
+    assert len(pairs.field_.weights)
+    pairs.save(tmp_path / "m")
+    with safe_open(tmp_path / "m", framework="np") as file:
+        assert file.metadata()["version"] == "3"
+    assert pairs.features_.columns == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
+    assert load(tmp_path / "m").features_.equals(pairs.features_)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_order": 1}, "max_order must be a whole number from 2, got 1"),
+        ({"max_order": 2.5}, "max_order must be a whole number from 2, got 2.5"),
+        ({"max_order": "3"}, "max_order must be a whole number from 2"),
+        ({"lift": "x"}, "lift must be 'active' or 'all', got 'x'"),
+        ({"max_order": 3, "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
+        ({"max_order": 3, "induction": "ideal-parent"}, "needs induction='cfi' or 'grafting'"),
+        ({"max_order": 3, "induction": "graph", "graph": [(0, 1)]}, "needs induction='cfi' or 'grafting'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        MarkovField(**options).fit(X)
+    if options.get("induction") != "graph":
+        with pytest.raises(ValueError, match=words):
+            CRFClassifier(**options).fit(X[:, :2], X[:, 2])
+
+
+@pytest.mark.parametrize("kind", [MarkovField, CRFClassifier, RelationalField])
+def test_parameters_are_those_of_scikit_learn(kind) -> None:
+    model = kind(max_order=np.int64(4), lift="all")
+    assert clone(model).get_params() == model.get_params()
+    assert model.get_params()["max_order"] == 4
+    assert kind().get_params()["max_order"] == 2
+    assert kind().get_params()["lift"] == "active"
+    assert kind().set_params(max_order=3).max_order == 3
+
+
+def test_a_max_order_of_numpy_can_be_saved(tmp_path) -> None:
+    MarkovField(l1=2.0, max_order=np.int64(3), n_jobs=1).fit(X[:40]).save(tmp_path / "m")
+    assert load(tmp_path / "m").max_order == 3
+
+
+def test_beliefs_sum_to_one_and_gaps_follow_the_triple(field) -> None:
+    asked = X[:40].astype(float)
+    asked[:, 2] = np.nan
+    for p in field.predict_proba(asked).values():
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert (field.transform(asked)[:, 2] == (X[:40, 0] ^ X[:40, 1])).all()
+    assert field.conditional_log_likelihood(X[:40], asked) > np.log(0.5) + 0.2
+
+
+def test_samples_have_the_interaction(field) -> None:
+    drawn = field.sample(400, random_state=0)
+    x0, x1, x2 = (np.asarray(drawn[name]) for name in ("x0", "x1", "x2"))
+    agree = np.mean(x2 == (x0 ^ x1))
+    assert agree > 0.85
+    assert abs(np.corrcoef(x0, x2)[0, 1]) < 0.2
+
+
+def test_a_classifier_takes_interactions_of_what_is_given() -> None:
+    train, test = exclusive(320, 1), exclusive(160, 2)
+    inputs = [0, 1, 3, 4]
+    scores = []
+    for max_order, lift in ((2, "active"), (3, "all")):
+        model = CRFClassifier(l1=2.0, max_order=max_order, lift=lift, n_jobs=1).fit(train[:, inputs], train[:, 2])
+        scores.append(model.score(test[:, inputs], test[:, 2]))
+    assert scores[0] < 0.6
+    assert scores[1] > 0.9
+    proba = model.predict_proba(test[:, inputs])
+    np.testing.assert_allclose(np.asarray(proba).sum(axis=1), 1.0, atol=1e-12)
+    assert model.features_["variable_c"].drop_nulls().len() > 0
+
+
+def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
+    """A sparse table has pairs alone, so it is made dense; else its score would be one without the triples."""
+    cells = np.zeros((400, 20), dtype=int)
+    cells[:8, :3] = cells[8:14, :2] = cells[14:20, 1:3] = cells[20:26, :3:2] = 1
+    cells[np.arange(30, 60), np.arange(30) % 20] = 1
+    rows, options = sp.csr_matrix(cells), {**OPTIONS, "l1": 0.3}
+    assert compile_sparse(read(rows), learn_schema(read(rows))) is not None
+    sparse, dense = MarkovField(**options).fit(rows), MarkovField(**options).fit(cells)
+    assert sparse.field_.conjunctions.tolist() == [[0, 1, 2]]
+    assert np.array_equal(sparse.field_.features, dense.field_.features)
+    np.testing.assert_allclose(sparse.field_.theta, dense.field_.theta, rtol=0, atol=1e-9)
+    expected = pytest.approx(dense.score(cells), rel=1e-9)
+    assert sparse.score(rows) == expected
+    assert sparse.score(iter([rows[:100], rows[100:]])) == expected
+    assert sparse.score(save_rows(rows, tmp_path / "rows")) == expected
+
+
+def test_a_stream_is_refused_with_a_reason() -> None:
+    with pytest.raises(DataError, match="max_order=3 needs all rows in memory"):
+        MarkovField(**OPTIONS).fit(iter([sp.csr_matrix(X)]))
+
+
+# -- linked tables -----------------------------------------------------------------------------------------------------
+
+
+def village(seed: int = 0, **parts) -> Relational:
+    """People with an exclusive or within a row, who visit those whose x3 is theirs."""
+    rng = np.random.default_rng(seed)
+    cells = exclusive(160, seed, others=1)
+    people = pl.DataFrame(cells, schema=["a", "b", "c", "d"]).with_columns(id=pl.int_range(160))
+    visits = pl.DataFrame({"who": rng.integers(0, 160, 240)})
+    alike = [rng.choice(np.flatnonzero(cells[:, 3] == cells[who, 3])) for who in visits["who"]]
+    visits = visits.with_columns(whom=pl.Series(alike))
+    links = {"who": ("visit", "who", "person"), "whom": ("visit", "whom", "person")}
+    return Relational({"person": people, "visit": visits}, keys={"person": "id"}, links=links, **parts)
+
+
+def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) -> None:
+    data = village()
+    model = RelationalField(**OPTIONS).fit(data)
+    assert model.converged_
+    table = model.features_
+    triples = table.filter(table["variable_c"].is_not_null())
+    assert set(triples["template"]) == {"within person"}
+    assert set(triples["table_c"]) == {"person"}
+    assert ("a", "b", "c") in {(row["variable_a"], row["variable_b"], row["variable_c"]) for row in triples.to_dicts()}
+    assert "joined who whom" in table["template"].to_list()
+    layout = model.field_.layout
+    assert (layout.variable_of_own_column[model.field_.conjunctions] >= 0).all()
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.features_.equals(table)
+    hidden = data.with_tables({"person": data.tables["person"].with_columns(c=pl.lit(None, dtype=pl.Int64))})
+    for one in (model, again):
+        filled = one.transform(hidden).tables["person"]
+        assert (filled["c"] == (filled["a"] ^ filled["b"])).all()
+
+
+def test_columns_that_no_template_lets_meet_make_no_triple(tmp_path) -> None:
+    model = RelationalField(**OPTIONS, templates=["joined who whom"]).fit(village())
+    assert len(model.field_.weights)
+    assert not len(model.field_.conjunctions)
+    model.save(tmp_path / "m")
+    load(tmp_path / "m")
