@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from exchanged_fields import linked_tables, one_table
 from hypothesis import given
 from hypothesis import strategies as st
-from small_fields import linked_tables, one_table
 
 from sparsefield import MarkovField
 from sparsefield.data import Layout, Schema, Variable

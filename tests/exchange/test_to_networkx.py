@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from small_fields import linked_tables, one_table
+from exchanged_fields import linked_tables, one_table
 
 from sparsefield import MarkovField
 from sparsefield.errors import DataError

@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
+from exchanged_fields import linked_tables, one_table
 from slow_tables import exponentials, random_field, shares
-from small_fields import linked_tables, one_table
 
 from sparsefield import MarkovField
 from sparsefield.errors import DataError
