@@ -73,6 +73,8 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "penalize_unary": True,
         "steps_per_batch": "converge",
         "stages": 2,
+        "max_order": 3,
+        "lift": "all",
         "graph": [("a", "b")],
         "numeric": ["a"],
         "checkpoint": "folder",

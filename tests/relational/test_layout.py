@@ -107,7 +107,7 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
     state_names = unary_names(layout)
     symmetric = {t.label for t in layout.templates if t.symmetric}
     found: dict[int, list] = {k: [] for k in range(len(pairs))}
-    for target, source, feature in zip(*(part.tolist() for part in arcs), strict=True):
+    for target, source, feature in zip(*(part.tolist() for part in arcs[:3]), strict=True):
         table = int(layout.table_of_column[source])
         assert layout.tables[table] == state_names[target][0]  # a row sees only what its table sees
         views, columns = layout.column_views(table)
