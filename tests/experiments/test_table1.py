@@ -21,10 +21,11 @@ from sparsefield.datasets import load_dataset
 from sparsefield.experiments import chosen, table1
 from sparsefield.experiments.chosen import CHOICES, ChosenPenalty, Picks
 from sparsefield.experiments.cited import CANDIDATES, CITED, CLAIMS, agrees
+from sparsefield.experiments.csv_text import as_csv
 from sparsefield.experiments.paired import paired_test
 from sparsefield.experiments.protocol import Evaluation, Fold, evaluate
 from sparsefield.experiments.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
-from sparsefield.experiments.table1_files import as_csv, as_json, as_svg, records, write_files
+from sparsefield.experiments.table1_files import as_json, as_svg, records, write_files
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -199,7 +200,7 @@ def test_a_quick_run_writes_its_files(quick: Table1, tmp_path: Path) -> None:
 
 
 def test_csv_and_json_say_the_same(quick: Table1) -> None:
-    lines, document = list(csv.DictReader(io.StringIO(as_csv(quick)))), json.loads(as_json(quick))
+    lines, document = list(csv.DictReader(io.StringIO(as_csv(records(quick))))), json.loads(as_json(quick))
     assert len(lines) == len(document["rows"]) == len(records(quick)) == 8 + 3
     for line, entry in zip(lines, document["rows"], strict=True):
         assert line == {key: "" if entry[key] is None else str(entry[key]) for key in line}

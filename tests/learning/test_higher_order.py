@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from higher import exclusive, graphs_with, triangle
@@ -256,8 +258,9 @@ def test_a_field_that_loses_all_its_features_can_still_be_saved() -> None:
     assert len(watched.features) == 0
     arrays, _ = watched._state()
     assert len(arrays["means"]) == len(arrays["variances"]) == watched.layout.n_columns
-    watched._remember_moments(watched.layout.arcs(arrays["pairs"]), arrays["means"], arrays["variances"])
-    assert watched.moments == {}
+    saved = replace(watched.coordinates, means=arrays["means"], variances=arrays["variances"])
+    watched.moments.recall(saved, watched.layout.arcs(arrays["pairs"]))
+    assert watched.moments.known == {}
 
 
 # -- the same bits -----------------------------------------------------------------------------------------------------

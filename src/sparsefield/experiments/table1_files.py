@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterator
@@ -12,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from sparsefield.experiments.cited import CANDIDATES, CITED, LAO_ZHU, Cited
+from sparsefield.experiments.csv_text import as_csv
 from sparsefield.experiments.table1 import DATA, PAPER, Row, Table1
 from sparsefield.field.storage import write_atomically
 from sparsefield.report.table1 import Board, Line, Mark, draw_boards
 
-__all__ = ["as_csv", "as_json", "as_svg", "records", "write_files"]
+__all__ = ["as_json", "as_svg", "records", "write_files"]
 
 SCORES = ("auc", "auc_yes", "cll", "error_rate")
 COSTS = ("seconds", "induced", "active")
@@ -25,7 +24,7 @@ Record = dict[str, Any]
 
 def write_files(found: Table1, folder: Path) -> list[Path]:
     """Write table1.csv, table1.json and table1.svg, each whole or not at all."""
-    contents = {"table1.csv": as_csv(found), "table1.json": as_json(found), "table1.svg": as_svg(found)}
+    contents = {"table1.csv": as_csv(records(found)), "table1.json": as_json(found), "table1.svg": as_svg(found)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         write_atomically(folder / name, content.encode("utf-8"))
@@ -39,16 +38,6 @@ def records(found: Table1) -> list[Record]:
         lines += [_cited_record(cited) for cited in CITED if cited.data == data]
         lines += [_measured_record(row) for row in found.rows if row.data == data]
     return lines
-
-
-def as_csv(found: Table1) -> str:
-    """`records`, a line each; empty where nothing is reported."""
-    lines = records(found)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return out.getvalue()
 
 
 def as_json(found: Table1) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import AnySample, Arcs
+from sparsefield.data import AnySample
 from sparsefield.engines import Threads
 from sparsefield.field import Field, widen
 from sparsefield.induction import (
@@ -26,6 +26,7 @@ from sparsefield.induction import (
 from sparsefield.inference import InferenceMethod
 from sparsefield.learning.checkpoint import Checkpoint, fingerprint
 from sparsefield.learning.coordinates import Coordinates
+from sparsefield.learning.moments import Moments
 from sparsefield.learning.owlqn import OrthantLBFGS, Point
 from sparsefield.learning.penalty import Penalty, pseudo_gradient
 from sparsefield.learning.plot import Learned, Options, Plot
@@ -106,8 +107,7 @@ class Trainer:
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
         self.plain = np.empty(0)
         """Gradient of the loss at the point at hand, of the plain weights."""
-        self.moments: dict[bytes, tuple[float, float]] = {}
-        """Mean and variance of the conjunctions at hand, from when they came."""
+        self.moments = Moments(self.evaluator, self.layout.n_columns)
         self.coordinates = Coordinates(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self._set_features(np.empty((0, options.max_order), dtype=np.int64))
 
@@ -267,7 +267,8 @@ class Trainer:
         if saved is None:
             return
         arrays, facts = saved
-        self._remember_moments(self.layout.arcs(arrays["pairs"]), arrays["means"], arrays["variances"])
+        saved_there = replace(self.coordinates, means=arrays["means"], variances=arrays["variances"])
+        self.moments.recall(saved_there, self.layout.arcs(arrays["pairs"]))
         self._set_features(arrays["pairs"])
         self.coordinates = replace(self.coordinates, centred=arrays["centred"])
         self.evaluator.believe_in_gaps(arrays["gaps"])
@@ -353,24 +354,24 @@ class Trainer:
         self.calm = self.calm + 1 if calm else 0
         return found is not None
 
-    def _admit(self, pairs: np.ndarray) -> int:
-        """New pairs join with weight 0; returns how many. With a certificate to come, only those join whose exact
+    def _admit(self, features: np.ndarray) -> int:
+        """New features join with weight 0; returns how many. With a certificate to come, only those join whose exact
         gradient lets them leave 0: what a rough score lets in besides would be carried along for nothing."""
-        n, arcs = self.layout.n_states, self.layout.arcs(pairs)
-        plain = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(pairs))
+        n, arcs = self.layout.n_states, self.layout.arcs(features)
+        plain = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
         if self.options.certify and not self.rule.closed:
             worthy = np.flatnonzero(np.abs(plain[n:]) > self.options.l1)
-            pairs, plain = pairs[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
-            arcs = self.layout.arcs(pairs)
+            features, plain = features[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
+            arcs = self.layout.arcs(features)
         self.plain = np.concatenate([self.plain, plain[n:]])
         plain[:n] = self.point.gradient[:n]
-        theirs = self._coordinates_of(arcs).from_plain_gradient(plain, arcs)[n:]
-        self._set_features(np.concatenate([self.features, pairs]))
-        place = np.concatenate([self.point.theta, np.zeros(len(pairs))])
+        theirs = self.moments.extend(self.coordinates, arcs).from_plain_gradient(plain, arcs)[n:]
+        self._set_features(np.concatenate([self.features, features]))
+        place = np.concatenate([self.point.theta, np.zeros(len(features))])
         self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
-        self.optimiser.grow(len(pairs))
+        self.optimiser.grow(len(features))
         self.calm = 0
-        return len(pairs)
+        return len(features)
 
     def _let_go(self) -> None:
         """Drop features at 0 whose gradient holds them there: they cost time in every pass, and may come back."""
@@ -395,31 +396,11 @@ class Trainer:
         self.known_higher = np.sort(self.layout.keys(features[higher]))
         self.graphs = self.evaluator.compile(self.arcs)
         if features.shape[1] > 2:
-            self.coordinates = self._coordinates_of(self.arcs)
+            self.coordinates = self.moments.extend(self.coordinates, self.arcs)
 
     def _is_higher(self, features: np.ndarray) -> np.ndarray:
         """(features,): whether they have more than two columns."""
         return features[:, 2] >= 0 if features.shape[1] > 2 else np.zeros(len(features), dtype=bool)
-
-    def _coordinates_of(self, arcs: Arcs) -> Coordinates:
-        """The coordinates with mean and variance of the conjunctions of some arcs: as they were when these came."""
-        keys = [row.tobytes() for row in arcs.conjunctions]
-        new = [k for k, key in enumerate(keys) if key not in self.moments]
-        if new:
-            found = self.evaluator.moments_of(arcs.conjunctions[new])
-            self.moments |= {keys[k]: (float(m), float(v)) for k, m, v in zip(new, *found, strict=True)}
-        n, known = self.layout.n_columns, np.array([self.moments[key] for key in keys]).reshape(-1, 2)
-        means, variances = self.coordinates.means[:n], self.coordinates.variances[:n]
-        return replace(
-            self.coordinates,
-            means=np.concatenate([means, known[:, 0]]),
-            variances=np.concatenate([variances, known[:, 1]]),
-        )
-
-    def _remember_moments(self, arcs: Arcs, means: np.ndarray, variances: np.ndarray) -> None:
-        n = self.layout.n_columns
-        parts = zip(arcs.conjunctions, means[n:].tolist(), variances[n:].tolist(), strict=True)
-        self.moments = {row.tobytes(): (mean, variance) for row, mean, variance in parts}
 
     def _score(self, rule: InductionRule) -> Proposals:
         started = time.perf_counter()

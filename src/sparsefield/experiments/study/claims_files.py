@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sparsefield.experiments.csv_text import as_csv
 from sparsefield.experiments.study.claims import Finding, verdict_of
 from sparsefield.field.storage import write_atomically
 
@@ -41,11 +40,6 @@ def as_records(found: Sequence[Finding]) -> list[dict[str, Any]]:
 
 def write_claims(found: Sequence[Finding], folder: Path) -> Path:
     """Write claims.csv, whole or not at all. Differences of times and counts are of their logarithms."""
-    records = as_records(found)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "claims.csv", out.getvalue().encode("utf-8"))
+    write_atomically(folder / "claims.csv", as_csv(as_records(found)).encode("utf-8"))
     return folder / "claims.csv"

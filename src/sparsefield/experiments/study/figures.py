@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield.experiments.csv_text import as_csv
 from sparsefield.experiments.study.contrasts import Spread, spread_of
 from sparsefield.experiments.study.plan import Plan
 from sparsefield.experiments.study.runs import METHODS, NODEWISE, Run, estimator_of, load_real, made
@@ -249,9 +248,5 @@ def _means(results: Results, runs: Sequence[Run], measures: Iterable[str]) -> Ro
 
 
 def _as_csv(rows: Sequence[Row]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()})
-    return out.getvalue()
+    """Six digits of what is measured."""
+    return as_csv([{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows])

@@ -172,7 +172,7 @@ def _on_folds(run: Run, network: MadeField, settings: Settings) -> list[Record]:
     watching = _Watching(run, network.edge_mask())
     estimator = estimator_of(run, settings, network)
     # Nodes of a made field have their states by declaration, whether or not a row shows them.
-    states = {f"x{k}": tuple(range(settings.states)) for k in range(run.nodes)}
+    states = network.field.states_
     found = evaluate(network.samples, estimator, settings.folds, seed=run.seed, states=states, look=watching)
     return _records(found.folds, watching.notes)
 
@@ -200,7 +200,7 @@ def _records(folds: tuple[Fold, ...], notes: list[Record]) -> list[Record]:
 
 def _whole(run: Run, network: MadeField, settings: Settings) -> Record:
     field = estimator_of(run, settings, network)
-    states = {f"x{k}": tuple(range(settings.states)) for k in range(run.nodes)}
+    states = network.field.states_
     field.set_params(max_iter=1).fit(network.samples, states=states)  # compiles what is compiled
     field.set_params(max_iter=estimator_of(run, settings, network).max_iter)
     started = time.process_time()
