@@ -179,12 +179,20 @@ def inference(
     states: Annotated[int, typer.Option("--states", min=2, help="States of a column.")] = 3,
     missing: Annotated[float, typer.Option("--missing", help="Share of cells to hide.")] = 0.5,
     method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Learn fields from rows with gaps, by mean field and by belief propagation.")
+    ] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Fill gaps of made fields by each inference method: time, and distance from the exact beliefs."""
-    from sparsefield.experiments.inference_bench import FIELDS, run_inference
+    from sparsefield.experiments.inference_bench import FIELDS, run_inference, run_learned
 
+    if learn:
+        _answer(
+            run_learned(tuple(field or FIELDS), seed=seed, report=say), ("data", "method", "seconds", "cll"), as_json
+        )
+        return
     options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
     found = run_inference(tuple(field or FIELDS), **options, methods=method, report=say)
     _answer(found, ("data", "method", "seconds", "off", "cll", "unconverged", "gaps"), as_json)
@@ -193,13 +201,22 @@ def inference(
 @app.command("heldout")
 def heldout(
     data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")] = None,
+    max_order: Annotated[int, typer.Option("--max-order", min=2, help="Most columns of a feature.")] = 2,
+    order_penalty: Annotated[float, typer.Option("--order-penalty", min=1.0, help="As of `fit`.")] = 2.0,
+    boosting: Annotated[bool, typer.Option("--boosting", help="Beside boosting of each column on the others.")] = False,
     as_json: Json = False,
 ) -> None:
     """Score held-out rows of public binary data sets, with l1 chosen on their validation rows."""
     from sparsefield.experiments.heldout import run_heldout
 
-    found = run_heldout(tuple(data or ("nltcs", "dna", "plants")), report=say)
-    shown = ("data", "l1", "test_score", "features", "candidates", "kkt_violation", "seconds")
+    found = run_heldout(
+        tuple(data or ("nltcs", "dna", "plants")),
+        report=say,
+        max_order=max_order,
+        order_penalty=order_penalty,
+        boosting=boosting,
+    )
+    shown = ("data", "method", "l1", "test_score", "features", "candidates", "kkt_violation", "seconds")
     _answer(found, shown, as_json)
 
 

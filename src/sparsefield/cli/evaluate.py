@@ -48,8 +48,10 @@ def evaluate(
     l2: opt.L2 = 1.0,
     threshold: opt.Threshold = 0.2,
     batch_size: opt.BatchSize = "auto",
+    inference: opt.Inference = "mean-field",
     max_order: opt.MaxOrder = 2,
     lift: opt.Lift = "active",
+    order_penalty: opt.OrderPenalty = 2.0,
     certify: opt.Certify = True,
     penalize_unary: opt.PenalizeUnary = False,
     max_iter: opt.MaxIter = 1000,
@@ -67,8 +69,8 @@ def evaluate(
     given = read_data(data, reading, observed, identifiers, numeric)
     learning = {
         "objective": objective, "l1": l1, "l2": l2, "threshold": threshold, "batch_size": batch_size,
-        "max_order": max_order, "lift": lift, "certify": certify, "penalize_unary": penalize_unary,
-        "max_iter": max_iter,
+        "inference": inference, "max_order": max_order, "lift": lift, "order_penalty": order_penalty,
+        "certify": certify, "penalize_unary": penalize_unary, "max_iter": max_iter,
     }  # fmt: skip
     found = {}
     for name in induction or ["cfi"]:

@@ -78,8 +78,10 @@ def fit(
     l2: opt.L2 = 1.0,
     threshold: opt.Threshold = 0.2,
     batch_size: opt.BatchSize = "auto",
+    inference: opt.Inference = "mean-field",
     max_order: opt.MaxOrder = 2,
     lift: opt.Lift = "active",
+    order_penalty: opt.OrderPenalty = 2.0,
     certify: opt.Certify = True,
     penalize_unary: opt.PenalizeUnary = False,
     max_iter: opt.MaxIter = 1000,
@@ -100,8 +102,9 @@ def fit(
     given = read(data, reading, observed, identifiers, numeric)
     field = opt.make_field(
         given, template, induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold,
-        batch_size=batch_size, max_order=max_order, lift=lift, certify=certify, penalize_unary=penalize_unary,
-        max_iter=max_iter, jobs=jobs, seed=seed,
+        batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
+        order_penalty=order_penalty, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter,
+        jobs=jobs, seed=seed,
     )  # fmt: skip
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")

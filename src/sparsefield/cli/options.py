@@ -112,6 +112,15 @@ BatchSize = Annotated[
         rich_help_panel=LEARNING,
     ),
 ]
+Inference = Annotated[
+    str,
+    typer.Option(
+        "--inference",
+        metavar="mean-field|bp|exact|gibbs",
+        help="How gaps are filled, while learning and in answers.",
+        rich_help_panel=LEARNING,
+    ),
+]
 MaxOrder = Annotated[
     int,
     typer.Option(
@@ -127,6 +136,15 @@ Lift = Annotated[
         "--lift",
         metavar="active|all",
         help="What triples grow from: pairs with a weight, or all pairs, where no pair shows anything.",
+        rich_help_panel=LEARNING,
+    ),
+]
+OrderPenalty = Annotated[
+    float,
+    typer.Option(
+        "--order-penalty",
+        min=1.0,
+        help="Each column of a feature beyond two multiplies its L1 penalty by so much.",
         rich_help_panel=LEARNING,
     ),
 ]

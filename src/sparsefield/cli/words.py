@@ -43,10 +43,13 @@ def certificate(field: FieldEstimator) -> str:
     params = field.get_params(deep=False)
     allowed = params["kkt_tol"] * (params["l1"] if params["l1"] > 0 else 1.0)
     found = f"misses the optimality conditions by {field.kkt_violation_:.2g}"
+    whose = "all candidates"
+    if params["max_order"] > 2 and params["lift"] != "all":
+        whose = "all pairs, and all conjunctions that a feature with a weight leads to"
     if field.converged_:
-        return f"Certified: of all candidates, used or not, the worst {found} ({allowed:.2g} is allowed)."
+        return f"Certified: of {whose}, used or not, the worst {found} ({allowed:.2g} is allowed)."
     reason = "the fit stopped early" if params["certify"] else "no certificate was asked for"
-    return f"Not certified ({reason}): the worst of all candidates {found}; a certificate allows {allowed:.2g}."
+    return f"Not certified ({reason}): the worst of {whose} {found}; a certificate allows {allowed:.2g}."
 
 
 def _sentence(row: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, 
 from sparsefield.data.layout import HOW_MANY, Arcs, Layout, Meeting, View
 from sparsefield.data.learn import learn_schema
 from sparsefield.data.links import ForeignKey, Step, Template, as_template
+from sparsefield.data.merge import merge_equal_rows
 from sparsefield.data.relational import Relational
 from sparsefield.data.sample import AnySample, MegaSample, Neighbours, SparseSample, look_around
 from sparsefield.data.schema import Label, Role, Schema, Variable
@@ -47,6 +48,7 @@ __all__ = [
     "learn_schema",
     "look_around",
     "make_frame",
+    "merge_equal_rows",
     "read",
     "resolve_templates",
     "row_pairs",

@@ -16,7 +16,7 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 
-__all__ = ["Block", "Table", "compile_table", "dense_bytes", "read_codes"]
+__all__ = ["Block", "Table", "compile_table", "cut_into_blocks", "dense_bytes", "read_codes"]
 
 
 class Block(NamedTuple):
@@ -103,7 +103,7 @@ def compile_table(
     if repeat > 1:
         codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
         givens = [np.repeat(given, repeat, axis=1) for given in givens]
-    return Table(schema, tuple(_cut(schema, codes, givens, weight, width)), n_rows * repeat, unseen)
+    return Table(schema, tuple(cut_into_blocks(schema, codes, givens, weight, width)), n_rows * repeat, unseen)
 
 
 def read_codes(source: Columns, variable: Variable, owner: str) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +147,7 @@ def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
     return hot
 
 
-def _cut(
+def cut_into_blocks(
     schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np.ndarray, width: int
 ) -> Iterator[Block]:
     n_rows = codes.shape[1]

@@ -17,7 +17,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sparsefield
 from sparsefield import policy
-from sparsefield.data import AnySample, Layout, MegaSample, Schema, Source, SparseSample, check_kind, make_frame, read
+from sparsefield.data import (
+    AnySample,
+    Layout,
+    MegaSample,
+    Schema,
+    Source,
+    SparseSample,
+    check_kind,
+    make_frame,
+    merge_equal_rows,
+    read,
+)
 from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
@@ -60,6 +71,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         stages: int = 1,
         max_order: int = 2,
         lift: str = "active",
+        order_penalty: float = 2.0,
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -83,6 +95,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         self.stages = stages
         self.max_order = max_order
         self.lift = lift
+        self.order_penalty = order_penalty
         self.graph = graph
         self.numeric = numeric
         self.checkpoint = checkpoint
@@ -225,9 +238,10 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
                 "Every column is observed, so there is nothing to predict: leave at least one column a target."
             )
         options = self._options()
-        with self._engine(sample) as engine:
+        merged = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
+        with self._engine(merged) as engine:
             learned = Trainer(
-                sample,
+                merged,
                 rule=self._rule(),
                 objective=choose(OBJECTIVES, self.objective, "objective")(),
                 inference=self._inference(),
@@ -325,6 +339,8 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
             raise ValueError(f"max_order={self.max_order} needs induction='cfi' or 'grafting', got {self.induction!r}.")
         if self.lift not in ("active", "all"):
             raise ValueError(f"lift must be 'active' or 'all', got {self.lift!r}.")
+        if not np.isfinite(self.order_penalty) or self.order_penalty < 1.0:
+            raise ValueError(f"order_penalty must be a number from 1, got {self.order_penalty}.")
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
         return Options(
@@ -336,6 +352,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
             stages=self.stages,
             max_order=int(self.max_order),
             lift=self.lift,  # pyright: ignore[reportArgumentType]
+            order_penalty=float(self.order_penalty),
             certify=self.certify,
             max_iter=self.max_iter,
             tol=self.tol,

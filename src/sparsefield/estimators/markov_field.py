@@ -102,6 +102,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
     lift : {"active", "all"}
         "all" lets triples grow from every pair of states: for dependencies, such as an exclusive or, of which no pair
         shows anything. It looks at all triples, so it is for tables of at most some hundred states.
+    order_penalty : float
+        Each column of a feature beyond two multiplies its l1 by so much: of triples there are so many that chance alone
+        makes some look useful.
     graph : list of pairs of column names, for ``induction="graph"``
     numeric : "auto" or list of observed columns that are numbers rather than categories
         "auto": a column with fractions, or with more than ten different whole numbers.

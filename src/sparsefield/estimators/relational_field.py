@@ -103,6 +103,7 @@ class RelationalField(FieldEstimator):
         stages: int = 1,
         max_order: int = 2,
         lift: str = "active",
+        order_penalty: float = 2.0,
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -114,7 +115,8 @@ class RelationalField(FieldEstimator):
             induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
             certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
             penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
-            lift=lift, graph=graph, numeric=numeric, checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state,
+            lift=lift, order_penalty=order_penalty, graph=graph, numeric=numeric, checkpoint=checkpoint, n_jobs=n_jobs,
+            random_state=random_state,
             verbose=verbose,
         )  # fmt: skip
         self.templates = templates

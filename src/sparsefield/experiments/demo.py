@@ -126,7 +126,7 @@ def _learn(digits: Digits, setting: Setting) -> tuple[MarkovField, dict[str, Any
     field = MarkovField(l1=setting.l1, l2=setting.l2, penalize_unary=False).fit(table)
     found = {
         "rows": {"train": len(digits.train), "test": len(digits.test)},
-        "features": int(np.count_nonzero(field.field_.weights)),
+        "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_states :])),
         "candidates": field.field_.about["n_candidates"],
         "kkt_violation": field.kkt_violation_,
         "converged": field.converged_,

@@ -50,6 +50,8 @@ class Method:
     observed: tuple[str, ...] = ("noisy",)
     linked: bool = True
     draws: bool = False
+    inference: str = ""
+    """Of the answers, where it is not that of the fit."""
 
 
 METHODS: dict[str, Method | str] = {
@@ -57,6 +59,7 @@ METHODS: dict[str, Method | str] = {
     "median": "median of 3 x 3",
     "pixels": Method("pixels on their own", linked=False),
     "grid": Method("grid"),
+    "grid-bp": Method("grid, belief propagation", inference="bp"),
     "grid-gibbs": Method("grid, Gibbs draws", draws=True),
     "pixels-around": Method("pixels that see 3 x 3", ("noisy", *NEIGHBOURS), linked=False),
     "grid-around": Method("grid that sees 3 x 3", ("noisy", *NEIGHBOURS)),
@@ -198,6 +201,8 @@ def _fit(method: Method, train: Pictures, l1: float, l2: float, options: dict[st
 
 def _clean(field: RelationalField, method: Method, pictures: Pictures) -> Array:
     asked = link_pixels(make_frame(pictures, known=False), method.observed, linked=method.linked)
+    if method.inference:
+        field.set_params(inference=method.inference)
     if method.draws:
         drawn = [field.sample(asked, sweeps=SWEEPS, random_state=seed) for seed in range(DRAWS)]
         ink = np.mean([one.tables["pixel"]["clean"].to_numpy() for one in drawn], axis=0) > 0.5

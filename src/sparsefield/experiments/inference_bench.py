@@ -12,10 +12,11 @@ import numpy as np
 from sparsefield.data import MegaSample, Table, compile_table, read
 from sparsefield.datasets import MadeField, make_field
 from sparsefield.engines import Threads
+from sparsefield.estimators import MarkovField
 from sparsefield.estimators.tables import log_belief
 from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, ask
 
-__all__ = ["FIELDS", "run_inference"]
+__all__ = ["FIELDS", "run_inference", "run_learned"]
 
 Array = np.ndarray
 
@@ -59,13 +60,7 @@ def run_inference(
         if kind not in FIELDS and kind not in INFERENCE:
             raise ValueError(f"Unknown {kind!r}; fields: {', '.join(FIELDS)}; methods: {', '.join(INFERENCE)}.")
     for name in fields:
-        kind = FIELDS[name]
-        made = make_field(
-            nodes, rows, states=states, neighbours=kind.neighbours, weights=kind.weights, unary="balanced",
-            burn_in=BURN_IN, chains=rows, seed=seed,
-        )  # fmt: skip
-        hidden = made.samples.astype(float)
-        hidden[np.random.default_rng(seed).random(hidden.shape) < missing] = np.nan
+        made, hidden = _make(name, nodes, rows, states, missing, seed)
         exact = _measure(made, hidden, ExactInference(max_cells=MAX_CELLS))
         for method in names:
             report(f"{name}: {method}")
@@ -82,6 +77,52 @@ def run_inference(
                 }
             )
     return found
+
+
+def run_learned(
+    fields: Sequence[str] = tuple(FIELDS),
+    *,
+    nodes: int = 12,
+    rows: int = 400,
+    states: int = 3,
+    missing: float = 0.4,
+    l1: float = 4.0,
+    seed: int = 0,
+    methods: Sequence[str] | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[dict[str, Any]]:
+    """A row per field, method of the fit and method of the answers: CLL of the cells that were hidden from a fit."""
+    found = []
+    for name in fields:
+        made, hidden = _make(name, nodes, rows, states, missing, seed)
+        for method in methods or ("mean-field", "bp"):
+            report(f"{name}: learning by {method}")
+            start = time.perf_counter()
+            field = MarkovField(l1=l1, inference=method, n_jobs=1, random_state=seed).fit(hidden)
+            seconds = time.perf_counter() - start
+            for answered in ("mean-field", "bp"):
+                field.inference = answered
+                found.append(
+                    {
+                        "data": f"{name}, N = {nodes}, {states} states",
+                        "method": f"fit: {method}, answers: {answered}",
+                        "seconds": seconds,
+                        "cll": field.conditional_log_likelihood(made.samples, hidden),
+                    }
+                )
+    return found
+
+
+def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: int) -> tuple[MadeField, Array]:
+    """A field, and its rows with cells hidden."""
+    kind = FIELDS[name]
+    made = make_field(
+        nodes, rows, states=states, neighbours=kind.neighbours, weights=kind.weights, unary="balanced",
+        burn_in=BURN_IN, chains=rows, seed=seed,
+    )  # fmt: skip
+    hidden = made.samples.astype(float)
+    hidden[np.random.default_rng(seed).random(hidden.shape) < missing] = np.nan
+    return made, hidden
 
 
 def _measure(made: MadeField, hidden: Array, method: InferenceMethod) -> dict[str, Any]:

@@ -143,11 +143,12 @@ def link_words(frame: pl.DataFrame) -> Relational:
 def fit_ours(
     train: pl.DataFrame, l1: float, l2: float, *, decoding: str, penalize_unary: bool = False, **options: Any
 ) -> Model:
-    """Ours; labels by mean field, by a vote of Gibbs draws, or by an exact search with the learned weights."""
+    """Ours; labels by mean field, by belief propagation (exact on a chain), by a vote of Gibbs draws, or by an exact
+    search with the learned weights."""
     field = RelationalField(
         l1=l1, l2=l2, penalize_unary=penalize_unary, inference=MeanField(tolerance=1e-3), n_jobs=1, **options
     ).fit(link_words(train))
-    label = {"mean field": _by_mean_field, "gibbs": _by_draws, "viterbi": _by_search}[decoding]
+    label = {"mean field": _by_belief, "bp": _by_propagation, "gibbs": _by_draws, "viterbi": _by_search}[decoding]
     return Model(partial(label, field), len(field.features_))
 
 
@@ -187,6 +188,7 @@ OUR_GRID = {"l1": (0.03, 0.1, 0.3), "l2": (1.0, 3.0, 10.0)}
 METHODS: dict[str, Method] = {
     "regression": Method("logistic regression per word", fit_regression, {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}),
     "ours": Method("sparsefield, mean field", partial(fit_ours, decoding="mean field"), OUR_GRID),
+    "ours-bp": Method("sparsefield, belief propagation", partial(fit_ours, decoding="bp"), OUR_GRID),
     "ours-gibbs": Method("sparsefield, Gibbs draws", partial(fit_ours, decoding="gibbs"), OUR_GRID),
     "ours-viterbi": Method("sparsefield's weights, Viterbi", partial(fit_ours, decoding="viterbi"), OUR_GRID),
     "crfsuite": Method("CRFsuite", fit_crfsuite, {"c1": (0.0, 0.1, 0.3), "c2": (0.03, 0.1, 0.3)}, "pycrfsuite"),
@@ -237,9 +239,13 @@ def viterbi(logits: Array, steps: Array) -> list[int]:
     return chain[::-1]
 
 
-def _by_mean_field(field: RelationalField, frame: pl.DataFrame) -> Array:
+def _by_belief(field: RelationalField, frame: pl.DataFrame) -> Array:
     beliefs = _quietly(field.predict_proba, _without_labels(frame))["word"]["label"]
     return np.array(field.states_["word"]["label"])[beliefs.argmax(axis=1)]
+
+
+def _by_propagation(field: RelationalField, frame: pl.DataFrame) -> Array:
+    return _by_belief(field.set_params(inference="bp"), frame)
 
 
 def _by_draws(field: RelationalField, frame: pl.DataFrame) -> Array:

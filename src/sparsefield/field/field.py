@@ -31,8 +31,11 @@ class Graph(NamedTuple):
     term_offsets: np.ndarray
     """(states + 1,): arcs from a conjunction of columns, whose product they carry."""
     term_source: np.ndarray
-    """(term arcs, columns): own columns of the table, -1 where there are fewer."""
+    """(term arcs, columns): own columns of the table, -1 where there are fewer. Arcs that differ in their first column
+    alone follow each other."""
     term_feature: np.ndarray
+    term_run: np.ndarray
+    """(term arcs,): how many such arcs there are from here on."""
     members: np.ndarray
     """(features, columns): the columns of each feature of three and more that the table has; member_feature names its
     weight."""
@@ -69,9 +72,11 @@ def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
 def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
     """Per table, the arcs of its conjunctions by target state, and the features themselves."""
     order = np.flatnonzero(arcs.source >= layout.n_columns) if len(arcs.conjunctions) else np.empty(0, dtype=np.int64)
-    order = order[np.argsort(arcs.target[order], kind="stable")]
+    sources = _last_first(arcs.conjunctions[arcs.source[order] - layout.n_columns])
+    by_target = np.lexsort((*sources.T, arcs.target[order]))
+    order, sources = order[by_target], sources[by_target]
     target, feature = arcs.target[order], layout.n_states + arcs.feature[order]
-    sources = arcs.conjunctions[arcs.source[order] - layout.n_columns]
+    run = _runs(np.column_stack([target, sources[:, 1:]]))
     own = np.column_stack([layout.column_of_state[target], sources]) if len(order) else np.empty((0, 3), dtype=np.int64)
     found = []
     for t in range(len(layout.schemas)):
@@ -85,11 +90,32 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
                 offsets - offsets[0],
                 np.ascontiguousarray(np.where(sources[mine] >= 0, sources[mine] - start, -1)),
                 feature[mine],
+                run[mine],
                 np.ascontiguousarray(np.where(members >= 0, members - start, -1)),
                 features,
             )
         )
     return found
+
+
+def _last_first(sources: np.ndarray) -> np.ndarray:
+    """``sources``, ascending with -1 behind, with their last column moved to the front.
+
+    Which column goes there must not depend on what other features there are: sums would come out in another order, and
+    a fit that was interrupted with other bits.
+    """
+    last = ((sources >= 0).sum(axis=1) - 1)[:, None]
+    first = np.take_along_axis(sources, last, axis=1)
+    others = sources[np.arange(sources.shape[1]) != last].reshape(len(sources), sources.shape[1] - 1)
+    return np.concatenate([first, others], axis=1)
+
+
+def _runs(keys: np.ndarray) -> np.ndarray:
+    """(rows,): how many rows from here on are equal."""
+    if not len(keys):
+        return np.empty(0, dtype=np.int64)
+    ends = np.append(np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1, len(keys))
+    return ends[np.searchsorted(ends, np.arange(len(keys)), side="right")] - np.arange(len(keys))
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ def score_lifts(
     cut: float,
     known: np.ndarray,
     engine: Threads,
+    growth: float = 1.0,
 ) -> Proposals:
     """Features of one column more than those in ``lifts``, with a gradient beyond ``cut``, key not ``known`` (sorted).
 
@@ -88,6 +89,8 @@ def score_lifts(
         Own columns of one table each, ascending, with room for at least one more (-1 at the end).
     thresholds : (t_err, t_sig)
         Smaller errors and signals are ignored, as by CFI; with (0, 0) gradients are exact.
+    growth : float
+        Each column beyond two multiplies what a gradient has to pass, and divides its rank among the others.
     """
     own = layout.variable_of_own_column[lifts[:, :2]].min(axis=1) >= 0 if len(lifts) else np.empty(0, dtype=bool)
     lifts = lifts[own]
@@ -96,7 +99,7 @@ def score_lifts(
     for t in np.unique(table):
         mine = np.flatnonzero(table == t)
         pieces += [(int(t), lifts[mine[k : k + LIFTS_AT_A_TIME]]) for k in range(0, len(mine), LIFTS_AT_A_TIME)]
-    parts = engine.map(lambda piece: _score_piece(contrast, layout, piece[0], piece[1], thresholds, cut), pieces)
+    parts = engine.map(lambda piece: _score_piece(contrast, layout, *piece, thresholds, cut, growth), pieces)
     width = lifts.shape[1]
     features = np.concatenate([np.empty((0, width), dtype=np.int64), *(part[0] for part in parts)])
     gradient = np.concatenate([np.empty(0), *(part[1] for part in parts)])
@@ -108,11 +111,23 @@ def score_lifts(
     if len(known):
         place = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
         chosen = chosen[known[place] != keys[chosen]]
-    return Proposals(features[chosen], gradient[chosen], np.abs(gradient[chosen]))
+    rank = np.abs(gradient[chosen]) / growth ** (_sizes(features[chosen]) - 2.0)
+    return Proposals(features[chosen], gradient[chosen], rank)
+
+
+def _sizes(features: np.ndarray) -> np.ndarray:
+    """(features,): how many columns they have."""
+    return (features >= 0).sum(axis=1)
 
 
 def _score_piece(
-    contrast: Contrast, layout: Layout, table: int, lifts: np.ndarray, thresholds: tuple[float, float], cut: float
+    contrast: Contrast,
+    layout: Layout,
+    table: int,
+    lifts: np.ndarray,
+    thresholds: tuple[float, float],
+    cut: float,
+    growth: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     schema, start = layout.schemas[table], layout.column_starts[table]
     columns, states = schema.n_columns, schema.n_states
@@ -143,7 +158,7 @@ def _score_piece(
         own = sum(error.sum(axis=1) for error, _ in lifted)
         total += np.outer(own, means)
         total[:, :states] += np.outer(mean, contrast.unary[table])
-    return _beyond_cut(total, members, schema.variable_of_column, start, cut)
+    return _beyond_cut(total, members, schema.variable_of_column, start, cut * growth ** (_sizes(lifts) - 1.0))
 
 
 def _lift(
@@ -169,10 +184,10 @@ def _beyond(values: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
 
 
 def _beyond_cut(
-    gradient: np.ndarray, members: np.ndarray, owner: np.ndarray, start: int, cut: float
+    gradient: np.ndarray, members: np.ndarray, owner: np.ndarray, start: int, cuts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Features whose further column is of a variable that they do not have yet, as ascending column numbers."""
-    row, column = np.nonzero(np.abs(gradient) > cut)
+    row, column = np.nonzero(np.abs(gradient) > cuts[:, None])
     have = members[row]
     taken = ((owner[have] == owner[column][:, None]) & (have >= 0)).any(axis=1)
     row, column, have = row[~taken], column[~taken], have[~taken]

@@ -42,30 +42,38 @@ def logits(graph, theta, state, columns, factors, which, z):
                 held = 0
     for k in range(held):
         add_scaled(z, factors[k], columns[which[k]])
-    for k in range(graph.term_offsets[state], graph.term_offsets[state + 1]):
-        weight = theta[graph.term_feature[k]]
-        if weight != 0.0:
-            _add_product(z, weight, columns, graph.term_source[k])
+    k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
+    inner = np.empty(z.shape[0] if k < end else 0)
+    while k < end:
+        stop = k + graph.term_run[k]
+        for i in range(inner.shape[0]):
+            inner[i] = 0.0
+        held = 0
+        for j in range(k, stop):
+            weight = theta[graph.term_feature[j]]
+            if weight != 0.0:
+                factors[held] = weight
+                which[held] = graph.term_source[j, 0]
+                held += 1
+                if held == 4:
+                    add_four_scaled(inner, factors, columns, which)
+                    held = 0
+        for j in range(held):
+            add_scaled(inner, factors[j], columns[which[j]])
+        _multiply(inner, columns, graph.term_source[k])
+        for i in range(inner.shape[0]):
+            z[i] += inner[i]
+        k = stop
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _add_product(z, weight, columns, which):
-    """z += weight x the product of some columns, at least two; -1 ends their list."""
-    first, second = columns[which[0]], columns[which[1]]
-    if which.shape[0] == 2 or which[2] < 0:
-        for i in range(z.shape[0]):
-            z[i] += weight * first[i] * second[i]
-        return
-    product = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        product[i] = weight * first[i] * second[i]
-    for k in range(2, which.shape[0]):
-        if which[k] >= 0:
-            column = columns[which[k]]
-            for i in range(z.shape[0]):
-                product[i] *= column[i]
-    for i in range(z.shape[0]):
-        z[i] += product[i]
+def _multiply(values, columns, which):
+    """values *= each of some columns but the first; -1 ends their list."""
+    for j in range(1, which.shape[0]):
+        if which[j] >= 0:
+            column = columns[which[j]]
+            for i in range(values.shape[0]):
+                values[i] *= column[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -227,32 +235,60 @@ def gradient(graph, errors, middles, out):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def add_conjunctions(graph, errors, beliefs, weight, averaged, out):
-    """out[f] += the gradient of each feature f of three columns and more (Eq. 14).
+def add_conjunctions(graph, errors, middles, out):
+    """The same for features of three columns and more (Eq. 14): out[f] += error x the product of the other columns.
 
-    ``averaged`` is for cd: the change of the product from q0 to q1, sum of prod (q0 + error) - prod q0. For pl: the sum
-    over its target states of the error x the product of the other columns.
+    The columns that the terms of a run have in common are multiplied once.
     """
+    scaled = np.empty(errors.shape[1])
+    source, feature = graph.term_source, graph.term_feature
+    for state in range(errors.shape[0]):
+        k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
+        while k < end:
+            stop = k + graph.term_run[k]
+            scaled[:] = errors[state]
+            _multiply(scaled, middles, source[k])
+            while k + 4 <= stop:
+                a, b, c, d = four_dots(
+                    scaled, middles, source[k, 0], source[k + 1, 0], source[k + 2, 0], source[k + 3, 0]
+                )
+                out[feature[k]] += a
+                out[feature[k + 1]] += b
+                out[feature[k + 2]] += c
+                out[feature[k + 3]] += d
+                k += 4
+            while k < stop:
+                out[feature[k]] += dot(scaled, middles[source[k, 0]])
+                k += 1
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def add_changed_conjunctions(graph, errors, beliefs, weight, out):
+    """out[f] += the change of each feature f of three columns and more from q0 to q1, as cd has it:
+    prod (q0 + error) - prod q0."""
     rows = weight.shape[0]
-    before, change = np.empty(rows), np.empty(rows)
+    before, change, error = np.empty(rows), np.empty(rows), np.empty(rows)
     for f in range(graph.members.shape[0]):
         members = graph.members[f]
         for i in range(rows):
-            before[i] = 1.0
+            before[i] = weight[i]
             change[i] = 0.0
         for k in range(members.shape[0]):
             if members[k] < 0:
                 continue
             column = beliefs[members[k]]
-            is_state = members[k] < errors.shape[0]
-            for i in range(rows):
-                error = errors[members[k], i] / (weight[i] + 1e-300) if is_state else 0.0
-                if averaged:  # (before + change) (q + e) - before q
-                    change[i] = change[i] * (column[i] + error) + before[i] * error
-                else:
-                    change[i] = change[i] * column[i] + before[i] * error
+            if members[k] < errors.shape[0]:
+                for i in range(rows):
+                    error[i] = errors[members[k], i] / (weight[i] + 1e-300)
+            else:
+                error[:] = 0.0
+            for i in range(rows):  # (before + change) (q + e) - before q
+                change[i] = change[i] * (column[i] + error[i]) + before[i] * error[i]
                 before[i] *= column[i]
-        out[graph.member_feature[f]] += dot(weight, change)
+        total = 0.0
+        for i in range(rows):
+            total += change[i]
+        out[graph.member_feature[f]] += total
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

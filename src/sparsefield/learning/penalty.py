@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,16 +11,34 @@ __all__ = ["Penalty"]
 
 @dataclass(frozen=True)
 class Penalty:
-    """l1 |theta|_1 + l2 |theta|^2 / 2, beside a loss that is a sum over rows."""
+    """l1 |theta|_1 + l2 |theta|^2 / 2, beside a loss that is a sum over rows.
+
+    Each column that a feature has beyond two multiplies its l1 by ``growth``: of conjunctions there are so many that
+    chance alone makes some look useful.
+    """
 
     l1: float
     l2: float
     on_unary: np.ndarray
     """(states,) bool: which unary weights are penalised."""
+    growth: float = 1.0
+    columns: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """(features,): how many columns the features at hand have; 2 for all beyond the end."""
+
+    def on(self, features: np.ndarray) -> Penalty:
+        """The same penalty on these features."""
+        return replace(self, columns=(features >= 0).sum(axis=1) if features.shape[1] > 2 else self.columns[:0])
 
     def l1_of(self, size: int) -> np.ndarray:
         """(size,): the L1 strength on each parameter, unary ones first."""
-        return self._spread(self.l1, size)
+        vector, n = self._spread(self.l1, size), len(self.on_unary)
+        vector[n : n + len(self.columns)] *= self.growth ** (self.columns[: max(size - n, 0)] - 2.0)
+        return vector
+
+    def l1_of_features(self, features: np.ndarray) -> np.ndarray:
+        """(features,)"""
+        n = len(self.on_unary)
+        return self.on(features).l1_of(n + len(features))[n:]
 
     def l2_of(self, size: int) -> np.ndarray:
         return self._spread(self.l2, size)

@@ -30,6 +30,7 @@ class Options:
     kkt_tol: float = policy.KKT_TOLERANCE
     max_order: int = 2
     lift: Literal["active", "all"] = "active"
+    order_penalty: float = 2.0
     centred: bool = True
     """Centred coordinates; False is there to measure what they bring."""
 

@@ -97,7 +97,9 @@ class Trainer:
         self.evaluator: AnyEvaluator = make_evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
         unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
-        self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
+        self.penalty = Penalty(
+            options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary, options.order_penalty
+        )
         self.optimiser = OrthantLBFGS()
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
@@ -149,7 +151,7 @@ class Trainer:
 
     def _induce(self) -> None:
         """Let a batch in and take a step or a few, unless no candidate stands out."""
-        found = self._score(self.rule) if self._iterations_left() else self._nothing()
+        found = self._score(self.rule, pairs_first=True) if self._iterations_left() else self._nothing()
         self._let_go()
         proposed = choose_proposals(found, self._batch_size()).features
         joined = self._admit(proposed) if len(proposed) else 0
@@ -158,9 +160,9 @@ class Trainer:
             self._end_induction()
             return
         self.plot.settled = False
-        if self.options.steps_per_batch == "auto" and self.options.certify and not self.evaluator.keeps_errors:
-            # Scoring takes as long as several steps here, so these first bring the features at hand near their optimum.
-            worst = float(np.abs(found.gradient).max()) - self.options.l1
+        if self.options.steps_per_batch == "auto" and self.options.certify and self._batches_are_dear:
+            # Steps first bring the features at hand near their optimum, so that few join which will have to go again.
+            worst = float(self._excess(found).max())
             self.slack = max(0.5 * self._allowed_violation, SLACK * worst)
             self._go_optimise("induce", then="induce", fillings=0)
             return
@@ -203,8 +205,9 @@ class Trainer:
         unsettled = self._refill_gaps()
         found = self._violators()
         inside = self._violation_inside()
-        worst = max(inside, float(np.abs(found.gradient).max(initial=self.options.l1)) - self.options.l1)
-        violators = found.take(np.flatnonzero(np.abs(found.gradient) > self.options.l1 + 0.1 * allowed))
+        excess = self._excess(found)
+        worst = max(inside, float(excess.max(initial=0.0)))
+        violators = found.take(np.flatnonzero(excess > 0.1 * allowed))
         lower = len(violators) > 0 and self.point.value < plot.lowest - PROGRESS * abs(plot.lowest)
         plot.idle = 0 if worst < 0.9 * plot.best or lower else plot.idle + 1
         plot.best, plot.lowest = min(plot.best, worst), min(plot.lowest, self.point.value)
@@ -360,7 +363,7 @@ class Trainer:
         n, arcs = self.layout.n_states, self.layout.arcs(features)
         plain = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
         if self.options.certify and not self.rule.closed:
-            worthy = np.flatnonzero(np.abs(plain[n:]) > self.options.l1)
+            worthy = np.flatnonzero(np.abs(plain[n:]) > self.penalty.l1_of_features(features))
             features, plain = features[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
             arcs = self.layout.arcs(features)
         self.plain = np.concatenate([self.plain, plain[n:]])
@@ -379,7 +382,7 @@ class Trainer:
         if not self.options.certify or self.rule.closed or self.evaluator.has_gaps:
             return
         n, theta = self.layout.n_states, self.theta
-        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.options.l1)
+        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.penalty.l1_of(len(theta))[n:])
         if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
             return
         places = np.concatenate([np.arange(n), n + np.flatnonzero(alive)])
@@ -391,6 +394,7 @@ class Trainer:
     def _set_features(self, features: np.ndarray) -> None:
         self.features = features
         self.arcs = self.layout.arcs(features)
+        self.penalty = self.penalty.on(features)
         higher = self._is_higher(features)
         self.known = np.sort(self.layout.keys(features[~higher, :2]))
         self.known_higher = np.sort(self.layout.keys(features[higher]))
@@ -402,18 +406,28 @@ class Trainer:
         """(features,): whether they have more than two columns."""
         return features[:, 2] >= 0 if features.shape[1] > 2 else np.zeros(len(features), dtype=bool)
 
-    def _score(self, rule: InductionRule) -> Proposals:
+    @property
+    def _batches_are_dear(self) -> bool:
+        """Whether a look at the candidates, or what it lets in, takes as long as several steps."""
+        return not self.evaluator.keeps_errors or self.options.max_order > 2
+
+    def _score(self, rule: InductionRule, *, pairs_first: bool = False) -> Proposals:
+        """Candidates worth a weight; with ``pairs_first``, no conjunctions while there are pairs to speak of: of these
+        there are fewer, and once they are in, far fewer conjunctions look useful."""
         started = time.perf_counter()
         contrast, width = self.evaluator.contrast(), self.options.max_order
         limit = max(self._batch_size(), LEAST_BATCH)
         found = rule.score(contrast, self.layout, self.options.l1, self.known, self.engine, limit)
         higher = None
-        if width > 2:
-            higher = score_lifts(
-                contrast, self.layout, self._lifts(), rule.thresholds, self.options.l1, self.known_higher, self.engine
-            )
+        if width > 2 and not (pairs_first and len(found) > STRAGGLERS * len(self.features)):
+            rest = self.options.l1, self.known_higher, self.engine, self.options.order_penalty
+            higher = score_lifts(contrast, self.layout, self._lifts(), rule.thresholds, *rest)
         self.scoring_seconds += time.perf_counter() - started
         return combine(found, higher, width)
+
+    def _excess(self, found: Proposals) -> np.ndarray:
+        """(candidates,): by how much their gradients go beyond their penalties."""
+        return np.abs(found.gradient) - self.penalty.l1_of_features(found.features)
 
     def _lifts(self) -> np.ndarray:
         """Features that a further column may join: those with a weight, or, where told so, all pairs besides."""

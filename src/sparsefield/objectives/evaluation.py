@@ -12,7 +12,7 @@ from sparsefield.engines import Threads
 from sparsefield.field import Graph, compile_graphs
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.web import fill_blocks
-from sparsefield.kernels.sweep import add_conjunctions, gradient, product_moments, uncertainty
+from sparsefield.kernels.sweep import add_changed_conjunctions, add_conjunctions, gradient, product_moments, uncertainty
 from sparsefield.objectives.base import Objective
 
 __all__ = ["Contrast", "Evaluator"]
@@ -173,7 +173,10 @@ class Evaluator:
         graph, space, block = graphs[self._tables[k]], self._spaces[k], self._blocks[k]
         gradient(graph, space.errors, space.middles, out)
         if len(graph.members):
-            add_conjunctions(graph, space.errors, block.beliefs, block.weight, self._objective.averaged, out)
+            if self._objective.averaged:
+                add_changed_conjunctions(graph, space.errors, block.beliefs, block.weight, out)
+            else:
+                add_conjunctions(graph, space.errors, space.middles, out)
         return out
 
     def _by_table(self, items: list) -> tuple[tuple, ...]:
