@@ -37,12 +37,27 @@ from sparsefield.estimators.tables import states_of
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
 from sparsefield.inference import INFERENCE, Answers, InferenceMethod, ask
-from sparsefield.learning import Learned, Options, Step, Trainer
-from sparsefield.objectives import OBJECTIVES, SparseEvaluator
+from sparsefield.learning import (
+    Choice,
+    Learned,
+    Options,
+    PathPoint,
+    Step,
+    Trainer,
+    Ways,
+    choose_l1,
+    drop_unsupported,
+)
+from sparsefield.objectives import OBJECTIVES, Evaluator, SparseEvaluator
 
 __all__ = ["FieldEstimator", "as_seed", "not_learned", "rebuild", "states_of"]
 
 OF_THE_MACHINE = ("checkpoint", "n_jobs", "verbose")
+
+SELECTIONS = {"heldout": "cells that were held out", "ebic": "the extended Bayesian information criterion"}
+
+LEAST_L2 = 0.01
+"""Of a refit, which has no L1 to hold weights that the data would let run off."""
 """Parameters that say where and how a fit ran: nothing that a model should know."""
 
 
@@ -57,7 +72,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         *,
         induction: str = "cfi",
         objective: str = "pl",
-        l1: float = 2.0,
+        l1: float | str = 2.0,
         l2: float = 1.0,
         threshold: float | tuple[float, float] = 0.2,
         batch_size: int | str = "auto",
@@ -72,6 +87,8 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         max_order: int = 2,
         lift: str = "active",
         order_penalty: float = 2.0,
+        selection: str = "heldout",
+        refit: bool = False,
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -96,6 +113,8 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         self.max_order = max_order
         self.lift = lift
         self.order_penalty = order_penalty
+        self.selection = selection
+        self.refit = refit
         self.graph = graph
         self.numeric = numeric
         self.checkpoint = checkpoint
@@ -146,6 +165,21 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
     def n_iter_(self) -> int:
         check_is_fitted(self)
         return self.field_.about["n_iter"]
+
+    @property
+    def l1_(self) -> float:
+        """The l1 that the field was learned with: the chosen one where ``l1="auto"``."""
+        check_is_fitted(self)
+        return _known(self.field_.about.get("l1", self.l1))
+
+    @property
+    def path_(self) -> Any:
+        """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen."""
+        check_is_fitted(self)
+        rows = self.field_.about.get("path")
+        if rows is None:
+            raise AttributeError("There is no path: l1 was given. Fit with l1='auto', or see `regularization_path`.")
+        return make_frame({key: [row[key] for row in rows] for key in rows[0]}, self.kind_)
 
     @property
     def kkt_violation_(self) -> float:
@@ -240,16 +274,12 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         options = self._options()
         merged = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
         with self._engine(merged) as engine:
-            learned = Trainer(
-                merged,
-                rule=self._rule(),
-                objective=choose(OBJECTIVES, self.objective, "objective")(),
-                inference=self._inference(),
-                options=options,
-                engine=engine,
-                progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
-                checkpoint=self.checkpoint,
-            ).run()
+            choice = self._choose(sample, engine) if self.l1 == "auto" else None
+            options = options if choice is None else replace(options, l1=choice.l1)
+            trainer = self._trainer(merged, options, engine, self.checkpoint)
+            learned = trainer.run()
+            if self.refit:
+                learned = replace(learned, field=self._refit(trainer))
         if options.certify and not learned.converged:
             warnings.warn(
                 f"The fit stopped after {len(learned.steps)} iterations with an optimality violation of "
@@ -262,8 +292,48 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.field_ = replace(learned.field, about=_about(sample, learned))
+        about = _about(sample, learned) | {"l1": options.l1, "refit": bool(self.refit)}
+        about |= {"path": choice.rows()} if choice is not None else {}
+        self.field_ = replace(learned.field, about=about)
         self.kind_ = kind
+
+    def _trainer(
+        self, sample: AnySample, options: Options, engine: Threads, checkpoint: str | os.PathLike[str] | None = None
+    ) -> Trainer:
+        return Trainer(
+            sample,
+            rule=self._rule(),
+            objective=choose(OBJECTIVES, self.objective, "objective")(),
+            inference=self._inference(),
+            options=options,
+            engine=engine,
+            progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
+            checkpoint=checkpoint,
+        )
+
+    def _choose(self, sample: AnySample, engine: Threads, ways: Ways | None = None) -> Choice:
+        """l1 from the data; see ``selection``."""
+        options = replace(self._options(), certify=True)
+        ways = replace(
+            ways or Ways(),
+            selection=self.selection,  # pyright: ignore[reportArgumentType]
+            kkt_tol=self.kkt_tol,
+            seed=as_seed(self.random_state) or 0,
+        )
+        return choose_l1(
+            sample,
+            lambda part, l1, kkt_tol: self._trainer(part, replace(options, l1=l1, kkt_tol=kkt_tol), engine),
+            self._inference(),
+            engine,
+            ways,
+            getattr(self, "_hear_path", None) or (_print_point if self.verbose else None),
+        )
+
+    def _refit(self, trainer: Trainer) -> Field:
+        l2 = max(self.l2, LEAST_L2)
+        if self.selection == "ebic" and isinstance(trainer.evaluator, Evaluator):
+            return drop_unsupported(trainer, l2)
+        return trainer.refit(trainer.theta[trainer.layout.n_states :] != 0.0, l2)
 
     def _log_likelihood(self, sample: AnySample) -> float:
         """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
@@ -325,9 +395,12 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         return kind()
 
     def _options(self) -> Options:
+        choose(SELECTIONS, self.selection, "selection")
         for name in ("l1", "l2", "tol", "kkt_tol"):
             value = getattr(self, name)
-            if not np.isfinite(value) or value < 0:
+            if name == "l1" and isinstance(value, str) and value == "auto":
+                continue
+            if isinstance(value, str) or not np.isfinite(value) or value < 0:
                 raise ValueError(f"{name} must be a number that is not negative, got {value}.")
         check_count("batch_size", self.batch_size, "auto")
         check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
@@ -344,7 +417,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
         return Options(
-            l1=self.l1,
+            l1=1.0 if isinstance(self.l1, str) else self.l1,
             l2=self.l2,
             penalize_unary=self.penalize_unary,
             batch_size=self.batch_size,  # pyright: ignore[reportArgumentType]
@@ -426,6 +499,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(inside) for inside in value]
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def _print_point(point: PathPoint) -> None:
+    count = len(point.learned.field.features)
+    print(f"l1 {point.l1:10.4g}  features {count:7,d}  score {point.score:14.4f}", file=sys.stderr)
 
 
 def _print_step(step: Step) -> None:

@@ -67,7 +67,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         every candidate at once (Full-L1); a given graph, see ``graph``.
     objective : {"pl", "cd"}
         Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
-    l1, l2 : float
+    l1, l2 : float; l1 may be "auto"
         Penalties l1 |theta| + l2 |theta|^2 / 2 beside a loss that is a *sum* over rows: the larger the table, the
         larger an l1 that means the same.
     threshold : float or (float, float)
@@ -102,6 +102,13 @@ class MarkovField(TransformerMixin, FieldEstimator):
     lift : {"active", "all"}
         "all" lets triples grow from every pair of states: for dependencies, such as an exclusive or, of which no pair
         shows anything. It looks at all triples, so it is for tables of at most some hundred states.
+    selection : {"heldout", "ebic"}
+        How ``l1="auto"`` chooses among fields along a path of falling l1: "heldout" takes the sparsest whose score on
+        held-out cells is within one standard error of the best; "ebic" takes the best extended Bayesian information
+        criterion (gamma 0.5), which wants fewer features: for networks rather than for predictions.
+    refit : bool
+        Estimate the chosen features anew without L1, which removes its shrinkage; with "ebic", features whose weight
+        is not supported by the data go. The certificate speaks of the field before that.
     order_penalty : float
         Each column of a feature beyond two multiplies its l1 by so much: of triples there are so many that chance alone
         makes some look useful.

@@ -89,7 +89,7 @@ class RelationalField(FieldEstimator):
         templates: Sequence[Any] | None = None,
         induction: str = "cfi",
         objective: str = "pl",
-        l1: float = 2.0,
+        l1: float | str = 2.0,
         l2: float = 1.0,
         threshold: float | tuple[float, float] = 0.2,
         batch_size: int | str = "auto",
@@ -104,6 +104,8 @@ class RelationalField(FieldEstimator):
         max_order: int = 2,
         lift: str = "active",
         order_penalty: float = 2.0,
+        selection: str = "heldout",
+        refit: bool = False,
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -115,9 +117,8 @@ class RelationalField(FieldEstimator):
             induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
             certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
             penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
-            lift=lift, order_penalty=order_penalty, graph=graph, numeric=numeric, checkpoint=checkpoint, n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
+            lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
+            checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.templates = templates
 

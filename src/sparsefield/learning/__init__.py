@@ -1,7 +1,20 @@
 """The training loop and its optimiser."""
 
+from sparsefield.learning.choice import Choice, Ways, choose_l1, drop_unsupported
+from sparsefield.learning.path import PathPoint
 from sparsefield.learning.plot import Learned, Options
 from sparsefield.learning.trace import Progress, Step
 from sparsefield.learning.trainer import Trainer
 
-__all__ = ["Learned", "Options", "Progress", "Step", "Trainer"]
+__all__ = [
+    "Choice",
+    "Learned",
+    "Options",
+    "PathPoint",
+    "Progress",
+    "Step",
+    "Trainer",
+    "Ways",
+    "choose_l1",
+    "drop_unsupported",
+]

@@ -25,6 +25,9 @@ class Penalty:
     columns: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """(features,): how many columns the features at hand have; 2 for all beyond the end."""
 
+    def with_l1(self, l1: float) -> Penalty:
+        return replace(self, l1=l1)
+
     def on(self, features: np.ndarray) -> Penalty:
         """The same penalty on these features."""
         return replace(self, columns=(features >= 0).sum(axis=1) if features.shape[1] > 2 else self.columns[:0])

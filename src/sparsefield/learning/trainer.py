@@ -65,6 +65,9 @@ SLACK_BEFORE_LOOKING = 5.0
 """Where a look at all candidates takes as long as several steps: how far from optimal, in allowed violations, the
 features at hand may be at the first look of the certificate."""
 
+SMALLEST_L1 = 1e-6
+"""Gradients below it are nothing but rounding."""
+
 DEAD_WEIGHT = 0.1
 """Features at 0 that have no reason to leave it are let go when they are more than this share."""
 
@@ -89,6 +92,8 @@ class Trainer:
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.layout = sample.layout
+        self.closed = rule.closed
+        """Whether no further feature may join."""
         self.rule, self.inference, self.options, self.engine = rule, inference, options, engine
         self.progress = progress
         self.checkpoint = None
@@ -118,6 +123,9 @@ class Trainer:
     def run(self) -> Learned:
         self._begin()
         self._resume()
+        return self._play()
+
+    def _play(self) -> Learned:
         scenes = {"start": self._start, "induce": self._induce, "optimise": self._optimise, "certify": self._certify}
         while self.plot.scene != "end":
             scenes[self.plot.scene]()
@@ -126,6 +134,64 @@ class Trainer:
         if self.checkpoint is not None:
             self.checkpoint.clear()
         return self._result()
+
+    def descend(self, l1: float) -> Learned:
+        """After `run`: roughly the field of a smaller l1, from where the last one ended, by one look at all candidates.
+
+        Between two values of l1 gradients hardly change faster than l1 itself does (the strong rule of Tibshirani et
+        al.), so candidates join that are within that distance of the new l1. What is missed is let in by the next look.
+        """
+        near = max(2.0 * l1 - self.options.l1, 0.0)
+        self._turn_to(l1)
+        if not self.closed:
+            self.options = replace(self.options, l1=near)
+            found = self._violators()
+            self.options = replace(self.options, l1=l1)
+            self._let_go()
+            if len(found):
+                self._admit(found.features, least=near)
+        self.slack = 0.5 * self._allowed_violation
+        self._go_optimise("path", then="end")
+        return self._play()
+
+    def go_on(self, l1: float) -> Learned:
+        """After `run`: the field of another l1, from where the last one ended, with its certificate."""
+        self._turn_to(l1)
+        self.plot = Plot(scene="certify")
+        return self._play()
+
+    def _turn_to(self, l1: float) -> None:
+        self.options = replace(self.options, l1=l1)
+        self.penalty = self.penalty.with_l1(l1)
+        self.calm, self.tol, self.steps = 0, self.options.tol, []
+        self._evaluate_at(self.point.theta)
+        self._recentre()
+
+    def least_empty_l1(self) -> float:
+        """After a `run` that left every feature at 0: the smallest l1 that does; 0 where nothing depends on another."""
+        if self.closed:
+            n = self.layout.n_states
+            return float(np.abs(self.plain[n:] / self.penalty.with_l1(1.0).l1_of(len(self.plain))[n:]).max(initial=0.0))
+        l1, asked = max(self.evaluator.total_weights, default=0.0), self.options
+        try:
+            while l1 > SMALLEST_L1:
+                self.options = replace(asked, l1=l1)
+                found = self._violators()
+                if len(found):
+                    return float(found.rank.max())
+                l1 *= 0.5
+            return 0.0
+        finally:
+            self.options = asked
+
+    def refit(self, kept: np.ndarray, l2: float) -> Field:
+        """After `run`: some of the features with a weight, estimated anew without L1, and nothing else."""
+        allowed = self._allowed_violation
+        self.closed = True
+        self._keep_features(kept)
+        self.options = replace(self.options, l1=0.0, l2=l2, kkt_tol=allowed, certify=True)
+        self.penalty = replace(self.penalty, l1=0.0, l2=l2)
+        return self.go_on(0.0).field
 
     def _begin(self) -> None:
         """Unary weights at the log-odds of the training frequencies; no pairs."""
@@ -144,7 +210,7 @@ class Trainer:
         start = self.rule.start(self.layout)
         if len(start):
             self._admit(widen(start, self.options.max_order))
-        if self.rule.closed:
+        if self.closed:
             self._end_induction()
         else:
             self.plot.scene = "induce"
@@ -177,7 +243,7 @@ class Trainer:
         """Without a certificate induction ends where an optimum of the features at hand brings no further candidate."""
         if self.plot.settled or (self.options.certify and self.evaluator.keeps_errors):
             self.plot.scene = "certify"
-        elif not self.options.certify and not self.rule.closed:
+        elif not self.options.certify and not self.closed:
             self.plot.settled = True
             self._go_optimise("optimise", then="induce")
         else:
@@ -357,13 +423,15 @@ class Trainer:
         self.calm = self.calm + 1 if calm else 0
         return found is not None
 
-    def _admit(self, features: np.ndarray) -> int:
+    def _admit(self, features: np.ndarray, least: float | None = None) -> int:
         """New features join with weight 0; returns how many. With a certificate to come, only those join whose exact
-        gradient lets them leave 0: what a rough score lets in besides would be carried along for nothing."""
+        gradient lets them leave 0, or exceeds ``least``: what a rough score lets in besides would be carried along for
+        nothing."""
         n, arcs = self.layout.n_states, self.layout.arcs(features)
         plain = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
-        if self.options.certify and not self.rule.closed:
-            worthy = np.flatnonzero(np.abs(plain[n:]) > self.penalty.l1_of_features(features))
+        if self.options.certify and not self.closed:
+            penalty = self.penalty if least is None else self.penalty.with_l1(least)
+            worthy = np.flatnonzero(np.abs(plain[n:]) > penalty.l1_of_features(features))
             features, plain = features[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
             arcs = self.layout.arcs(features)
         self.plain = np.concatenate([self.plain, plain[n:]])
@@ -379,12 +447,17 @@ class Trainer:
     def _let_go(self) -> None:
         """Drop features at 0 whose gradient holds them there: they cost time in every pass, and may come back."""
         # Where gaps are filled anew the objective changes, and what goes might come back again and again.
-        if not self.options.certify or self.rule.closed or self.evaluator.has_gaps:
+        if not self.options.certify or self.closed or self.evaluator.has_gaps:
             return
         n, theta = self.layout.n_states, self.theta
         alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.penalty.l1_of(len(theta))[n:])
         if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
             return
+        self._keep_features(alive)
+
+    def _keep_features(self, alive: np.ndarray) -> None:
+        """Drop all features but some, given as a mask; the weights of the others stay."""
+        n = self.layout.n_states
         places = np.concatenate([np.arange(n), n + np.flatnonzero(alive)])
         self._set_features(self.features[alive])
         self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
@@ -442,7 +515,7 @@ class Trainer:
 
     def _violators(self) -> Proposals:
         """Candidates outside the field that miss the optimality conditions; a closed rule has none outside."""
-        return self._nothing() if self.rule.closed else self._score(Grafting())
+        return self._nothing() if self.closed else self._score(Grafting())
 
     @property
     def _allowed_violation(self) -> float:

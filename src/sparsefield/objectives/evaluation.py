@@ -14,6 +14,7 @@ from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.web import fill_blocks
 from sparsefield.kernels.sweep import add_changed_conjunctions, add_conjunctions, gradient, product_moments, uncertainty
 from sparsefield.objectives.base import Objective
+from sparsefield.objectives.evidence import wald_statistics
 
 __all__ = ["Contrast", "Evaluator"]
 
@@ -152,6 +153,11 @@ class Evaluator:
 
         parts = self._engine.map(one, range(len(self._blocks)))
         return np.concatenate([_add(part) for part in self._by_table(parts)])
+
+    def wald_statistics(self, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
+        """(features,): see `sparsefield.objectives.evidence`; at the point of the last evaluation."""
+        parts = list(zip(self._tables, self._blocks, self._spaces, strict=True))
+        return wald_statistics(self.layout, parts, arcs, weights)
 
     def shared_uncertainty(self, graphs: Sequence[Graph]) -> None:
         """Not known for single arcs: it would take as long as a gradient."""

@@ -1,0 +1,198 @@
+"""Choosing l1 from the data at hand: fields along a path, judged by cells that they have not seen, or by EBIC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from sparsefield.data import AnySample, MegaSample, SparseSample, hide_cells, merge_equal_rows, take_rows
+from sparsefield.engines import Threads
+from sparsefield.field import Field
+from sparsefield.inference import InferenceMethod, ask
+from sparsefield.learning.path import PathPoint, ebic, ebic_of_an_end, follow_path
+from sparsefield.learning.plot import Learned
+from sparsefield.learning.trainer import Trainer
+from sparsefield.objectives import OBJECTIVES, make_evaluator
+
+__all__ = ["Choice", "Ways", "choose_l1", "drop_unsupported"]
+
+VALUES = 20
+SMALLEST_RATIO = 0.01
+PATIENCE = 3
+"""Values of l1 on a path, the last of them as a share of the first, and how many worse ones in a row end it early."""
+
+GAMMA = 0.5
+"""Of EBIC: how much the number of candidates counts."""
+
+HELD_OUT = 0.2
+FEW_ROWS = 200
+"""A plain table with so many rows holds back a fifth of them; smaller ones, and linked tables, hold back cells."""
+
+GROUPS = 10
+"""Held-out cells are scored in so many groups, whose differences tell how sure a comparison is."""
+
+PRUNINGS = 5
+
+Make = Callable[[AnySample, float, float], Trainer]
+"""``make(sample, l1, kkt_tol)``"""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How to choose."""
+
+    selection: Literal["heldout", "ebic"] = "heldout"
+    values: int = VALUES
+    patience: int | None = PATIENCE
+    kkt_tol: float = 0.01
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and the path that it was chosen from."""
+
+    l1: float
+    """For all rows."""
+    place: int
+    """Of the chosen point on the path."""
+    path: tuple[PathPoint, ...]
+    scale: float = 1.0
+    """l1 for all rows, as a multiple of l1 on the path, which had fewer."""
+
+    def rows(self) -> list[dict[str, float]]:
+        """A row for each value of l1, plain values."""
+        found = []
+        for k, point in enumerate(self.path):
+            error = float(point.worth.std(ddof=1) / np.sqrt(len(point.worth))) if len(point.worth) > 1 else np.nan
+            found.append(
+                {
+                    "l1": point.l1 * self.scale,
+                    "features": len(point.learned.field.features),
+                    "score": point.score,
+                    "error": error,
+                    "chosen": k == self.place,
+                }
+            )
+        return found
+
+
+def choose_l1(
+    sample: AnySample,
+    make: Make,
+    inference: InferenceMethod,
+    engine: Threads,
+    ways: Ways,
+    hear: Callable[[PathPoint], None] | None = None,
+) -> Choice:
+    """Walk down the path and choose. ``hear`` is told of each point."""
+    judge, part, scale = _judge(sample, inference, engine, ways)
+    path = []
+    steps = follow_path(
+        lambda l1, kkt_tol: make(part, l1, kkt_tol),
+        judge,
+        count=ways.values,
+        ratio=SMALLEST_RATIO,
+        kkt_tol=ways.kkt_tol,
+        patience=ways.patience,
+    )
+    for point in steps:
+        path.append(point)
+        if hear is not None:
+            hear(replace(point, l1=point.l1 * scale))
+    place = int(np.argmax([point.score for point in path]))
+    if ways.selection == "heldout":
+        place = one_standard_error(path, place)
+    return Choice(path[place].l1 * scale, place, tuple(path), scale)
+
+
+def one_standard_error(path: list[PathPoint], best: int) -> int:
+    """The first point, the sparsest, that is worse than the best by no more than one standard error of the difference:
+    all are scored on the same cells, so that differences are far surer than scores."""
+    for k, point in enumerate(path[:best]):
+        apart = path[best].worth - point.worth
+        if len(apart) > 1 and apart.mean() <= apart.std(ddof=1) / np.sqrt(len(apart)):
+            return k
+    return best
+
+
+def drop_unsupported(trainer: Trainer, l2: float, gamma: float = GAMMA) -> Field:
+    """Estimate the features with a weight anew without L1, and drop those whose weight EBIC does not support, in turns.
+
+    A feature stays when its Wald statistic exceeds what EBIC asks for one end of it; the lower of two ends counts.
+    """
+    n = trainer.layout.n_states
+    field = trainer.refit(trainer.theta[n:] != 0.0, l2)
+    cost = ebic_of_an_end(trainer.layout, trainer.evaluator.total_weights, gamma)
+    for _ in range(PRUNINGS):
+        weights = trainer.theta[n:]
+        asked = np.full(len(weights), np.inf)
+        np.minimum.at(asked, trainer.arcs.feature, cost[trainer.arcs.target])
+        kept = trainer.evaluator.wald_statistics(trainer.arcs, weights) > asked
+        if kept.all():
+            break
+        field = trainer.refit(kept, l2)
+    return field
+
+
+def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways: Ways):
+    """What judges, the sample to learn from, and the factor from its l1 to that of all rows."""
+    if ways.selection == "ebic":
+        part = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
+        return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
+    rng = np.random.default_rng(ways.seed)
+    if isinstance(sample, SparseSample) or (not sample.has_links and sample.n_rows >= FEW_ROWS):
+        order = rng.permutation(sample.n_rows)
+        count = max(int(HELD_OUT * sample.n_rows), 1)
+        groups = np.array_split(np.sort(order[:count]), min(GROUPS, count))
+        rest = take_rows(sample, np.sort(order[count:]))
+        part = merge_equal_rows(rest) if isinstance(rest, MegaSample) else rest
+        held = [take_rows(sample, rows) for rows in groups]
+        # The noise in a gradient grows with the square root of the rows, and so does the l1 that holds it down.
+        scale = float(np.sqrt(sample.n_rows / max(sample.n_rows - count, 1)))
+        return lambda _, learned: _score_rows(learned, held, inference, engine), part, scale
+    part, hidden = hide_cells(sample, HELD_OUT, rng)
+    seen = [table.codes() for table in sample.tables]
+    group = [rng.integers(0, GROUPS, codes.shape) for codes in seen]
+    return lambda _, learned: _score_cells(learned, part, seen, hidden, group, inference, engine), part, 1.0
+
+
+def _score_rows(learned: Learned, held: list, inference: InferenceMethod, engine: Threads) -> np.ndarray:
+    """(groups,): pseudo-log-likelihood per unit of weight."""
+    field, found = learned.field, []
+    for sample in held:
+        weight = sum(table.total_weight for table in sample.tables)
+        if isinstance(sample, SparseSample):
+            evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
+            loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
+            found.append(-loss / max(weight, np.finfo(float).tiny))
+        else:
+            found.append(ask(field, sample, inference, engine).log_likelihood / max(weight, np.finfo(float).tiny))
+    return np.array(found)
+
+
+def _score_cells(
+    learned: Learned,
+    part: MegaSample,
+    seen: list[np.ndarray],
+    hidden: list[np.ndarray],
+    group: list[np.ndarray],
+    inference: InferenceMethod,
+    engine: Threads,
+) -> np.ndarray:
+    """(groups,): mean log-belief in the truth of hidden cells."""
+    answers = ask(learned.field, part, inference, engine)
+    total, count = np.zeros(GROUPS), np.zeros(GROUPS)
+    for table, beliefs, codes, chosen, groups in zip(part.tables, answers.gaps, seen, hidden, group, strict=True):
+        offsets = table.schema.state_offsets
+        for v in range(len(codes)):
+            rows = np.flatnonzero(chosen[v])
+            states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
+            every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
+            truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
+            np.add.at(total, groups[v, rows], truth)
+            np.add.at(count, groups[v, rows], 1.0)
+    return total[count > 0] / count[count > 0]
