@@ -18,7 +18,7 @@ def merge_equal_rows(sample: MegaSample) -> MegaSample:
 
     Rows that touch others, or have gaps, are never merged: what is drawn or believed there is their own.
     """
-    if sample.has_links or sample.has_gaps or sample.n_rows < 2:
+    if not sample.is_plain or sample.has_gaps or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
     merged = _merge(table)

@@ -83,6 +83,11 @@ class MegaSample:
         return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is one table, whose rows touch nothing but themselves."""
+        return len(self.tables) == 1 and not self.has_links
+
+    @property
     def has_links(self) -> bool:
         return bool(self.layout.views)
 

@@ -27,7 +27,7 @@ def take_rows(sample: AnySample, rows: np.ndarray) -> AnySample:
         return SparseSample(
             sample.layout, SparseTable(table.schema, offsets, table.columns[places], table.weight[rows])
         )
-    if sample.has_links:
+    if not sample.is_plain:
         raise ValueError("rows of linked tables cannot be taken apart")
     (table,) = sample.tables
     return MegaSample(sample.layout, (_rebuild(table, table.codes()[:, rows], rows, table.schema.n_columns),))

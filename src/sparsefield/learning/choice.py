@@ -144,7 +144,7 @@ def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways:
         part = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
         return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
     rng = np.random.default_rng(ways.seed)
-    if isinstance(sample, SparseSample) or (not sample.has_links and sample.n_rows >= FEW_ROWS):
+    if isinstance(sample, SparseSample) or (sample.is_plain and sample.n_rows >= FEW_ROWS):
         order = rng.permutation(sample.n_rows)
         count = max(int(HELD_OUT * sample.n_rows), 1)
         groups = np.array_split(np.sort(order[:count]), min(GROUPS, count))
