@@ -69,3 +69,7 @@ def block_rows(n_rows: int) -> int:
     """Rows per block for a table of ``n_rows`` rows, a function of the data alone."""
     wanted = -(-n_rows // BLOCKS_AIMED_AT)
     return int(min(max(wanted, MIN_BLOCK_ROWS), MAX_BLOCK_ROWS))
+
+
+HIDDEN_STATES = 1024
+"""Most joint states of all hidden variables of a field: time and memory of every pass grow with them."""

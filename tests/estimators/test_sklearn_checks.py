@@ -75,6 +75,9 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "stages": 2,
         "max_order": 3,
         "lift": "all",
+        "order_penalty": 3.0,
+        "selection": "ebic",
+        "refit": True,
         "graph": [("a", "b")],
         "numeric": ["a"],
         "checkpoint": "folder",
@@ -82,6 +85,8 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "random_state": 9,
         "verbose": 1,
     }
+    if kind is MarkovField:
+        options["hidden"] = {"topic": 2}
     assert kind().get_params().keys() == options.keys()
     assert clone(kind(**options)).get_params() == options
     assert kind().set_params(**options).get_params() == options

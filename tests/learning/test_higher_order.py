@@ -258,7 +258,7 @@ def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_unary
 def test_a_field_that_loses_all_its_features_can_still_be_saved() -> None:
     watched, _ = train(triangle(100, 0), l1=1e5, lift="all")
     n = watched.layout.n_states
-    watched.penalty = replace(watched.penalty, l1=0.1)
+    watched.options = Options(max_order=3, l1=0.1, order_penalty=1.0)
     assert watched._admit(np.array([[0, 1, 2], [0, 1, 3]])) == 2
     watched.plain[n:] = 0.0
     watched._let_go()

@@ -225,11 +225,9 @@ def test_penalties_are_those_of_equation_5(on_unary) -> None:
     assert penalty.l2_of(3).tolist() == [3.0 * h for h in held]
 
 
-def test_each_column_of_a_feature_beyond_two_raises_its_l1_alone() -> None:
-    features = np.array([[0, 1, -1, -1], [0, 1, 2, -1], [0, 1, 2, 3]])
-    penalty = Penalty(2.0, 3.0, np.array([True, False]), growth=1.5).on(features)
-    assert penalty.l1_of(5).tolist() == [2.0, 0.0, 2.0, 3.0, 4.5]
+def test_factors_multiply_the_l1_of_features_alone() -> None:
+    penalty = Penalty(2.0, 3.0, np.array([True, False])).on(np.array([1.0, 1.5, 0.1]))
+    assert penalty.l1_of(5).tolist() == [2.0, 0.0, 2.0, 3.0, 0.2]
     assert penalty.l1_of(2).tolist() == [2.0, 0.0]
     assert penalty.l2_of(5).tolist() == [3.0, 0.0, 3.0, 3.0, 3.0]
-    assert penalty.l1_of_features(features[1:]).tolist() == [3.0, 4.5]
-    assert penalty.on(features[:, :2]).l1_of(5).tolist() == [2.0, 0.0, 2.0, 2.0, 2.0]
+    assert penalty.with_l1(1.0).l1_of(5).tolist() == [1.0, 0.0, 1.0, 1.5, 0.1]

@@ -51,6 +51,9 @@ def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: 
     the_table = f"Table {name!r}" if name else "The table"
     columns, gaps, added = {}, {}, []
     for variable in schema.variables:
+        if variable.role == "hidden":
+            gaps[variable.name] = pl.Series([True] * table.height, dtype=pl.Boolean)
+            continue
         if variable.name in table.columns:
             column = table[variable.name]
             gap = _gaps(column, markers)
@@ -67,13 +70,13 @@ def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: 
         note(f"{the_table} has no column {added[0]!r}; it is added and filled.")
     elif added:
         note(f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {listed(added)}.")
-    return Asked(pl.DataFrame({column: columns[column] for column in schema.order}), gaps)
+    return Asked(pl.DataFrame({column: columns[column] for column in schema.input_names}), gaps)
 
 
 def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
     """Refuse values that the model does not know: a row that keeps them would be none of the field's."""
     for variable in schema.variables:
-        if variable.numeric or variable.name not in table.columns:
+        if variable.numeric or variable.role == "hidden" or variable.name not in table.columns:
             continue
         column = table[variable.name]
         gap = _gaps(column, markers)

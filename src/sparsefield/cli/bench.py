@@ -220,6 +220,24 @@ def heldout(
     _answer(found, shown, as_json)
 
 
+@app.command("hidden")
+def hidden(
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="'latent classes', digits, nltcs (these unless told), dna, plants."),
+    ] = None,
+    states: Annotated[int | None, typer.Option("--states", min=2, help="Of the hidden variable.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Score held-out rows with a hidden variable and without one, with l1 chosen on validation rows."""
+    from sparsefield.experiments.latent import LATENT_DATA, run_hidden
+
+    found = run_hidden(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)
+    shown = ("data", "method", "l1", "test_score", "features", "kkt_violation", "certified", "seconds")
+    _answer(found, shown, as_json)
+
+
 @app.command("ablations")
 def ablations(seed: Seed = 0, as_json: Json = False) -> None:
     """Measure what single decisions of the design bring: coordinates, batches, base states."""

@@ -74,6 +74,7 @@ def fit(
     template: opt.Templates = None,
     induction: Induction = "cfi",
     objective: opt.Objective = "pl",
+    hidden: opt.Hidden = None,
     l1: opt.L1 = 2.0,
     l2: opt.L2 = 1.0,
     threshold: opt.Threshold = 0.2,
@@ -104,7 +105,7 @@ def fit(
         given, template, induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold,
         batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
         order_penalty=order_penalty, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter,
-        jobs=jobs, seed=seed,
+        jobs=jobs, seed=seed, hidden=hidden,
     )  # fmt: skip
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")

@@ -62,7 +62,7 @@ def _options(field: Any) -> str:
 
 
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:
-    role = "" if variable.role == "target" else "observed; "
+    role = "" if variable.role == "target" else f"{variable.role}; "
     if variable.numeric:
         return f"{table}{variable.name}: {role}number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
     pairs = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])

@@ -165,15 +165,36 @@ PenalizeUnary = Annotated[
     ),
 ]
 MaxIter = Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of a fit.", rich_help_panel=LEARNING)]
+Hidden = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hidden",
+        metavar="NAME=STATES",
+        help="Variable that no table has, with so many states, such as topic=8; 'predict' adds it. May be repeated.",
+        rich_help_panel=LEARNING,
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option("--jobs", min=1, help="Threads; all cores unless told. Changes no result.", rich_help_panel=RUNNING),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Which cells are hidden at random.", rich_help_panel=RUNNING)]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", help="Which cells are hidden at random, and where --hidden starts.", rich_help_panel=RUNNING
+    ),
+]
 
 
 def make_field(
-    given: Given, templates: list[str] | None, *, batch_size: str, jobs: int | None, seed: int, **options: object
+    given: Given,
+    templates: list[str] | None,
+    *,
+    batch_size: str,
+    jobs: int | None,
+    seed: int,
+    hidden: list[str] | None = None,
+    **options: object,
 ) -> AnyField:
     """A field for the data, with the options of the command line, which keep the names that they have in Python."""
     from sparsefield import MarkovField, RelationalField
@@ -185,10 +206,25 @@ def make_field(
     options |= {"random_state": seed, "numeric": given.numeric}
     if templates and not given.linked:
         raise typer.BadParameter("--template is for linked tables; DATA is one table")
+    if hidden and given.linked:
+        raise typer.BadParameter("--hidden is for one table; DATA describes linked tables")
     if given.linked:
         resolve_templates(given.X, templates)  # a mistake in them is told at once
         field = RelationalField(templates=templates, **options)  # pyright: ignore[reportArgumentType]
     else:
-        field = MarkovField(**options)  # pyright: ignore[reportArgumentType]
+        field = MarkovField(hidden=_hidden(hidden), **options)  # pyright: ignore[reportArgumentType]
     field._check_parameters()
     return field
+
+
+def _hidden(words: list[str] | None) -> dict[str, int] | None:
+    """{name: states} from NAME=STATES."""
+    found: dict[str, int] = {}
+    for word in words or ():
+        name, _, count = word.rpartition("=")
+        if not name or not count.isdigit():
+            raise typer.BadParameter(f"--hidden takes a name and a number of states, such as topic=8; got {word!r}")
+        if name in found:
+            raise typer.BadParameter(f"--hidden names {name!r} twice")
+        found[name] = int(count)
+    return found or None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.asked import as_known, filled, probabilities
+from sparsefield.cli.asked import Asked, as_known, filled, probabilities
 from sparsefield.cli.console import Watch, show
 from sparsefield.cli.data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked import check_linked_output, predict_linked
@@ -73,18 +73,27 @@ def predict(
     check_output(output, TABLES)
     table = read_table(data, reading, as_text=True)
     schema = field.field_.schema
-    if not set(schema.order) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {listed(schema.order)}.")
+    if not set(schema.input_names) & set(table.columns):
+        raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
     asked = as_known(table, schema, reading.markers(data))
     with Watch(f"Filling {asked.n_gaps:,} gaps in {table.height:,} rows"):
         if proba:
             answer = probabilities(asked, field.predict_proba(asked.table), field.states_)
         else:
-            answer = filled(table, asked, field.transform(asked.table), field.states_)
+            answer = filled(table, asked, _answer(field, asked), field.states_)
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = with_found_types(answer)
     write_table(answer, output, separator)
     show(f"{asked.n_gaps:,} gaps in {len(asked.gaps):,} columns and {table.height:,} rows; wrote {output}.")
+
+
+def _answer(field: Any, asked: Asked) -> Any:
+    """The table with its gaps filled, and with the most probable state of each hidden variable."""
+    import polars as pl
+
+    answer, hidden = field.transform(asked.table), field.field_.schema.hidden
+    beliefs = field.predict_proba(asked.table) if hidden else {}
+    return answer.with_columns(pl.Series(v.name, [v.states[k] for k in beliefs[v.name].argmax(axis=1)]) for v in hidden)
 
 
 def _load(model: Path, *, linked: bool) -> Any:

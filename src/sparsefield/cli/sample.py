@@ -170,8 +170,8 @@ def _read_given(field: MarkovField, given: Path, reading: Reading) -> tuple[pl.D
         raise DataError(f"{given}: a sparse 0/1 matrix has no gaps to draw.")
     table = read_table(given, reading, as_text=True)
     schema, markers = field.field_.schema, reading.markers(given)
-    if not set(schema.order) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {listed(schema.order)}.")
+    if not set(schema.input_names) & set(table.columns):
+        raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
     refuse_unknown(table, schema, markers)
     return table, as_known(table, schema, markers)
 

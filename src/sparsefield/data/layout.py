@@ -182,6 +182,11 @@ class Layout:
     def n_targets(self) -> int:
         return sum(len(schema.targets) for schema in self.schemas)
 
+    @property
+    def has_hidden(self) -> bool:
+        """Whether there are variables that no table has a cell of."""
+        return any(len(schema.hidden) for schema in self.schemas)
+
     @cached_property
     def column_of_state(self) -> Array:
         """(states,)"""

@@ -13,7 +13,7 @@ from sparsefield.data.labels import Label
 
 __all__ = ["Label", "Role", "Schema", "Variable"]
 
-Role = Literal["target", "observed"]
+Role = Literal["target", "observed", "hidden"]
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Schema:
-    """All variables, targets first, so that target states are numbered 0 .. n_states - 1 and observed ones follow."""
+    """All variables, targets first, so that target states are numbered 0 .. n_states - 1 and observed ones follow.
+
+    Hidden variables are the last targets: whatever predicts a gap serves them too.
+    """
 
     variables: tuple[Variable, ...]
     order: tuple[str, ...]
-    """Column names in the order in which they came."""
+    """Column names in the order in which they came; then hidden ones."""
 
     @property
     def n_variables(self) -> int:
@@ -73,11 +76,27 @@ class Schema:
 
     @cached_property
     def targets(self) -> Sequence[Variable]:
-        return tuple(v for v in self.variables if v.role == "target")
+        """Variables that are predicted, hidden ones included."""
+        return tuple(v for v in self.variables if v.role != "observed")
+
+    @cached_property
+    def hidden(self) -> Sequence[Variable]:
+        """Variables that no table ever has a cell of."""
+        return tuple(v for v in self.variables if v.role == "hidden")
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns that a table has."""
+        hidden = {variable.name for variable in self.hidden}
+        return tuple(name for name in self.order if name not in hidden)
 
     @cached_property
     def observed(self) -> Sequence[Variable]:
         return tuple(v for v in self.variables if v.role == "observed")
+
+    def without_hidden(self) -> Schema:
+        """The schema of a table's own columns."""
+        return Schema(tuple(v for v in self.variables if v.role != "hidden"), self.input_names) if self.hidden else self
 
     @cached_property
     def widths(self) -> np.ndarray:

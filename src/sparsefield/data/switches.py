@@ -103,6 +103,14 @@ class SwitchSchema(Schema):
     def observed(self) -> Sequence[Variable]:
         return self.switches[1]
 
+    @property
+    def hidden(self) -> Sequence[Variable]:
+        return ()
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return self.order
+
     @cached_property
     def widths(self) -> np.ndarray:
         return np.concatenate([part.widths for part in self.switches])

@@ -80,9 +80,9 @@ def compile_table(
 ) -> Table:
     """Turn the columns of ``source`` into codes and beliefs.
 
-    With ``absent_targets``, target columns that are not in ``source`` are gaps in every row; with ``repeat``, each row
-    stands that many times in a row. ``width`` is the number of columns that rows see, when links let them see more
-    than their own; ``name`` is what warnings call the table when there are several.
+    With ``absent_targets``, target columns that are not in ``source`` are gaps in every row, as hidden ones always are;
+    with ``repeat``, each row stands that many times in a row. ``width`` is the number of columns that rows see, when
+    links let them see more than their own; ``name`` is what warnings call the table when there are several.
     """
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
@@ -93,7 +93,7 @@ def compile_table(
     unseen: dict[str, np.ndarray] = {}
     for v, variable in enumerate(schema.targets):
         if variable.name not in there:
-            if absent_targets:
+            if absent_targets or variable.role == "hidden":
                 continue
             raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
         codes[v], strangers = read_codes(source, variable, name)

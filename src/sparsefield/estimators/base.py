@@ -42,6 +42,7 @@ from sparsefield.learning import (
     Learned,
     Options,
     PathPoint,
+    Start,
     Step,
     Trainer,
     Ways,
@@ -235,7 +236,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
 
     def _input_names(self, schema: Schema) -> Sequence[str]:
         """Names of the columns of X."""
-        return schema.order
+        return schema.input_names
 
     def _restore(self, field: Field, extra: dict[str, Any]) -> None:
         """Become what `save` wrote."""
@@ -265,8 +266,8 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
             return "auto"
         return column_names(source, self.numeric)
 
-    def _learn(self, sample: AnySample, kind: str) -> None:
-        """Learn from compiled tables and keep the outcome."""
+    def _learn(self, sample: AnySample, kind: str, start: Start | None = None, choice: Choice | None = None) -> None:
+        """Learn from compiled tables and keep the outcome; l1 is chosen unless it is given, or was chosen before."""
         if sample.layout.n_targets == 0:
             raise DataError(
                 "Every column is observed, so there is nothing to predict: leave at least one column a target."
@@ -274,9 +275,10 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
         options = self._options()
         merged = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
         with self._engine(merged) as engine:
-            choice = self._choose(sample, engine) if self.l1 == "auto" else None
+            if choice is None and self.l1 == "auto":
+                choice = self._choose(sample, engine)
             options = options if choice is None else replace(options, l1=choice.l1)
-            trainer = self._trainer(merged, options, engine, self.checkpoint)
+            trainer = self._trainer(merged, options, engine, self.checkpoint, start)
             learned = trainer.run()
             if self.refit:
                 learned = replace(learned, field=self._refit(trainer))
@@ -292,13 +294,18 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        about = _about(sample, learned) | {"l1": options.l1, "refit": bool(self.refit)}
+        about = _about(sample, learned) | {"l1": float(options.l1), "refit": bool(self.refit)}
         about |= {"path": choice.rows()} if choice is not None else {}
         self.field_ = replace(learned.field, about=about)
         self.kind_ = kind
 
     def _trainer(
-        self, sample: AnySample, options: Options, engine: Threads, checkpoint: str | os.PathLike[str] | None = None
+        self,
+        sample: AnySample,
+        options: Options,
+        engine: Threads,
+        checkpoint: str | os.PathLike[str] | None = None,
+        start: Start | None = None,
     ) -> Trainer:
         return Trainer(
             sample,
@@ -309,6 +316,7 @@ class FieldEstimator(ExchangeMethods, BaseEstimator):
             engine=engine,
             progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
             checkpoint=checkpoint,
+            start=start,
         )
 
     def _choose(self, sample: AnySample, engine: Threads, ways: Ways | None = None) -> Choice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -19,6 +20,7 @@ from sparsefield import policy
 from sparsefield.data import (
     Label,
     MegaSample,
+    Schema,
     Source,
     SparseTable,
     SwitchSchema,
@@ -31,9 +33,10 @@ from sparsefield.data import (
 from sparsefield.data.disk import OnRows, temporary_folder
 from sparsefield.data.sparse import place_rows
 from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_rows
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators.arguments import as_seed, check_weights, column_names
 from sparsefield.estimators.base import FieldEstimator, not_learned
+from sparsefield.estimators.hidden import check_hidden, start_hidden, with_shares
 from sparsefield.estimators.queries import (
     Completion,
     Probability,
@@ -45,7 +48,7 @@ from sparsefield.estimators.tables import drawn_cells, drawn_frame, filled_cells
 from sparsefield.exchange import read_uai
 from sparsefield.field import Field
 from sparsefield.field.storage import check_field
-from sparsefield.inference import Gibbs, draw_often
+from sparsefield.inference import Gibbs, InferenceMethod, draw_often
 from sparsefield.inference.completion import complete
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.readers.blocks import is_matrix_file, is_stream, open_stream, read_matrix
@@ -113,6 +116,10 @@ class MarkovField(TransformerMixin, FieldEstimator):
         Each column of a feature beyond two multiplies its l1 by so much: of triples there are so many that chance alone
         makes some look useful.
     graph : list of pairs of column names, for ``induction="graph"``
+    hidden : {name: number of states} or None
+        Variables that no table ever has a cell of, such as ``{"topic": 8}``: columns depend on each other because they
+        depend on these. `predict_proba` tells what is believed of them. ``random_state`` decides where learning begins,
+        and so which of several optima it ends in. Tables are dense then, and ``max_order`` is 2.
     numeric : "auto" or list of observed columns that are numbers rather than categories
         "auto": a column with fractions, or with more than ten different whole numbers.
     checkpoint : path of a folder, or None
@@ -121,7 +128,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     n_jobs : int or None
         Threads; None takes all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None
-        Seed of `sample`. Fitting draws nothing.
+        Seed of `sample`, and of the start of hidden variables. Without these, fitting draws nothing.
     verbose : int
         1 prints a line per iteration.
 
@@ -150,6 +157,45 @@ class MarkovField(TransformerMixin, FieldEstimator):
     >>> bool(field.transform(X)[0, 1] == rain[0])
     True
     """
+
+    def __init__(
+        self,
+        *,
+        hidden: Mapping[str, int] | None = None,
+        induction: str = "cfi",
+        objective: str = "pl",
+        l1: float | str = 2.0,
+        l2: float = 1.0,
+        threshold: float | tuple[float, float] = 0.2,
+        batch_size: int | str = "auto",
+        certify: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        kkt_tol: float = 0.01,
+        inference: str | InferenceMethod = "mean-field",
+        penalize_unary: bool = False,
+        steps_per_batch: int | str = "auto",
+        stages: int = 1,
+        max_order: int = 2,
+        lift: str = "active",
+        order_penalty: float = 2.0,
+        selection: str = "heldout",
+        refit: bool = False,
+        graph: Any = None,
+        numeric: Any = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
+            certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
+            penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
+            lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
+            checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.hidden = hidden
 
     def fit(
         self,
@@ -191,10 +237,40 @@ class MarkovField(TransformerMixin, FieldEstimator):
             states=states,
             sample_weight=weight,
         )
+        if self.hidden:
+            self._learn_hidden(source, schema, weight)
+            return self
         table = compile_sparse(source, schema, weight) if self._takes_sparse() else None
         table = table or compile_table(source, schema, sample_weight=weight)
         self._learn(MegaSample.single(table), source.kind)
         return self
+
+    def _learn_hidden(self, source: Source, schema: Schema, weight: np.ndarray | None) -> None:
+        """Learn a field with hidden variables, whose shares are told once it is known."""
+        if source.kind == "sparse":
+            raise DataError("hidden= is for tables that may have gaps; X is a sparse matrix: pass X.toarray().")
+        given = compile_table(source, schema, sample_weight=weight)
+        schema, start = start_hidden(given, check_hidden(self.hidden), as_seed(self.random_state))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnseenStateWarning)  # of the same cells as above
+            table = compile_table(source, schema, sample_weight=weight)
+        sample, choice = MegaSample.single(table), None
+        if self.l1 == "auto":
+            # A path begins where no column depends on another, and there hidden states would all become alike.
+            alone = MegaSample.single(given)
+            with self._engine(alone) as engine:
+                choice = self._choose(alone, engine)
+        self._learn(sample, source.kind, start, choice)
+        self.field_ = with_shares(self.field_, table, self._ask(sample).gaps[0])
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not check_hidden(self.hidden):
+            return
+        if self.max_order > 2:
+            raise ValueError(f"hidden variables have features of two columns alone: max_order is {self.max_order}.")
+        if self.refit:
+            raise ValueError("refit=True does not go with hidden variables: nothing would hold their weights.")
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:
@@ -217,7 +293,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         except ValueError as error:
             raise DataError(f"The field makes no sense: {error}.") from error
         if kind is None:
-            unnamed = field.schema.order == tuple(f"x{k}" for k in range(len(field.schema.order)))
+            names = field.schema.input_names
+            unnamed = names == tuple(f"x{k}" for k in range(len(names)))
             kind = "array" if unnamed else "polars"
         estimator = cls(**params)
         estimator._restore(replace(field, about=not_learned(field.layout)), {"kind": kind})
@@ -240,6 +317,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
     def _fit_stream(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> MarkovField:
         """Learn from blocks of rows, of which only a few are in memory at a time."""
+        if self.hidden:
+            raise DataError("hidden= needs all rows in memory, as one table; X is a stream of blocks.")
         if not self._takes_sparse():
             what = f"objective={self.objective!r}" if self.objective != "pl" else f"induction={self.induction!r}"
             what = f"max_order={self.max_order}" if self.max_order > 2 else what
@@ -295,6 +374,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
         """{column: (rows, states)}: for a gap its belief; for a seen cell, its probability given everything else.
 
+        A hidden variable is a column of gaps.
+
         The columns of each array follow ``states_[column]``.
         """
         _, table = self._compile(X)
@@ -307,7 +388,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if is_stream(X):
             return self._score_stream(X)
         source = self._read(X)
-        sparse = None if len(self.field_.conjunctions) else compile_sparse(source, self.field_.schema)
+        dense = len(self.field_.conjunctions) or self.field_.layout.has_hidden
+        sparse = None if dense else compile_sparse(source, self.field_.schema)
         table = sparse or compile_table(source, self.field_.schema)
         return self._log_likelihood(MegaSample.single(table)) / table.n_rows
 
@@ -472,7 +554,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that `transform` returns: those that came in."""
         check_is_fitted(self)
-        return np.array(self.field_.schema.order, dtype=object)
+        return np.array(self.field_.schema.input_names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -217,7 +217,7 @@ def _wanted(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:
         name = _name(schema, column, "event")
         number = schema.index_of_name[name]
         variable = schema.variables[number]
-        if variable.role != "target":
+        if variable.role == "observed":
             raise DataError(f"Column {name!r} is observed: the field says nothing about how probable its states are.")
         several = isinstance(states, Iterable) and not isinstance(states, (str, bytes))
         codes = {_code(variable, state, "event") for state in (states if several else [states])}

@@ -65,7 +65,7 @@ def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
     schema = _one_table(field)
     everything, owner = schema.variables, schema.variable_of_column
     held = _held(schema, given or {})
-    free = [k for k, variable in enumerate(everything) if variable.role == "target" and variable.name not in held]
+    free = [k for k, variable in enumerate(everything) if variable.role != "observed" and variable.name not in held]
     place = {k: number for number, k in enumerate(free)}
     variables = tuple(everything[k] for k in free)
     tables: dict[tuple[int, ...], np.ndarray] = {(k,): np.zeros(len(v.states)) for k, v in enumerate(variables)}
@@ -113,7 +113,7 @@ def _held(schema: Schema, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
         if name not in schema.index_of_name:
             raise DataError(f"given names the column {name!r}, which the field does not have.")
         variable = schema.variables[schema.index_of_name[name]]
-        if value is None and variable.role == "target":
+        if value is None and variable.role != "observed":
             continue
         held[name] = _values(variable, value)
     return held

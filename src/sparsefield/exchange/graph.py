@@ -142,7 +142,7 @@ def _nodes(field: Field, linked: bool) -> Iterator[Node]:
 def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable, dict[Label, float]]]:
     """Every variable with the unary weights of its states; observed ones have none."""
     for k, variable in enumerate(schema.variables):
-        if variable.role != "target":
+        if variable.role == "observed":
             yield variable, {}
             continue
         own = unary[schema.offsets[k] : schema.offsets[k + 1]].tolist()

@@ -256,7 +256,9 @@ class _Cells:
         layout = _first_iteration(estimator, X, observed, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": read(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
-        return cls(X, observed, tuple(_Part.of(name, sources[name], schema) for name, schema in schemas))
+        return cls(
+            X, observed, tuple(_Part.of(name, sources[name], schema.without_hidden()) for name, schema in schemas)
+        )
 
     @property
     def truth(self) -> Array:

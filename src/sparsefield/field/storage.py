@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield import policy
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import Schema, Variable
@@ -44,8 +45,8 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "about": field.about,
         "extra": extra or {},
     }
-    # Only conjunctions are new in format 4: what has none can be read by those who know format 3.
-    version = VERSION if len(field.conjunctions) else 3
+    # Conjunctions and hidden variables are new in format 4: what has none can be read by those who know format 3.
+    version = VERSION if len(field.conjunctions) or field.layout.has_hidden else 3
     metadata = {"format": FORMAT, "version": str(version), "document": json.dumps(document)}
     tensors: dict[str, np.ndarray] = {
         "unary": np.ascontiguousarray(field.unary),
@@ -158,6 +159,8 @@ def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
         if (template.symmetric or template.kind == "within") and left != right:
             raise ValueError(f"the ends of {template.label!r} make no sense")
     schemas = tuple(_schema(table, tensors, k) for k, table in enumerate(tables))
+    if len(schemas) > 1 and any(len(schema.hidden) for schema in schemas):
+        raise ValueError("hidden variables of linked tables")
     names = tuple(str(table["name"]) for table in tables)
     return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
 
@@ -174,7 +177,19 @@ def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int
     schema = Schema(tuple(variables), tuple(document["order"]))
     if (*schema.targets, *schema.observed) != schema.variables or sorted(schema.order) != sorted(schema.index_of_name):
         raise ValueError("columns out of order")
+    _check_hidden(schema)
     return schema
+
+
+def _check_hidden(schema: Schema) -> None:
+    """Hidden variables are the last targets, and not more than can be summed over."""
+    hidden = schema.hidden
+    last = schema.targets[len(schema.targets) - len(hidden) :]
+    names = tuple(variable.name for variable in hidden)
+    if tuple(last) != tuple(hidden) or schema.order[len(schema.order) - len(names) :] != names:
+        raise ValueError("hidden variables out of order")
+    if np.prod([float(len(variable.states)) for variable in hidden]) > policy.HIDDEN_STATES:
+        raise ValueError("hidden variables have too many joint states")
 
 
 def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> SwitchSchema:

@@ -7,7 +7,9 @@ import numpy as np
 from sparsefield.data import Block, MegaSample, Variable, look_around
 from sparsefield.engines import Threads
 from sparsefield.field import Field
+from sparsefield.field.hidden import split
 from sparsefield.inference.base import InferenceMethod
+from sparsefield.inference.hidden import sum_hidden
 from sparsefield.inference.web import fill_blocks
 from sparsefield.kernels.sweep import sweep
 
@@ -35,16 +37,26 @@ class Answers:
 
 
 def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Threads) -> Answers:
-    """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees."""
+    """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees.
+
+    Hidden variables are summed out then: their beliefs have seen the very cell that is to be predicted.
+    """
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
     unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
     if sample.has_links and sample.has_gaps:
         look_around(sample, blocks, engine.map)
 
+    layout = field.layout
+    parts = split(layout, layout.arcs(field.features)) if layout.has_hidden else None
+
     def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
         t, block = member
         errors = np.zeros((block.n_target_states, block.n_rows))
-        loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
+        if parts is None:
+            loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
+        else:
+            loss = sum_hidden(block, parts, field.theta, errors).loss
+            errors[parts.first :] = 0.0
         beliefs = block.beliefs[: block.n_target_states]
         return beliefs, beliefs + errors, -loss
 

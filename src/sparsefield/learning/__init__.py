@@ -2,7 +2,7 @@
 
 from sparsefield.learning.choice import Choice, Ways, choose_l1, drop_unsupported
 from sparsefield.learning.path import PathPoint
-from sparsefield.learning.plot import Learned, Options
+from sparsefield.learning.plot import Learned, Options, Start
 from sparsefield.learning.trace import Progress, Step
 from sparsefield.learning.trainer import Trainer
 
@@ -12,6 +12,7 @@ __all__ = [
     "Options",
     "PathPoint",
     "Progress",
+    "Start",
     "Step",
     "Trainer",
     "Ways",

@@ -11,37 +11,27 @@ __all__ = ["Penalty"]
 
 @dataclass(frozen=True)
 class Penalty:
-    """l1 |theta|_1 + l2 |theta|^2 / 2, beside a loss that is a sum over rows.
-
-    Each column that a feature has beyond two multiplies its l1 by ``growth``: of conjunctions there are so many that
-    chance alone makes some look useful.
-    """
+    """l1 |theta|_1 + l2 |theta|^2 / 2, beside a loss that is a sum over rows."""
 
     l1: float
     l2: float
     on_unary: np.ndarray
     """(states,) bool: which unary weights are penalised."""
-    growth: float = 1.0
-    columns: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """(features,): how many columns the features at hand have; 2 for all beyond the end."""
+    factors: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """(features,): by how much the l1 of each is multiplied; 1 for all beyond the end."""
 
     def with_l1(self, l1: float) -> Penalty:
         return replace(self, l1=l1)
 
-    def on(self, features: np.ndarray) -> Penalty:
-        """The same penalty on these features."""
-        return replace(self, columns=(features >= 0).sum(axis=1) if features.shape[1] > 2 else self.columns[:0])
+    def on(self, factors: np.ndarray) -> Penalty:
+        """The same penalty on other features."""
+        return replace(self, factors=factors)
 
     def l1_of(self, size: int) -> np.ndarray:
         """(size,): the L1 strength on each parameter, unary ones first."""
         vector, n = self._spread(self.l1, size), len(self.on_unary)
-        vector[n : n + len(self.columns)] *= self.growth ** (self.columns[: max(size - n, 0)] - 2.0)
+        vector[n : n + len(self.factors)] *= self.factors[: max(size - n, 0)]
         return vector
-
-    def l1_of_features(self, features: np.ndarray) -> np.ndarray:
-        """(features,)"""
-        n = len(self.on_unary)
-        return self.on(features).l1_of(n + len(features))[n:]
 
     def l2_of(self, size: int) -> np.ndarray:
         return self._spread(self.l2, size)

@@ -11,7 +11,7 @@ from sparsefield import policy
 from sparsefield.field import Field
 from sparsefield.learning.trace import Step
 
-__all__ = ["Learned", "Options", "Plot"]
+__all__ = ["Learned", "Options", "Plot", "Start"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,17 @@ class Options:
     order_penalty: float = 2.0
     centred: bool = True
     """Centred coordinates; False is there to measure what they bring."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to start from when there are hidden variables: without weights, all of their states would stay alike."""
+
+    unary: np.ndarray
+    """(states,)"""
+    pairs: np.ndarray
+    """(pairs, 2): all pairs of columns with a hidden state. They are in the field for good."""
+    weights: np.ndarray
 
 
 @dataclass(frozen=True)

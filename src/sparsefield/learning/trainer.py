@@ -29,7 +29,7 @@ from sparsefield.learning.coordinates import Coordinates
 from sparsefield.learning.moments import Moments
 from sparsefield.learning.owlqn import OrthantLBFGS, Point
 from sparsefield.learning.penalty import Penalty, pseudo_gradient
-from sparsefield.learning.plot import Learned, Options, Plot
+from sparsefield.learning.plot import Learned, Options, Plot, Start
 from sparsefield.learning.trace import Progress, Step
 from sparsefield.objectives import AnyEvaluator, Objective, make_evaluator
 
@@ -71,6 +71,10 @@ SMALLEST_L1 = 1e-6
 DEAD_WEIGHT = 0.1
 """Features at 0 that have no reason to leave it are let go when they are more than this share."""
 
+HIDDEN_SHARE = 0.1
+"""Share of l1 that a weight of a hidden state bears: it stands for many weights between columns, which bear all of it.
+Of 0, 0.03, 0.1, 0.3 and 1 the small ones score about alike, and 0.1 lets go of states that the data do not call for."""
+
 
 class Trainer:
     """Learns a field from a mega-sample, be it one table or many; `run` does it all.
@@ -90,8 +94,9 @@ class Trainer:
         engine: Threads,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        start: Start | None = None,
     ) -> None:
-        self.layout = sample.layout
+        self.layout, self.given, self.for_good = sample.layout, start, np.zeros(0, dtype=bool)
         self.closed = rule.closed
         """Whether no further feature may join."""
         self.rule, self.inference, self.options, self.engine = rule, inference, options, engine
@@ -102,9 +107,7 @@ class Trainer:
         self.evaluator: AnyEvaluator = make_evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
         unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
-        self.penalty = Penalty(
-            options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary, options.order_penalty
-        )
+        self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
         self.optimiser = OrthantLBFGS()
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
@@ -194,20 +197,28 @@ class Trainer:
         return self.go_on(0.0).field
 
     def _begin(self) -> None:
-        """Unary weights at the log-odds of the training frequencies; no pairs."""
+        """Unary weights at the log-odds of the training frequencies; no pairs, but those of hidden variables."""
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
             parts.append(np.log(np.maximum(schema.state_shares, rare) / np.maximum(schema.base_shares, rare)))
         theta = np.concatenate(parts)
+        if self.given is not None:
+            theta = np.concatenate([self.given.unary, self.given.weights])
+            self._set_features(widen(self.given.pairs, self.options.max_order))
+            if self.evaluator.has_gaps:
+                self.evaluator.fill_gaps(self.inference, self.graphs, theta)
+            self.evaluator.evaluate(self.graphs, theta)  # for beliefs of hidden cells, whose moments come next
         self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
-        self._evaluate_at(theta)
+        self._evaluate_at(self.coordinates.from_theta(theta, self.arcs))
         if self.options.stages == 2:
             self._go_optimise("unary", then="start")
 
     def _start(self) -> None:
         """Let in what the rule starts with."""
         start = self.rule.start(self.layout)
+        if self.given is not None:
+            start = start[~np.isin(self.layout.keys(start), self.known)]
         if len(start):
             self._admit(widen(start, self.options.max_order))
         if self.closed:
@@ -430,8 +441,8 @@ class Trainer:
         n, arcs = self.layout.n_states, self.layout.arcs(features)
         plain = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
         if self.options.certify and not self.closed:
-            penalty = self.penalty if least is None else self.penalty.with_l1(least)
-            worthy = np.flatnonzero(np.abs(plain[n:]) > penalty.l1_of_features(features))
+            least = self.options.l1 if least is None else least
+            worthy = np.flatnonzero(np.abs(plain[n:]) > least * self._factors(features))
             features, plain = features[worthy], np.concatenate([plain[:n], plain[n:][worthy]])
             arcs = self.layout.arcs(features)
         self.plain = np.concatenate([self.plain, plain[n:]])
@@ -450,7 +461,7 @@ class Trainer:
         if not self.options.certify or self.closed or self.evaluator.has_gaps:
             return
         n, theta = self.layout.n_states, self.theta
-        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.penalty.l1_of(len(theta))[n:])
+        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.penalty.l1_of(len(theta))[n:]) | self.for_good
         if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
             return
         self._keep_features(alive)
@@ -465,15 +476,25 @@ class Trainer:
         self.optimiser.keep(places)
 
     def _set_features(self, features: np.ndarray) -> None:
-        self.features = features
+        self.features, self.for_good = features, np.zeros(len(features), dtype=bool)
+        if self.given is not None:
+            self.for_good = np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))
         self.arcs = self.layout.arcs(features)
-        self.penalty = self.penalty.on(features)
+        self.penalty = self.penalty.on(self._factors(features))
         higher = self._is_higher(features)
         self.known = np.sort(self.layout.keys(features[~higher, :2]))
         self.known_higher = np.sort(self.layout.keys(features[higher]))
         self.graphs = self.evaluator.compile(self.arcs)
         if features.shape[1] > 2:
             self.coordinates = self.moments.extend(self.coordinates, self.arcs)
+
+    def _factors(self, features: np.ndarray) -> np.ndarray:
+        """(features,): what multiplies their l1. Of conjunctions there are so many that chance alone makes some look
+        useful, so each column beyond two makes it larger; those of hidden variables bear little."""
+        factors = self.options.order_penalty ** ((features >= 0).sum(axis=1) - 2.0)
+        if self.given is not None:
+            factors[np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))] *= HIDDEN_SHARE
+        return factors
 
     def _is_higher(self, features: np.ndarray) -> np.ndarray:
         """(features,): whether they have more than two columns."""
@@ -500,7 +521,7 @@ class Trainer:
 
     def _excess(self, found: Proposals) -> np.ndarray:
         """(candidates,): by how much their gradients go beyond their penalties."""
-        return np.abs(found.gradient) - self.penalty.l1_of_features(found.features)
+        return np.abs(found.gradient) - self.options.l1 * self._factors(found.features)
 
     def _lifts(self) -> np.ndarray:
         """Features that a further column may join: those with a weight, or, where told so, all pairs besides."""

@@ -5,6 +5,7 @@ from sparsefield.engines import Threads
 from sparsefield.objectives.base import AnyEvaluator, Objective, Workspace
 from sparsefield.objectives.cd import ContrastiveDivergence
 from sparsefield.objectives.evaluation import Contrast, Evaluator
+from sparsefield.objectives.hidden_evaluation import HiddenEvaluator
 from sparsefield.objectives.pl import PseudoLikelihood
 from sparsefield.objectives.sparse_evaluation import SparseContrast, SparseEvaluator
 
@@ -14,8 +15,11 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 
 
 def make_evaluator(sample: AnySample, objective: Objective, engine: Threads) -> AnyEvaluator:
-    """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective."""
+    """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective, and
+    where `pl` has hidden variables to sum out."""
     if not isinstance(sample, SparseSample):
+        if sample.layout.has_hidden and isinstance(objective, PseudoLikelihood):
+            return HiddenEvaluator(sample, engine)
         return Evaluator(sample, objective, engine)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
@@ -28,6 +32,7 @@ __all__ = [
     "AnyEvaluator",
     "Contrast",
     "Evaluator",
+    "HiddenEvaluator",
     "Objective",
     "PseudoLikelihood",
     "SparseContrast",

@@ -1,0 +1,236 @@
+"""Hidden variables: learned, asked for, saved, refused."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+from sparsefield import MarkovField, load
+from sparsefield.data import compile_table, learn_schema, read
+from sparsefield.errors import DataError, ModelFileError
+from sparsefield.estimators.hidden import start_hidden
+from sparsefield.experiments.latent import draw_latent_classes
+
+DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
+TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
+
+
+def fitted(hidden={"topic": 3}, rows=TRAIN, **options) -> MarkovField:  # noqa: B006
+    options = {"l1": 10.0, "random_state": 0, "n_jobs": 1, **options}
+    return MarkovField(hidden=hidden, **options).fit(rows)
+
+
+@pytest.fixture(scope="module")
+def field() -> MarkovField:
+    return fitted()
+
+
+def test_planted_classes_are_found_and_held_out_rows_score_better(field) -> None:
+    alone = max(MarkovField(l1=l1, n_jobs=1).fit(TRAIN).score(TEST) for l1 in (5.0, 10.0))
+    found = field.predict_proba(TEST)["topic"].argmax(axis=1)
+    assert adjusted_rand_score(DRAWN.classes[1200:], found) > 0.85
+    truth = DRAWN.score(TEST)
+    assert alone < field.score(TEST) <= truth + 0.02
+    # Most of what columns alone miss is won.
+    assert truth - field.score(TEST) < 0.35 * (truth - alone)
+
+
+def test_the_fit_ends_with_a_certificate(field) -> None:
+    assert field.converged_
+    assert field.kkt_violation_ <= 0.01 * field.l1
+
+
+def test_score_is_that_of_each_cell_without_looking_at_it(field) -> None:
+    """Elimination over the whole row answers the same, cell by cell."""
+    rows = TEST[:4]
+    expected = 0.0
+    for row in rows:
+        for v, value in enumerate(row):
+            given = {f"x{k}": other for k, other in enumerate(row.tolist()) if k != v}
+            expected += math.log(field.probability({f"x{v}": int(value)}, given=given).value)
+    assert field.score(rows) == pytest.approx(expected / len(rows), rel=1e-9)
+
+
+def test_beliefs_are_those_of_elimination(field) -> None:
+    row = TEST[0]
+    told = field.predict_proba(row[None])
+    given = {f"x{k}": value for k, value in enumerate(row.tolist())}
+    assert told["topic"][0] == pytest.approx(field.marginals(given)["topic"], abs=1e-9)
+    del given["x3"]
+    assert told["x3"][0] == pytest.approx(field.marginals(given)["x3"], abs=1e-9)
+
+
+def test_several_hidden_variables_differ_and_are_summed_together() -> None:
+    field = fitted({"a": 2, "b": 2})
+    told = field.predict_proba(TEST)
+    a, b = (told[name].argmax(axis=1) for name in "ab")
+    assert abs(adjusted_rand_score(a, b)) < 0.9
+    row = TEST[0]
+    given = {f"x{k}": value for k, value in enumerate(row.tolist())}
+    exact = field.marginals(given)
+    assert told["a"][0] == pytest.approx(exact["a"], abs=1e-9)
+    assert told["b"][0] == pytest.approx(exact["b"], abs=1e-9)
+
+
+def test_tables_come_and_go_without_the_hidden_column(field) -> None:
+    gappy = TEST[:50].astype(float)
+    gappy[np.random.default_rng(0).random(gappy.shape) < 0.2] = np.nan
+    filled = field.transform(gappy)
+    assert filled.shape == gappy.shape
+    assert not np.isnan(filled).any()
+    assert field.complete(gappy).shape == gappy.shape
+    assert list(field.get_feature_names_out()) == [f"x{k}" for k in range(16)]
+    assert field.n_features_in_ == 16
+    truth = TEST[:50].astype(float)
+    hidden_alone = MarkovField(l1=1e6).fit(TRAIN).conditional_log_likelihood(truth, gappy)
+    assert field.conditional_log_likelihood(truth, gappy) > hidden_alone
+
+
+def test_rows_and_answers_name_the_hidden_column(field) -> None:
+    drawn = field.sample(20, random_state=0, sweeps=20)
+    assert drawn.columns == [*(f"x{k}" for k in range(16)), "topic"]
+    assert field.states_["topic"] == [0, 1, 2]
+    assert "topic" in set(field.edges_["variable_a"]) | set(field.edges_["variable_b"])
+    assert sum(float(field.probability({"topic": k})) for k in range(3)) == pytest.approx(1.0)
+    certain = field.marginals({"topic": 1})
+    assert not np.allclose(certain["x0"], field.marginals({"topic": 2})["x0"])
+    told = field.predict_proba(TRAIN)["topic"].mean(axis=0)
+    (variable,) = field.field_.schema.hidden
+    assert variable.frequencies == pytest.approx(tuple(told))
+
+
+def test_a_saved_field_is_the_same(field, tmp_path) -> None:
+    field.save(tmp_path / "m.safetensors")
+    again: Any = load(tmp_path / "m.safetensors")
+    assert again.hidden == {"topic": 3}
+    assert again.n_features_in_ == 16
+    assert again.score(TEST) == field.score(TEST)
+    assert again.predict_proba(TEST)["topic"].tolist() == field.predict_proba(TEST)["topic"].tolist()
+
+
+def test_a_file_with_more_joint_states_than_can_be_summed_is_refused(field, tmp_path, monkeypatch) -> None:
+    field.save(tmp_path / "m.safetensors")
+    monkeypatch.setattr("sparsefield.policy.HIDDEN_STATES", 2)
+    with pytest.raises(ModelFileError, match="too many joint states"):
+        load(tmp_path / "m.safetensors")
+
+
+def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
+    monkeypatch.setattr("sparsefield.policy.CELLS_FOR_THREADS", 0)
+    same = fitted(n_jobs=2)
+    assert same.field_.theta.tobytes() == field.field_.theta.tobytes()
+    assert same.field_.pairs.tobytes() == field.field_.pairs.tobytes()
+    assert fitted(random_state=5).field_.theta.tobytes() != field.field_.theta.tobytes()
+    assert clone(field).hidden == field.hidden
+
+
+def test_the_start_tells_states_and_variables_apart() -> None:
+    source = read(TRAIN)
+    table = compile_table(source, learn_schema(source))
+    schema, start = start_hidden(table, {"a": 3, "b": 2}, seed=0)
+    assert [variable.role for variable in schema.targets[-2:]] == ["hidden", "hidden"]
+    assert schema.order == (*source.names, "a", "b")
+    assert schema.input_names == source.names
+    weights = np.zeros((schema.n_states, 16))
+    for (column, state), weight in zip(start.pairs, start.weights, strict=True):
+        if column < 16:
+            weights[state, column] = weight
+    a1, a2, b1 = weights[16:]
+    for one, other in ((a1, a2), (a1, b1), (a2, b1)):
+        assert np.abs(one).max() > 0.5
+        assert np.abs(one - other).max() > 0.5
+
+
+def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
+    rng = np.random.default_rng(0)
+    words = np.array(["no", "yes"])[TRAIN[:400, :8]].astype(object)
+    words[rng.random(words.shape) < 0.1] = None
+    columns: dict = {f"c{k}": words[:, k].tolist() for k in range(8)}
+    frame = pl.DataFrame({**columns, "age": rng.normal(size=400)})
+    field = MarkovField(hidden={"topic": 2}, l1=3.0, random_state=0, n_jobs=1)
+    field.fit(frame, observed=["age"], sample_weight=rng.uniform(0.5, 1.5, 400))
+    assert field.transform(frame).columns == frame.columns
+    assert field.transform(frame).null_count().sum_horizontal().item() == 0
+    assert np.isfinite(field.score(frame))
+    assert field.predict_proba(frame)["topic"].shape == (400, 2)
+
+
+def test_gaps_beside_several_hidden_variables_settle() -> None:
+    gappy = TRAIN.astype(float)
+    gappy[np.random.default_rng(0).random(gappy.shape) < 0.1] = np.nan
+    assert fitted({"a": 2, "b": 2}, gappy).converged_
+
+
+def test_cd_and_given_graphs_know_hidden_variables_too() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        divergence = fitted(objective="cd", certify=False, max_iter=60)
+    found = divergence.predict_proba(TEST)["topic"].argmax(axis=1)
+    assert adjusted_rand_score(DRAWN.classes[1200:], found) > 0.6
+    given = fitted(induction="graph", graph=[("x0", "x1")], l1=1.0)
+    seen = given.field_.pairs[(given.field_.pairs < 16).all(axis=1)]
+    assert {tuple(pair) for pair in seen.tolist()} <= {(0, 1)}
+    assert len(given.field_.pairs) > 16
+
+
+def test_networks_are_exported_with_the_hidden_variable(field, tmp_path) -> None:
+    field.to_uai(tmp_path / "m.uai")
+    assert (tmp_path / "m.uai").read_text().split()[1] == "17"
+
+
+def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
+    class HaltError(Exception):
+        pass
+
+    def stop(step) -> None:
+        if step.iteration == 12:
+            raise HaltError
+
+    half: Any = MarkovField(hidden={"topic": 3}, l1=10.0, random_state=0, n_jobs=1, checkpoint=tmp_path)
+    half._progress = stop
+    with pytest.raises(HaltError):
+        half.fit(TRAIN)
+    half._progress = None
+    assert half.fit(TRAIN).field_.theta.tobytes() == field.field_.theta.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "told"),
+    [
+        ({"topic": 1}, "'topic' must have 2 states or more, got 1"),
+        ({"topic": 2.5}, "'topic' must have 2 states or more"),
+        ({3: 2}, "names are text"),
+        (["topic"], "must map names to numbers"),
+        ({"a": 64, "b": 64}, "4,096 joint states"),
+    ],
+)
+def test_hidden_variables_that_make_no_sense_are_refused(hidden, told) -> None:
+    with pytest.raises(ValueError, match=told):
+        MarkovField(hidden=hidden).fit(TRAIN)
+
+
+def test_data_that_hidden_variables_cannot_be_learned_from_are_refused() -> None:
+    with pytest.raises(DataError, match="'x1', which is a column of X"):
+        MarkovField(hidden={"x1": 2}).fit(TRAIN)
+    with pytest.raises(DataError, match="X is a sparse matrix"):
+        MarkovField(hidden={"topic": 2}).fit(sp.csr_matrix(TRAIN))
+    with pytest.raises(DataError, match="stream of blocks"):
+        MarkovField(hidden={"topic": 2}).fit(iter([TRAIN]))
+    with pytest.raises(DataError, match="needs as many rows"):
+        MarkovField(hidden={"topic": 8}).fit(TRAIN[:5])
+    with pytest.raises(DataError, match="No column of X varies"):
+        MarkovField(hidden={"topic": 2}).fit(np.ones((20, 3), dtype=int))
+    with pytest.raises(ValueError, match="features of two columns alone"):
+        MarkovField(hidden={"topic": 2}, max_order=3).fit(TRAIN)
+
+
+def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
+    assert field.score(sp.csr_matrix(TEST)) == pytest.approx(field.score(TEST), rel=1e-12)

@@ -1,0 +1,121 @@
+"""pl with hidden variables summed out: its loss is what enumeration finds, and its gradient the derivative of that."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from oracle import SlowField
+
+from sparsefield.data import MegaSample, compile_table, learn_schema, read
+from sparsefield.data.schema import Schema, Variable
+from sparsefield.engines import Threads
+from sparsefield.objectives import HiddenEvaluator
+
+COUNTS = (2, 3, 2, 4)
+"""States of the columns that a table has; the last one is observed."""
+
+
+class Problem:
+    """A table with gaps, a numberless observed column and hidden variables, and a field with random weights."""
+
+    def __init__(self, seed: int, *, hidden: tuple[int, ...], gaps: float = 0.0, n_rows: int = 12) -> None:
+        rng = np.random.default_rng(seed)
+        self.cells = np.column_stack([rng.integers(0, count, n_rows) for count in COUNTS]).astype(float)
+        self.cells[: max(COUNTS)] = np.array([[k % count for count in COUNTS] for k in range(max(COUNTS))])
+        holes = rng.random((n_rows, len(COUNTS) - 1)) < gaps
+        holes[: max(COUNTS)] = False
+        self.cells[:, :-1][holes] = np.nan
+        source = read(self.cells)
+        known = learn_schema(source, observed=[source.names[-1]], numeric=())
+        extra = [Variable(f"h{k}", "hidden", tuple(range(c)), 0, (1 / c,) * c) for k, c in enumerate(hidden)]
+        names = (*known.order, *(variable.name for variable in extra))
+        self.schema = Schema((*known.targets, *extra, *known.observed), names)
+        self.weight = rng.uniform(0.5, 2.0, n_rows)
+        self.table = compile_table(source, self.schema, sample_weight=self.weight)
+        self.sample = MegaSample.single(self.table)
+        owner, n = self.schema.variable_of_column, self.schema.n_states
+        pairs = itertools.combinations(range(self.schema.n_columns), 2)
+        self.pairs = np.array([(a, b) for a, b in pairs if owner[a] != owner[b] and min(a, b) < n])
+        self.theta = rng.normal(0.0, 0.8, n + len(self.pairs))
+        self.arcs = self.sample.layout.arcs(self.pairs)
+
+    def slow_loss(self) -> float:
+        """Sum over hidden states one by one, for rows without gaps."""
+        n, schema = self.schema.n_states, self.schema
+        slow = SlowField(schema, self.theta[:n], self.pairs, self.theta[n:])
+        (block,) = self.table.blocks
+        n_seen = len(schema.targets) - len(schema.hidden)
+        states = [range(variable.width + 1) for variable in schema.hidden]
+        loss = 0.0
+        for row in range(block.n_rows):
+            codes, given = block.codes[:n_seen, row].tolist(), block.beliefs[n:, row].tolist()
+
+            def mass(cells: list[int], given: list[float] = given) -> float:
+                every = itertools.product(*states)
+                return sum(math.exp(energy(slow, slow.one_hot([*cells, *h], given))) for h in every)
+
+            for v in range(n_seen):
+                others = [[*codes[:v], s, *codes[v + 1 :]] for s in range(schema.targets[v].width + 1)]
+                loss -= self.weight[row] * math.log(mass(codes) / sum(mass(cells) for cells in others))
+        return loss
+
+
+def energy(slow: SlowField, q: list[float]) -> float:
+    return sum(w * q[s] for s, w in enumerate(slow.unary)) + sum(w * q[a] * q[b] for a, b, w in slow.pairs)
+
+
+HIDDEN = [(2,), (4,), (2, 3)]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_loss_is_the_pseudo_likelihood_by_enumeration(hidden) -> None:
+    problem = Problem(0, hidden=hidden)
+    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    loss, _ = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
+    assert loss == pytest.approx(problem.slow_loss(), rel=1e-10)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_gradient_is_the_derivative_of_the_loss(hidden, gaps) -> None:
+    problem = Problem(1, hidden=hidden, gaps=gaps)
+    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    graphs, step = evaluator.compile(problem.arcs), 1e-5
+    _, gradient = evaluator.evaluate(graphs, problem.theta)
+    for k in range(len(problem.theta)):
+        there, back = problem.theta.copy(), problem.theta.copy()
+        there[k] += step
+        back[k] -= step
+        slope = (evaluator.evaluate(graphs, there)[0] - evaluator.evaluate(graphs, back)[0]) / (2 * step)
+        assert gradient[k] == pytest.approx(slope, rel=1e-5, abs=1e-6), k
+
+
+def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> None:
+    """What induction and certificate rely on, for candidates that are not in the field."""
+    problem = Problem(2, hidden=(3,))
+    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
+    contrast, n = evaluator.contrast(), problem.schema.n_states
+    (errors,), (middles,) = contrast.errors[0], contrast.middles[0]
+    hidden = range(problem.schema.state_offsets[-2], n)
+    for k, (a, b) in enumerate(problem.pairs):
+        if a in hidden or b in hidden:
+            continue
+        expected = errors[a] @ middles[b] + (errors[b] @ middles[a] if b < n else 0.0)
+        assert gradient[n + k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_a_table_whose_gaps_are_hidden_cells_alone_has_nothing_to_fill() -> None:
+    assert not HiddenEvaluator(Problem(3, hidden=(2,)).sample, Threads(1)).has_gaps
+    assert HiddenEvaluator(Problem(3, hidden=(2,), gaps=0.5).sample, Threads(1)).has_gaps
+
+
+def test_weights_too_large_to_be_told_apart_give_a_finite_loss() -> None:
+    problem = Problem(4, hidden=(2,))
+    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    loss, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), 1e4 * problem.theta)
+    assert np.isfinite(loss)
+    assert np.isfinite(gradient).all()
