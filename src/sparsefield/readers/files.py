@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def _read_csv(path: Path, reading: Reading, as_text: bool) -> pl.DataFrame:
 
 
 def _check_header(names: list[str], path: Path) -> None:
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         shown = ", ".join(repr(name) for name in twice[:5])
         raise DataError(

@@ -1,0 +1,51 @@
+"""The picture of the explorer in the documents: ``python tests/browser/explorer_picture.py docs/images/explorer.png``.
+
+It fits the animals, which are fetched or read from SPARSEFIELD_DATA, opens the page in Chromium, and gives evidence.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+from browsing import console_errors, open_browser, wait, why_not
+from explorer_pages import ExplorerPage, served
+
+from sparsefield import MarkovField
+from sparsefield.datasets import load_dataset
+from sparsefield.explore.rows import Rows, TableGiven
+from sparsefield.explore.subject import make_subject
+from sparsefield.field.storage import write_atomically
+
+
+def draw(path: Path) -> None:
+    """Write the picture."""
+    reason = why_not()
+    if reason:
+        sys.exit(f"No picture: {reason}.")
+    animals = load_dataset("animals")
+    known = animals.frame
+    table = known.with_columns(pl.all().cast(pl.String)).insert_column(0, pl.Series("animal", animals.names))
+    field = MarkovField(l1=1.5, inference="bp").fit(known)
+    rows = Rows(field, {"": TableGiven(table, known, {}, "animals.csv")})
+    driver = open_browser()
+    try:
+        with served(make_subject("animals.safetensors", field, rows)) as address:
+            page = ExplorerPage(driver, address)
+            page.tab("evidence")
+            page.give("ocean", "1")
+            page.give("meat", "1")
+            wait(lambda: page.beliefs() and next(iter(page.beliefs().values()))[0] != 0.0, "beliefs")
+            time.sleep(2.0)  # the picture comes to rest
+            driver.execute_script("document.activeElement.blur()")
+            write_atomically(path, driver.get_screenshot_as_png())
+            for line in console_errors(driver):
+                print(line, file=sys.stderr)
+    finally:
+        driver.quit()
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images/explorer.png"))

@@ -1,0 +1,146 @@
+"""``sparsefield explore``: what it reads, prints and refuses, and how it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import RelationalField, load
+from sparsefield.cli.explore import read_rows
+from sparsefield.cli.tables import Reading
+from sparsefield.readers import describe
+
+CODE = "from sparsefield.cli import main; main()"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 200)
+    wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
+    words = [("?" if k % 7 == 0 else "true" if one else "false") for k, one in enumerate(wet)]
+    path = tmp_path / "days.csv"
+    pl.DataFrame(
+        {"day": [f"d{k}" for k in range(200)], "rain": rain, "wet": words, "more": ["x;y", "z"] * 100}
+    ).write_csv(path, separator=";")
+    return path
+
+
+@pytest.fixture
+def plain_model(table: Path, run) -> Path:
+    path = table.parent / "days.safetensors"
+    fit = run("fit", table, "--id", "day,more", "--separator", ";", "-o", path, "--no-check", "--l1", "1")
+    assert fit.code == 0
+    return path
+
+
+def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) -> None:
+    pytest.importorskip("dash")
+    words = [sys.executable, "-c", CODE, "explore", str(plain_model), str(table), "--separator", ";"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        assert served.stderr is not None
+        address = served.stdout.readline().strip()
+        try:
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=30) as page:
+                assert b"days.safetensors" in page.read()
+            with (
+                pytest.raises(urllib.error.HTTPError, match="403"),
+                urllib.request.urlopen(address[:-8], timeout=30) as page,
+            ):
+                page.read()
+        finally:
+            served.send_signal(signal.SIGINT)
+            errors = served.stderr.read()
+    assert served.returncode == 0
+    assert errors.splitlines()[-1] == "Ended."
+    assert "Ctrl-C" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_browser_is_sent_to_a_file_that_leads_to_the_page(
+    plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pytest.importorskip("sparsefield.explore.server")
+    monkeypatch.setattr(server, "serve", lambda subject, *, port, ready: ready("http://127.0.0.1:1/secret/"))
+    started = []
+    monkeypatch.setattr("typer.launch", lambda place: started.append((place, Path(place).read_text())))
+    assert run("explore", plain_model).code == 0
+    assert started == []
+    outcome = run("explore", plain_model, "--open")
+    assert outcome.out == "http://127.0.0.1:1/secret/\n"
+    ((place, page),) = started
+    assert "secret" not in place
+    assert "url=http://127.0.0.1:1/secret/" in page
+    assert not Path(place).exists()
+
+
+def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
+    out = table.parent / "filled.csv"
+    assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
+    rows = read_rows(load(plain_model), plain_model, table, Reading(separator=";"))
+    for row in range(200):
+        rows.accept("", row, None, "mean-field")
+    assert rows.csv("") == out.read_bytes()
+    assert rows.row_name("", 3) == "d3 (row 4)"
+
+
+def test_linked_rows_are_believed_together(school: Path, model: Path) -> None:
+    field = load(model)
+    assert isinstance(field, RelationalField)
+    rows = read_rows(field, model, school, Reading())
+    told = field.predict_proba(describe(school).data)
+    pupils = rows.tables["pupil"]
+    assert pupils.key == "id"
+    view = rows.look("pupil", 0, "mean-field")
+    (gap,) = view.gaps
+    assert gap.name == "mood"
+    np.testing.assert_allclose(gap.belief, told["pupil"]["mood"][0], atol=1e-12)
+    assert [cell.name for cell in view.cells] == ["grade"]
+    visit = int((describe(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
+    before = rows.look("visit", visit, "mean-field").cells[0].probability
+    (taken,) = rows.accept("pupil", 0, None, "mean-field")
+    # What is known of a pupil now also tells something of the pupil's visits.
+    after = rows.look("visit", visit, "mean-field").cells[0].probability
+    assert after != before
+    assert rows.completed("pupil")["mood"][0] == taken.state
+    assert rows.row_name("pupil", 0) == "000 (row 1)"
+    rows.undo("pupil", 0, "mood")
+    assert rows.look("visit", visit, "mean-field").cells[0].probability == pytest.approx(before)
+
+
+def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_model: Path, table: Path, run) -> None:
+    pytest.importorskip("dash")
+    run("explore", model, table).one_error("days.csv", "linked tables")
+    run("explore", plain_model, school).one_error("one table", "CSV")
+    run("explore", table).one_error("days.csv")
+    other = table.parent / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    run("explore", plain_model, other).one_error("No column of the model is in the table", "rain")
+    run("explore", plain_model, table.parent / "x.npz").one_error("sparse matrix")
+
+
+def test_without_dash_one_line_says_how_to_get_it(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        "sparsefield.cli.explore.find_spec", lambda name: None if name == "dash_cytoscape" else real(name)
+    )
+    run("explore", plain_model).one_error('pip install "sparsefield[explore]"')
+
+
+def test_other_commands_do_not_import_dash() -> None:
+    code = f"import sys; sys.argv = ['x', 'explore', '--help']\ntry:\n  exec({CODE!r})\nexcept SystemExit: pass\n"
+    code += "print('dash' in sys.modules, 'flask' in sys.modules, 'numba' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert run.stdout.splitlines()[-1] == "False False False"

@@ -1,0 +1,39 @@
+"""A small survey with gaps, for tests of the explorer."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+
+def make_survey(n_rows: int = 300, seed: int = 0) -> pl.DataFrame:
+    """Ages, and habits that hang together; half of those who smoke cough."""
+    rng = np.random.default_rng(seed)
+    age = rng.choice(["young", "middle", "old"], n_rows)
+    smokes = rng.random(n_rows) < np.where(age == "young", 0.2, 0.5)
+    coughs = rng.random(n_rows) < np.where(smokes, 0.8, 0.1)
+    sport = rng.random(n_rows) < np.where(age == "old", 0.1, np.where(smokes, 0.3, 0.8))
+    tea = rng.random(n_rows) < 0.5
+    yes = np.array(["no", "yes"])
+    return pl.DataFrame(
+        {
+            "person": [f"p{k:03d}" for k in range(n_rows)],
+            "age": age,
+            "smokes": yes[smokes.astype(int)],
+            "coughs": yes[coughs.astype(int)],
+            "sport": sport.astype(int),
+            "tea": yes[tea.astype(int)],
+        }
+    )
+
+
+def with_gaps(table: pl.DataFrame, share: float = 0.15, seed: int = 1) -> pl.DataFrame:
+    """The same with some cells gone; the first row has two gaps, the second none."""
+    rng = np.random.default_rng(seed)
+    columns = [name for name in table.columns if name != "person"]
+    gone = rng.random((table.height, len(columns))) < share
+    gone[:2] = False
+    gone[0, [columns.index("smokes"), columns.index("sport")]] = True
+    made = [pl.Series(name, np.where(gone[:, k], None, table[name].to_list())) for k, name in enumerate(columns)]
+    typed = [column.cast(table[column.name].dtype) for column in (pl.Series(c.name, c.to_list()) for c in made)]
+    return table.with_columns(typed)
