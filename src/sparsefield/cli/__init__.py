@@ -1,4 +1,4 @@
-"""The command line: ``sparsefield demo | fit | predict | sample | evaluate | info | explore | export | import |
+"""The command line: ``sparsefield demo | fit | predict | sample | evaluate | info | report | explore | export | import |
 bench | reproduce``.
 
 Commands import what is heavy when they run, so that help and mistakes are answered at once.
@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import bench, demo, evaluate, explore, export, fit, info, predict, reproduce, sample
+from sparsefield.cli import bench, demo, evaluate, explore, export, fit, info, predict, report, reproduce, sample
 from sparsefield.cli.console import say, warnings_as_notes
 
 __all__ = ["app", "main"]
@@ -34,6 +34,7 @@ app.command("predict")(predict.predict)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
+app.command("report")(report.report)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("import")(export.import_)

@@ -44,7 +44,9 @@ def evaluate(
     template: opt.Templates = None,
     induction: Inductions = None,
     objective: opt.Objective = "pl",
-    l1: opt.L1 = 2.0,
+    l1: opt.L1 = "auto",
+    selection: opt.Selection = None,
+    refit: opt.Refit = False,
     l2: opt.L2 = 1.0,
     threshold: opt.Threshold = 0.2,
     batch_size: opt.BatchSize = "auto",
@@ -68,7 +70,8 @@ def evaluate(
     reading = Reading(tuple(missing or ()), not no_header, separator)
     given = read_data(data, reading, observed, identifiers, numeric)
     learning = {
-        "objective": objective, "l1": l1, "l2": l2, "threshold": threshold, "batch_size": batch_size,
+        "objective": objective, "l1": opt.read_l1(l1), "l2": l2,
+        "selection": selection or "heldout", "refit": refit, "threshold": threshold, "batch_size": batch_size,
         "inference": inference, "max_order": max_order, "lift": lift, "order_penalty": order_penalty,
         "certify": certify, "penalize_unary": penalize_unary, "max_iter": max_iter,
     }  # fmt: skip

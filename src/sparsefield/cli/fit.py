@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN_FEATURES = 10
 CHECKED_SHARE = 0.1
+CRITERIA = {"heldout": "predictions of held-out cells", "ebic": "EBIC"}
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
@@ -75,7 +76,9 @@ def fit(
     induction: Induction = "cfi",
     objective: opt.Objective = "pl",
     hidden: opt.Hidden = None,
-    l1: opt.L1 = 2.0,
+    l1: opt.L1 = "auto",
+    selection: opt.Selection = None,
+    refit: opt.Refit = False,
     l2: opt.L2 = 1.0,
     threshold: opt.Threshold = 0.2,
     batch_size: opt.BatchSize = "auto",
@@ -102,29 +105,35 @@ def fit(
     read = stream_data if stream and not is_matrix(data) else read_data
     given = read(data, reading, observed, identifiers, numeric)
     field = opt.make_field(
-        given, template, induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold,
+        given, template, induction=induction, objective=objective, l1=opt.read_l1(l1), l2=l2,
+        selection=selection or ("ebic" if stream else "heldout"), refit=refit, threshold=threshold,
         batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
         order_penalty=order_penalty, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter,
         jobs=jobs, seed=seed, hidden=hidden,
     )  # fmt: skip
-    if check and given.unchecked:
-        note(f"No check: {given.unchecked}")
-    checked = _check(field, given, seed) if check and not given.unchecked else None
-    field.checkpoint = checkpoint  # of this fit alone: the check above is one of other cells
+    field.checkpoint = checkpoint
     seconds = _learn(field, given)
     field.save(output)
-    _report(field, seconds, checked)
+    _report(field, seconds)
+    if check and given.unchecked:
+        note(f"No check: {given.unchecked}")
+    elif check:
+        _tell(_check(field, given, seed))
     show(f"\nWrote {output}.")
 
 
 def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
+    from sklearn.base import clone
+
     from sparsefield.experiments.protocol import TooFewCellsError, hold_out
 
+    # l1 is that of the fit to all cells; choosing it anew would take longer than the fit.
+    again = clone(field).set_params(l1=field.l1_, checkpoint=None)
     with Watch(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what there is to say is said of the fit to all cells
-        field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
+        warnings.simplefilter("ignore")  # what there is to say was said of the fit to all cells
+        again._progress = watch.step
         try:
-            return hold_out(given.X, field, CHECKED_SHARE, given.observed, seed)
+            return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed)
         except TooFewCellsError as error:
             note(f"No check: {error}")
             return None
@@ -134,17 +143,26 @@ def _learn(field: AnyField, given: Given) -> float:
     started = time.perf_counter()
     with Watch(f"Learning from {given.rows:,} rows") as watch:
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
+        field._hear_path = lambda point: watch.tell(  # pyright: ignore[reportAttributeAccessIssue]
+            f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
+        )
         field._reading = lambda rows: watch.tell(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
         given.fit(field)
     return time.perf_counter() - started
 
 
-def _report(field: AnyField, seconds: float, checked: Fold | None) -> None:
+def _report(field: AnyField, seconds: float) -> None:
+    if field.l1 == "auto":
+        tried, by = len(field.field_.about["path"]), CRITERIA[field.selection]
+        show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     features = strongest(field, SHOWN_FEATURES)
     show(f"\n{STRONGEST}")
     show("\n".join(features) if features else "  none: no pair of columns depends on each other at this l1.")
     show(f"\n{certificate(field)}")
+
+
+def _tell(checked: Fold | None) -> None:
     if checked is None:
         return
     show(f"\nOn {checked.cells:,} hidden cells, predicted from all others by a field that never saw them:")

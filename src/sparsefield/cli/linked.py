@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparsefield.data import Relational
     from sparsefield.readers.schema_file import Described, TableFile
 
-__all__ = ["check_linked_output", "keep_inputs", "predict_linked", "sample_linked"]
+__all__ = ["as_known_tables", "check_linked_output", "keep_inputs", "predict_linked", "sample_linked"]
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
@@ -66,6 +66,11 @@ def sample_linked(field: RelationalField, described: Described, output: Path, *,
     rows, written = sum(table.height for table in raw.values()), ", ".join(map(str, paths.values()))
     how = f"{rows:,} rows of {len(raw):,} tables drawn by 1 chain of {sweeps:,} sweeps"
     show(f"{total:,} gaps in {how}; wrote {written}.")
+
+
+def as_known_tables(field: RelationalField, described: Described) -> Relational:
+    """The data as the model sees them."""
+    return _as_known(described.data, _asked(field, described, _raw(described)))
 
 
 def _places(output: Path, described: Described) -> dict[str, Path]:

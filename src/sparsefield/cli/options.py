@@ -88,8 +88,31 @@ Templates = Annotated[
     ),
 ]
 L1 = Annotated[
-    float,
-    typer.Option("--l1", help="Strength of the penalty that leaves features out.", rich_help_panel=LEARNING),
+    str,
+    typer.Option(
+        "--l1",
+        metavar="NUMBER|auto",
+        help="Strength of the penalty that leaves features out; auto finds it, see --selection.",
+        rich_help_panel=LEARNING,
+    ),
+]
+Selection = Annotated[
+    str | None,
+    typer.Option(
+        "--selection",
+        metavar="heldout|ebic",
+        help="What --l1 auto goes by: predictions of held-out cells, or a criterion that wants few features, for "
+        "networks. heldout unless told; ebic with --stream.",
+        rich_help_panel=LEARNING,
+    ),
+]
+Refit = Annotated[
+    bool,
+    typer.Option(
+        "--refit/--no-refit",
+        help="Estimate the features that were chosen anew, without the penalty that shrinks them.",
+        rich_help_panel=LEARNING,
+    ),
 ]
 L2 = Annotated[
     float,
@@ -184,6 +207,14 @@ Seed = Annotated[
         "--seed", help="Which cells are hidden at random, and where --hidden starts.", rich_help_panel=RUNNING
     ),
 ]
+
+
+def read_l1(l1: str) -> float | str:
+    """The value of --l1."""
+    try:
+        return l1 if l1 == "auto" else float(l1)
+    except ValueError:
+        raise typer.BadParameter(f"--l1 must be 'auto' or a number, got {l1!r}") from None
 
 
 def make_field(

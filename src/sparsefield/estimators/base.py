@@ -33,6 +33,7 @@ from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
 from sparsefield.estimators.exchange_methods import ExchangeMethods
+from sparsefield.estimators.showing import ShowingMethods
 from sparsefield.estimators.tables import states_of
 from sparsefield.field import Field, edge_table, feature_table, save_field
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
@@ -62,7 +63,7 @@ LEAST_L2 = 0.01
 """Parameters that say where and how a fit ran: nothing that a model should know."""
 
 
-class FieldEstimator(ExchangeMethods, BaseEstimator):
+class FieldEstimator(ExchangeMethods, ShowingMethods, BaseEstimator):
     """Parameters and outcome of a fit.
 
     `MarkovField`, `CRFClassifier` and `RelationalField` say what goes in and what comes out.

@@ -144,7 +144,7 @@ class Trainer:
         Between two values of l1 gradients hardly change faster than l1 itself does (the strong rule of Tibshirani et
         al.), so candidates join that are within that distance of the new l1. What is missed is let in by the next look.
         """
-        near = max(2.0 * l1 - self.options.l1, 0.0)
+        near = max(2.0 * l1 - self.options.l1, 0.5 * l1) if self.options.l1 < 2.0 * l1 else l1
         self._turn_to(l1)
         if not self.closed:
             self.options = replace(self.options, l1=near)

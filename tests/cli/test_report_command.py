@@ -1,0 +1,143 @@
+"""``report``: one page about a model, with data or without."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier, MarkovField, load
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 200)
+    wet = np.where(rng.random(200) < 0.9, rain, 1 - rain)
+    mood = np.where(wet == 1, "bad", "good")
+    frame = pl.DataFrame({"name": [f"n{k}" for k in range(200)], "rain": rain, "wet": wet, "mood": mood})
+    frame = frame.with_columns(mood=pl.Series([None if k % 8 == 0 else str(v) for k, v in enumerate(mood)]))
+    frame.write_csv(tmp_path / "data.csv", null_value="?")
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture
+def weather(run, table: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "w.safetensors"
+    words = ["--id", "name", "--observed", "rain", "--l1", "1.5", "--penalize-unary", "--no-check"]
+    assert run("fit", table, "-o", path, *words).code == 0
+    return path
+
+
+def test_a_page_about_a_model_and_its_data(run, weather: Path, table: Path, tmp_path: Path) -> None:
+    done = run("report", weather, "--data", table, "-o", tmp_path / "r.html")
+    assert done.code == 0, done.err
+    assert done.out == f"Wrote {tmp_path / 'r.html'}.\n"
+    assert "Note: " not in done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<h1>What w.safetensors has learned</h1>" in page
+    assert "25 of 600 cells are missing" in page
+    again = run("report", weather, "--data", table, "-o", tmp_path / "s.html", "--jobs", "2")
+    assert again.code == 0
+    assert (tmp_path / "s.html").read_text(encoding="utf-8") == page
+
+
+def test_the_lines_that_repeat_a_fit_repeat_it(run, weather: Path, table: Path, tmp_path: Path, monkeypatch) -> None:
+    assert run("report", weather, "--data", table, "-o", tmp_path / "r.html").code == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    command, python = (
+        unescape(re.findall(f'<pre id="{name}">(.*?)</pre>', page, re.DOTALL)[0]) for name in ("command", "python")
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "data.csv").write_bytes(table.read_bytes())
+    monkeypatch.chdir(elsewhere)
+    assert run(*shlex.split(command)[1:], "--no-check").code == 0
+    assert (elsewhere / "model.safetensors").read_bytes() == weather.read_bytes()
+    names: dict = {}
+    python = python.replace("read_csv('data.csv')", "read_csv('data.csv', null_values='?')")
+    exec(compile(python, "python", "exec"), names)
+    assert np.array_equal(names["field"].field_.theta, load(weather).field_.theta)
+
+
+def test_without_data_and_with_a_title(run, weather: Path, tmp_path: Path) -> None:
+    done = run("report", weather, "-o", tmp_path / "r.html", "--title", "Rain & <wind>")
+    assert done.code == 0, done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<h1>Rain &amp; &lt;wind&gt;</h1>" in page
+    assert "needs rows to look at" in page
+
+
+def test_a_picture_of_the_network_alone(run, weather: Path, table: Path, tmp_path: Path) -> None:
+    done = run("report", weather, "-o", tmp_path / "net.svg", "--title", "Rain & wind")
+    assert done.code == 0, done.err
+    picture = (tmp_path / "net.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg")
+    assert "Rain &amp; wind" in picture
+    run("report", weather, "--data", table, "-o", tmp_path / "n.svg").one_error("n.svg", "needs no --data")
+
+
+def test_linked_tables(run, school: Path, model: Path, tmp_path: Path) -> None:
+    done = run("report", model, "--data", school, "-o", tmp_path / "r.html")
+    assert done.code == 0, done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "pupil.mood" in page
+    assert "Table pupil: 7 of 120 cells are missing" in page
+    assert "sparsefield fit schema.toml -o model.safetensors --l1 0.5" in page
+
+
+def test_a_sparse_matrix(run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.random((100, 6)) < 0.3).astype(np.int8)
+    X[:, 1] = X[:, 0]
+    sp.save_npz(tmp_path / "x.npz", sp.csr_matrix(X))
+    MarkovField().fit(sp.csr_matrix(X)).save(tmp_path / "m.safetensors")
+    done = run("report", tmp_path / "m.safetensors", "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
+    assert done.code == 0, done.err
+    assert "600 cells in all" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_classifier(run, table: Path, tmp_path: Path) -> None:
+    data = pl.read_csv(table, null_values="?").drop_nulls()
+    CRFClassifier().fit(data.select("rain", "wet"), data["mood"]).save(tmp_path / "c.safetensors")
+    done = run("report", tmp_path / "c.safetensors", "--data", table, "-o", tmp_path / "r.html")
+    assert done.code == 0, done.err
+    assert "CRFClassifier" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_what_does_not_fit_is_said_in_one_line(run, weather: Path, table: Path, school: Path, model: Path) -> None:
+    folder = table.parent
+    out = folder / "r.html"
+    run("report", folder / "none.safetensors", "-o", out).one_error("none.safetensors", "no such file")
+    run("report", table, "-o", out).one_error("data.csv")
+    run("report", weather, "-o", folder / "r.pdf").one_error("r.pdf", ".html")
+    run("report", weather, "-o", folder / "gone" / "r.html").one_error("gone", "does not exist")
+    run("report", weather, "--data", folder / "none.csv", "-o", out).one_error("none.csv")
+    run("report", weather, "--data", school, "-o", out).one_error("MarkovField", "linked tables")
+    run("report", model, "--data", table, "-o", out).one_error("RelationalField", "one table")
+    run("report", weather, "--missing", "x", "-o", out).one_error("--data, which is not given")
+    pl.DataFrame({"rain": [0, 1], "sun": [1, 0]}).write_csv(folder / "other.csv")
+    done = run("report", weather, "--data", folder / "other.csv", "-o", out)
+    done.one_error("other.csv", "2 of 3 columns of the model are not in the table", "wet", "mood")
+    assert not out.exists()
+
+
+def test_values_that_training_never_saw_are_noted(run, weather: Path, tmp_path: Path) -> None:
+    pl.DataFrame({"rain": [0, 1], "wet": [1, 0], "mood": ["bad", "odd"]}).write_csv(tmp_path / "new.csv")
+    done = run("report", weather, "--data", tmp_path / "new.csv", "-o", tmp_path / "r.html")
+    assert done.code == 0, done.err
+    assert "'odd'" in done.err
+    assert "The data have 2 rows; the field was learned from 200." in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_the_data_are_never_written_over(run, weather: Path, table: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "model.html"
+    copy.write_bytes(weather.read_bytes())
+    run("report", copy, "-o", copy).one_error("this is one of the files that are read")
+    assert copy.read_bytes() == weather.read_bytes()
