@@ -1,5 +1,5 @@
-"""The command line: ``sparsefield demo | fit | predict | sample | evaluate | info | report | explore | export | import |
-bench | reproduce``.
+"""The command line: ``sparsefield demo | fit | predict | sample | evaluate | info | report | explore | export | import
+| bench | reproduce``.
 
 Commands import what is heavy when they run, so that help and mistakes are answered at once.
 """
