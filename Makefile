@@ -16,7 +16,7 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, fill in hidden pixe
 	$(BIN)/sparsefield demo --out demo
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)
 	$(BIN)/ruff check src tests

@@ -74,7 +74,11 @@ def test_the_page_listens_on_the_loopback_address_alone(address: str) -> None:
     ["", "_dash-layout", "_dash-dependencies", "_dash-update-component", "assets/explorer.css", "_favicon.ico",
      "completed/0.csv", "_reload-hash", "nonsense"],
 )  # fmt: skip
-@pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.swapcase(), f"%2F{TOKEN}", "é"])
+@pytest.mark.parametrize(
+    "token",
+    ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.swapcase(), f"%2F{TOKEN}", "é"],
+    ids=["none", "wrong", "cut", "longer", "swapped", "slashed", "accented"],  # the token differs from run to run
+)
 def test_every_path_is_refused_without_the_token(address: str, path: str, token: str) -> None:
     from urllib.parse import quote
 

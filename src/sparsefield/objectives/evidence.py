@@ -1,8 +1,9 @@
-"""How sure the data make single weights: Wald statistics with the variance of a sum of conditionals (Godambe's)."""
+"""How sure the data make single weights: Wald statistics under a sum of conditionals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,80 +12,84 @@ from sparsefield.objectives.base import Workspace
 
 __all__ = ["wald_statistics"]
 
-ARCS_AT_A_TIME = 256
-"""Each takes a few rows of floats for every block."""
+Part = tuple[int, Block, Workspace]
+"""Table, block, and what an evaluation left of it."""
+
+ROWS_AT_A_TIME = 512
+"""Every feature has a number for each of these rows."""
+
+RIDGE = 1e-8
+"""Share of a regression's largest curvature that is added to all: sources may repeat each other."""
 
 
-def wald_statistics(
-    layout: Layout,
-    parts: Sequence[tuple[int, Block, Workspace]],
-    arcs: Arcs,
-    weights: np.ndarray,
-) -> np.ndarray:
+def wald_statistics(layout: Layout, parts: Sequence[Part], arcs: Arcs, weights: np.ndarray) -> np.ndarray:
     """(features,): the square of each weight over its variance; about chi-squared where the weight is truly 0.
 
-    The two ends of a pair see the same rows, so their two conditionals say nearly the same twice: the variance is not
-    1 / curvature, but (spread of the gradient over rows) / curvature^2. Unary weights are taken as free, all others as
-    known; the weights must be at an optimum without L1.
+    Each state is a regression on the sources of its arcs, whose second derivatives say how uncertain its weights are
+    and how they depend on each other. A pair is estimated by two of them, each as far as it is informed. These see the
+    same rows and say nearly the same twice, so variances are taken from what each row adds to their mean, and not from
+    the curvature (Godambe's, or a sandwich). The weights must be at an optimum without L1.
 
     Parameters
     ----------
-    parts : (table, block, workspace) of an evaluation at the optimum
-    arcs : of the features, in plain numbering
+    parts : of an evaluation at the optimum
+    arcs : of the features
     weights : (features,)
     """
-    curvature, spread = np.zeros(len(weights)), np.zeros(len(weights))
-    order = np.argsort(arcs.feature, kind="stable")
-    table = np.searchsorted(layout.state_starts, arcs.target[order], side="right") - 1
-    for t in np.unique(table):
-        mine, blocks = order[table == t], [(block, space) for owner, block, space in parts if owner == t]
-        features = arcs.feature[mine]
-        # A chunk ends where a feature does, because the gradients of its arcs in a row belong together.
-        starts = np.flatnonzero(np.diff(features, prepend=-1))
-        chunks = np.unique(starts[np.searchsorted(starts, np.arange(0, len(mine), ARCS_AT_A_TIME), side="right") - 1])
-        for first, last in zip(chunks, [*chunks[1:], len(mine)], strict=True):
-            some = mine[first:last]
-            found = _of_chunk(layout, int(t), blocks, arcs, some)
-            which = np.unique(arcs.feature[some])
-            curvature[which] += found[0]
-            spread[which] += found[1]
-    tiny = np.finfo(float).tiny
-    return np.square(weights * curvature) / np.maximum(spread, tiny)
+    order = np.argsort(arcs.target, kind="stable")
+    ends = np.searchsorted(arcs.target[order], np.arange(layout.n_states + 1))
+    regressions = [order[a:b] for a, b in pairwise(ends)]
+    inverses, information = _invert(layout, parts, arcs, regressions)
+    total = np.bincount(arcs.feature, information, len(weights))
+    share = information / np.maximum(total[arcs.feature], np.finfo(float).tiny)
+    variance = np.zeros(len(weights))
+    for table, errors, middles, weight in _pieces(parts):
+        influence = np.zeros((len(weights), len(weight)))
+        for state in range(layout.state_starts[table], layout.state_starts[table + 1]):
+            mine = regressions[state]
+            if len(mine):
+                slopes = _design(layout, table, middles, arcs, mine) * errors[state - layout.state_starts[table]]
+                np.add.at(influence, arcs.feature[mine], share[mine, None] * (inverses[state][:-1] @ slopes))
+        variance += (np.square(influence) / np.where(weight > 0, weight, 1.0)).sum(axis=1)
+    return np.square(weights) / np.maximum(variance, np.finfo(float).tiny)
 
 
-def _of_chunk(
-    layout: Layout, table: int, blocks: Sequence[tuple[Block, Workspace]], arcs: Arcs, some: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(features,) each: second derivative, and sum over rows of the squared gradient."""
-    target = arcs.target[some] - layout.state_starts[table]
-    sums = np.zeros((3, len(some)))
-    for block, space in blocks:
-        unsure = _uncertainty(space.errors[target], block.weight)
-        source = _sources(layout, table, space.middles, arcs, some)
-        sums += np.array([unsure.sum(axis=1), (unsure * source).sum(axis=1), (unsure * source**2).sum(axis=1)])
-    centre = sums[1] / np.maximum(sums[0], np.finfo(float).tiny)
-    begins = np.flatnonzero(np.diff(arcs.feature[some], prepend=-1))
-    curvature = np.add.reduceat(sums[2] - centre * sums[1], begins)
-    spread = np.zeros(len(begins))
-    for block, space in blocks:
-        source = _sources(layout, table, space.middles, arcs, some)
-        slopes = np.add.reduceat(space.errors[target] * (source - centre[:, None]), begins, axis=0)
-        spread += (np.square(slopes) / np.where(block.weight > 0, block.weight, 1.0)).sum(axis=1)
-    return curvature, spread
+def _invert(
+    layout: Layout, parts: Sequence[Part], arcs: Arcs, regressions: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Inverse second derivatives of each regression, its intercept last; and (arcs,): how informed each weight is."""
+    curvature = [np.zeros((len(mine) + 1, len(mine) + 1)) for mine in regressions]
+    for table, errors, middles, weight in _pieces(parts):
+        for state in range(layout.state_starts[table], layout.state_starts[table + 1]):
+            if len(regressions[state]):
+                design = _design(layout, table, middles, arcs, regressions[state])
+                size = np.abs(errors[state - layout.state_starts[table]])
+                unsure = size * (weight - size) / np.where(weight > 0, weight, 1.0)
+                curvature[state] += (design * unsure) @ design.T
+    information, inverses = np.zeros(len(arcs.target)), []
+    for mine, hessian in zip(regressions, curvature, strict=True):
+        ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
+        inverse = np.linalg.inv(hessian + ridge * np.eye(len(hessian)))
+        inverses.append(inverse)
+        information[mine] = 1.0 / np.maximum(inverse.diagonal()[:-1], np.finfo(float).tiny)
+    return inverses, information
 
 
-def _sources(layout: Layout, table: int, middles: np.ndarray, arcs: Arcs, some: np.ndarray) -> np.ndarray:
-    """(arcs, rows): the columns, or products of columns, that the arcs come from."""
-    start, source = layout.column_starts[table], arcs.source[some]
+def _pieces(parts: Sequence[Part]) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Table, errors, middles and weights of some rows at a time."""
+    for table, block, space in parts:
+        for start in range(0, block.n_rows, ROWS_AT_A_TIME):
+            rows = slice(start, start + ROWS_AT_A_TIME)
+            yield table, space.errors[:, rows], space.middles[:, rows], block.weight[rows]
+
+
+def _design(layout: Layout, table: int, middles: np.ndarray, arcs: Arcs, mine: np.ndarray) -> np.ndarray:
+    """(arcs + 1, rows): the columns, or products of columns, that the arcs come from, and a constant."""
+    start, source = layout.column_starts[table], arcs.source[mine]
     plain = source < layout.n_columns
-    found = middles[np.where(plain, source - start, 0)]
+    found = np.ones((len(mine) + 1, middles.shape[1]))
+    found[:-1][plain] = middles[source[plain] - start]
     for k in np.flatnonzero(~plain):
         columns = arcs.conjunctions[source[k] - layout.n_columns]
         found[k] = middles[columns[columns >= 0] - start].prod(axis=0)
     return found
-
-
-def _uncertainty(errors: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """p (1 - p) x the row's weight, read off the errors of seen cells."""
-    size = np.abs(errors)
-    return size * (weight - size) / np.where(weight > 0, weight, 1.0)
