@@ -198,6 +198,23 @@ def inference(
     _answer(found, ("data", "method", "seconds", "off", "cll", "unconverged", "gaps"), as_json)
 
 
+@app.command("choosing")
+def choosing(
+    nodes: Annotated[list[int] | None, typer.Option("--nodes", min=10, help="Sizes; 100 and 400 unless told.")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to learn from, and to score.")] = 2000,
+    peer: Annotated[
+        list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; skglm unless told.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Choose l1 automatically: time, edges and scores beside a path of regressions per node with EBIC."""
+    from sparsefield.experiments.choosing import run_choosing
+
+    found = run_choosing(tuple(nodes or (100, 400)), rows, seed, tuple(peer or ("skglm",)), report=say)
+    _answer(found, ("data", "method", "seconds", "l1", "edges", "precision", "recall", "score"), as_json)
+
+
 @app.command("heldout")
 def heldout(
     data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")] = None,
