@@ -2,6 +2,7 @@
 
 from sparsefield.experiments import choosing
 
+
 def test_ours_and_a_peer_find_the_edges_of_a_small_field(monkeypatch) -> None:
     monkeypatch.setattr(choosing, "VALUES", 8)
     heard: list[str] = []
