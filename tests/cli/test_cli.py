@@ -59,7 +59,7 @@ ROLES = ("--id", "name", "--observed", "heat")
 def model(weather: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``fit weather.csv --id name --observed heat`` writes."""
     path = tmp_path_factory.mktemp("models") / "weather.safetensors"
-    MarkovField(random_state=0).fit(weather.drop("name"), observed=["heat"]).save(path)
+    MarkovField(l1="auto", random_state=0).fit(weather.drop("name"), observed=["heat"]).save(path)
     return path
 
 
@@ -323,7 +323,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
-    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Certified", "induction=cfi", "l1=2.0"]
+    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Certified", "induction=cfi", "l1=auto ("]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; number", "go together"]
     for word in words:
         assert word in done.out

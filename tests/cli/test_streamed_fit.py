@@ -37,7 +37,7 @@ def parts(tmp_path: Path) -> Path:
 
 def test_parquet_is_learned_block_by_block(run, parts, tmp_path) -> None:
     WEATHER.write_parquet(tmp_path / "all.parquet")
-    wanted = MarkovField().fit(iter([WEATHER.drop("name")]), observed=["wet"]).features_
+    wanted = MarkovField(l1="auto", selection="ebic").fit(iter([WEATHER.drop("name")]), observed=["wet"]).features_
     for data in (tmp_path / "all.parquet", parts):
         found = run("fit", data, "--stream", "--id", "name", "--observed", "wet", "-o", tmp_path / "m.safetensors")
         assert found.code == 0
@@ -51,7 +51,7 @@ def test_parquet_is_learned_block_by_block(run, parts, tmp_path) -> None:
 def test_saved_rows_are_learned(run, tmp_path) -> None:
     rows = save_rows(MATRIX, tmp_path / "rows")
     assert run("fit", rows, "--stream", "--observed", "x0", "-o", tmp_path / "m.safetensors").code == 0
-    wanted = MarkovField().fit(rows, observed=["x0"]).features_
+    wanted = MarkovField(l1="auto", selection="ebic").fit(rows, observed=["x0"]).features_
     assert load(tmp_path / "m.safetensors").features_.equals(wanted)
     run("fit", rows, "--stream", "--id", "x0", "-o", tmp_path / "m").one_error("--id has no place here")
 
@@ -77,7 +77,7 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     found = run("fit", tmp_path / "m.npz", "-o", model, "--observed", "x1")
     assert found.code == 0
     assert "hidden cells" in found.out
-    wanted = MarkovField().fit(MATRIX, observed=["x1"]).features_
+    wanted = MarkovField(l1="auto", random_state=0).fit(MATRIX, observed=["x1"]).features_
     assert load(model).features_.equals(wanted)
     assert "AUC" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
     run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no gaps to fill")

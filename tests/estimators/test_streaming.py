@@ -226,3 +226,10 @@ def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
     on_disk = sp.csr_matrix(tuple(arrays), shape=SWITCHES.shape)
     assert np.shares_memory(read(on_disk).native.indices, arrays[1])
     same_field(MarkovField().fit(on_disk), MarkovField().fit(SWITCHES))
+
+
+def test_rows_of_a_stream_are_not_held_back() -> None:
+    blocks = [np.random.default_rng(k).integers(0, 2, (50, 4)) for k in range(3)]
+    with pytest.raises(DataError, match="selection='ebic'"):
+        MarkovField(l1="auto").fit(iter(blocks))
+    assert MarkovField(l1="auto", selection="ebic").fit(iter(blocks)).l1_ > 0

@@ -57,6 +57,8 @@ def _options(field: Any) -> str:
     params = field.get_params(deep=False)
     if params.get("templates") is not None:
         params["templates"] = [template.label for template in field.field_.layout.templates]
+    if params["l1"] == "auto":
+        params["l1"] = f"auto ({field.l1_:.4g}, by {params['selection']})"
     shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
     return ", ".join(f"{name}={params[name]}" for name in shown)
 

@@ -328,6 +328,7 @@ class FieldEstimator(ExchangeMethods, ShowingMethods, BaseEstimator):
             selection=self.selection,  # pyright: ignore[reportArgumentType]
             kkt_tol=self.kkt_tol,
             seed=as_seed(self.random_state) or 0,
+            refit_l2=max(self.l2, LEAST_L2) if self.refit else None,
         )
         return choose_l1(
             sample,

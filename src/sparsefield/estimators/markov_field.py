@@ -326,6 +326,11 @@ class MarkovField(TransformerMixin, FieldEstimator):
                 f"{what} needs all rows in memory. Blocks of rows are learned with objective='pl', max_order=2 and "
                 "induction='cfi', 'grafting', 'full' or 'graph'."
             )
+        if self.l1 == "auto" and self.selection == "heldout":
+            raise DataError(
+                "l1='auto' with selection='heldout' holds rows back, for which all rows must be in memory. For blocks "
+                "of rows take selection='ebic', or give l1 a number."
+            )
         with temporary_folder() as folder:
             table, kind = self._spool(folder, X, observed, sample_weight, states)
             _check_y(y, table.n_rows)

@@ -46,12 +46,12 @@ class ChosenPenalty(RelationalField):
         params = self.get_params(deep=False)
         seed = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
         scores = {l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed).cll for l1 in CHOICES}
-        self.l1_ = max(scores, key=lambda l1: scores[l1])
+        self._picked = max(scores, key=lambda l1: scores[l1])
         hearer = getattr(self, "_progress", None)
         if isinstance(hearer, Picks):
-            hearer.l1.append(self.l1_)
+            hearer.l1.append(self._picked)
         super().fit(data, y, states=states)
         return self
 
     def _options(self) -> Options:
-        return dataclasses.replace(super()._options(), l1=getattr(self, "l1_", self.l1))
+        return dataclasses.replace(super()._options(), l1=getattr(self, "_picked", self.l1))

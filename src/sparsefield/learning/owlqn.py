@@ -63,6 +63,12 @@ class OrthantLBFGS:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         self._moves, self._turns = list(state["moves"]), list(state["turns"])
 
+    def branch(self) -> OrthantLBFGS:
+        """One that remembers the same."""
+        twin = OrthantLBFGS(self._memory)
+        twin._moves, twin._turns = list(self._moves), list(self._turns)
+        return twin
+
     def forget(self) -> None:
         self._moves, self._turns = [], []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -187,6 +188,15 @@ class Trainer:
         finally:
             self.options = asked
 
+    def branch(self) -> Trainer:
+        """A trainer that stands where this one does; what is done with it leaves this one as it was.
+
+        They share the evaluator, whose errors are those of whoever evaluated last; a path evaluates before it goes on.
+        """
+        twin = copy(self)
+        twin.optimiser, twin.plot, twin.checkpoint = self.optimiser.branch(), replace(self.plot), None
+        return twin
+
     def refit(self, kept: np.ndarray, l2: float) -> Field:
         """After `run`: some of the features with a weight, estimated anew without L1, and nothing else."""
         allowed = self._allowed_violation
@@ -302,7 +312,9 @@ class Trainer:
         self.slack = max(0.5 * allowed, SLACK * worst if len(violators) else 0.0)
         self._go_optimise("certify", then="certify")
 
-    def _result(self) -> Learned:
+    @property
+    def field(self) -> Field:
+        """The field at hand: features with a weight."""
         theta = self.theta
         unary, weights = theta[: self.layout.n_states], theta[self.layout.n_states :]
         kept = np.flatnonzero(weights)
@@ -312,7 +324,10 @@ class Trainer:
         field = Field(self.layout, unary.copy(), self.features[pairs, :2], weights[pairs])
         if len(conjunctions):
             field = replace(field, conjunctions=self.features[conjunctions], conjunction_weights=weights[conjunctions])
-        return Learned(field, tuple(self.steps), self.point.value, self.plot.violation, self.plot.converged)
+        return field
+
+    def _result(self) -> Learned:
+        return Learned(self.field, tuple(self.steps), self.point.value, self.plot.violation, self.plot.converged)
 
     def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All that a fit needs to go on from here: arrays, and plain values."""
