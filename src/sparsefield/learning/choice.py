@@ -142,7 +142,11 @@ def drop_unsupported(trainer: Trainer, l2: float, gamma: float = GAMMA) -> Field
 
 
 def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways: Ways):
-    """What judges, the sample to learn from, and the factor from its l1 to that of all rows."""
+    """What judges, the sample to learn from, and the factor from its l1 to that of all rows.
+
+    The noise in a gradient grows with the square root of the cells that it sums over, and so does the l1 that holds it
+    down.
+    """
     if ways.selection == "ebic":
         part = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
         return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
@@ -154,7 +158,6 @@ def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways:
         rest = take_rows(sample, np.sort(order[count:]))
         part = merge_equal_rows(rest) if isinstance(rest, MegaSample) else rest
         held = [take_rows(sample, rows) for rows in groups]
-        # The noise in a gradient grows with the square root of the rows, and so does the l1 that holds it down.
         scale = float(np.sqrt(sample.n_rows / max(sample.n_rows - count, 1)))
         return lambda trainer, _: _score_rows(_final(trainer, ways), held, inference, engine), part, scale
     part, hidden = hide_cells(sample, HELD_OUT, rng)
@@ -163,7 +166,7 @@ def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways:
     return (
         lambda trainer, _: _score_cells(_final(trainer, ways), part, seen, hidden, group, inference, engine),
         part,
-        1.0,
+        float(np.sqrt(1.0 / (1.0 - HELD_OUT))),
     )
 
 
