@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types wheel bench reproduce clean
+.PHONY: demo test lint types wheel docs bench reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,8 +19,8 @@ test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests docs
+	$(BIN)/ruff format --check src tests docs/*.py
 
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -31,6 +31,9 @@ wheel: $(READY)  ## build a wheel and try it in an environment of its own
 	$(PYTHON) -m venv build/smoke
 	build/smoke/bin/python -m pip install --quiet dist/*.whl
 	cd build && smoke/bin/sparsefield --version && smoke/bin/sparsefield demo --out smoke-demo --quick
+
+docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -b html -E -a --fail-on-warning --keep-going --quiet -d build/docs-trees docs build/docs
 
 bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes pictures to bench/
 	$(BIN)/python -m pip install --quiet -e ".[bench]"

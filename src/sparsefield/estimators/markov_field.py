@@ -71,7 +71,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     objective : {"pl", "cd"}
         Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
     l1, l2 : float; l1 may be "auto"
-        Penalties l1 |theta| + l2 |theta|^2 / 2 beside a loss that is a *sum* over rows: the larger the table, the
+        Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: the larger the table, the
         larger an l1 that means the same.
     threshold : float or (float, float)
         Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals). On a
