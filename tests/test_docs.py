@@ -47,12 +47,12 @@ def test_python_examples_run_and_print_what_is_shown(document, tmp_path, monkeyp
 
 
 def check_alike(found: str, told: str) -> None:
-    """The same words, and numbers that differ by at most one in the last place that is shown: processors differ in
-    last bits, and a share may stand close to where it is rounded."""
+    """The same words, and numbers that differ by at most one in the last place that is shown, or by 2%: processors
+    differ in last bits, and a fit ends within its tolerance."""
     assert NUMBER.sub("#", found) == NUMBER.sub("#", told)
     for number, expected in zip(NUMBER.findall(found), NUMBER.findall(told), strict=True):
         places = len(expected.partition(".")[2])
-        assert float(number) == pytest.approx(float(expected), abs=1.001 * 10.0**-places), (number, expected)
+        assert float(number) == pytest.approx(float(expected), abs=1.001 * 10.0**-places, rel=0.02), (number, expected)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

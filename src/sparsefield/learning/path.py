@@ -19,6 +19,9 @@ NOTHING_JOINS = 1e12
 LOOSE = 0.05
 """A field on the path may miss optimality by this share of l1: it is only to be judged, not kept."""
 
+PROGRESS = 1e-4
+"""Share by which a score must rise for the path to be worth going on."""
+
 Judge = Callable[[Trainer, Learned], np.ndarray]
 """What a field is worth, the higher the better: several numbers whose mean counts, or one."""
 
@@ -52,7 +55,7 @@ def follow_path(
     make : ``make(l1, kkt_tol)`` gives a trainer
     judge : see `Judge`
     patience : int or None
-        How many fields in a row may be worse than the best so far; None goes down to the end.
+        How many fields in a row may be no better than the best so far; None goes down to the end.
     """
     trainer = make(NOTHING_JOINS, max(kkt_tol, LOOSE))
     trainer.run()
@@ -61,7 +64,8 @@ def follow_path(
         learned = trainer.descend(float(l1))
         point = PathPoint(float(l1), judge(trainer, learned), learned)
         yield point
-        best, worse = (point.score, 0) if point.score > best else (best, worse + 1)
+        better = not point.score <= best + PROGRESS * abs(best)
+        best, worse = (point.score, 0) if better else (best, worse + 1)
         if patience is not None and worse >= patience:
             return
 
