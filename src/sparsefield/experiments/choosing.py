@@ -47,6 +47,9 @@ def run_choosing(
     A peer is one L1 logistic regression per node along a path of 20 values, the best by EBIC (gamma 0.25) for each
     node; an edge is one that both ends select; the edges are estimated anew without L1, which is not timed.
     """
+    unknown = sorted(set(peers) - set(SOLVERS))
+    if unknown:
+        raise ValueError(f"no such peer: {', '.join(unknown)}; there are {', '.join(SOLVERS)}")
     table: list[Row] = []
     for count in nodes:
         data = DRAW["dense"](count, (rows, 0, rows), seed)

@@ -15,8 +15,8 @@ __all__ = ["wald_statistics"]
 Part = tuple[int, Block, Workspace]
 """Table, block, and what an evaluation left of it."""
 
-ROWS_AT_A_TIME = 512
-"""Every feature has a number for each of these rows."""
+NUMBERS_AT_A_TIME = 4_000_000
+"""Rows x features that are looked at together, or rows x columns."""
 
 RIDGE = 1e-8
 """Share of a regression's largest curvature that is added to all: sources may repeat each other."""
@@ -43,13 +43,16 @@ def wald_statistics(layout: Layout, parts: Sequence[Part], arcs: Arcs, weights: 
     total = np.bincount(arcs.feature, information, len(weights))
     share = information / np.maximum(total[arcs.feature], np.finfo(float).tiny)
     variance = np.zeros(len(weights))
-    for table, errors, middles, weight in _pieces(parts):
+    for table, errors, middles, weight in _pieces(parts, len(weights)):
         influence = np.zeros((len(weights), len(weight)))
         for state in range(layout.state_starts[table], layout.state_starts[table + 1]):
             mine = regressions[state]
             if len(mine):
                 slopes = _design(layout, table, middles, arcs, mine) * errors[state - layout.state_starts[table]]
-                np.add.at(influence, arcs.feature[mine], share[mine, None] * (inverses[state][:-1] @ slopes))
+                for feature, row in zip(
+                    arcs.feature[mine], share[mine, None] * (inverses[state][:-1] @ slopes), strict=True
+                ):
+                    influence[feature] += row
         variance += (np.square(influence) / np.where(weight > 0, weight, 1.0)).sum(axis=1)
     return np.square(weights) / np.maximum(variance, np.finfo(float).tiny)
 
@@ -59,7 +62,7 @@ def _invert(
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Inverse second derivatives of each regression, its intercept last; and (arcs,): how informed each weight is."""
     curvature = [np.zeros((len(mine) + 1, len(mine) + 1)) for mine in regressions]
-    for table, errors, middles, weight in _pieces(parts):
+    for table, errors, middles, weight in _pieces(parts, 1):
         for state in range(layout.state_starts[table], layout.state_starts[table + 1]):
             if len(regressions[state]):
                 design = _design(layout, table, middles, arcs, regressions[state])
@@ -75,12 +78,26 @@ def _invert(
     return inverses, information
 
 
-def _pieces(parts: Sequence[Part]) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-    """Table, errors, middles and weights of some rows at a time."""
-    for table, block, space in parts:
-        for start in range(0, block.n_rows, ROWS_AT_A_TIME):
-            rows = slice(start, start + ROWS_AT_A_TIME)
-            yield table, space.errors[:, rows], space.middles[:, rows], block.weight[rows]
+def _pieces(parts: Sequence[Part], n_features: int) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Table, errors, middles and weights of as many blocks at a time as are not too many numbers."""
+    for table in sorted({table for table, _, _ in parts}):
+        held: list[tuple[Block, Workspace]] = []
+        for block, space in [(block, space) for owner, block, space in parts if owner == table]:
+            rows = sum(one.n_rows for one, _ in held) + block.n_rows
+            if held and rows * max(n_features, len(space.middles)) > NUMBERS_AT_A_TIME:
+                yield _join(table, held)
+                held = []
+            held.append((block, space))
+        yield _join(table, held)
+
+
+def _join(table: int, held: Sequence[tuple[Block, Workspace]]) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    return (
+        table,
+        np.concatenate([space.errors for _, space in held], axis=1),
+        np.concatenate([space.middles for _, space in held], axis=1),
+        np.concatenate([block.weight for block, _ in held]),
+    )
 
 
 def _design(layout: Layout, table: int, middles: np.ndarray, arcs: Arcs, mine: np.ndarray) -> np.ndarray:
