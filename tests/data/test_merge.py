@@ -89,3 +89,14 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     np.testing.assert_array_equal(repeated.field_.pairs, weighed.field_.pairs)
     np.testing.assert_array_equal(repeated.field_.theta, weighed.field_.theta)
     assert repeated.field_.about["n_rows"] == len(often)
+
+
+def test_rows_with_hidden_variables_are_merged() -> None:
+    frame = survey(800, 5).drop(columns="height")
+    field = MarkovField(hidden={"kind": 2}, l1=5.0, random_state=0, max_iter=3, certify=False).fit(frame)
+    sample = MegaSample.single(compile_table(read(frame), field.field_.schema))
+    assert sample.has_gaps
+    assert merge_equal_rows(sample).n_rows == len(frame.drop_duplicates())
+    often = frame.loc[np.repeat(frame.index, 3)]
+    again = MarkovField(hidden={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
+    assert again.field_.about["n_rows"] == 2400

@@ -16,13 +16,21 @@ WORTH_IT = 0.8
 def merge_equal_rows(sample: MegaSample) -> MegaSample:
     """The same sample with fewer rows, in the order of their first occurrence; itself where little would be saved.
 
-    Rows that touch others, or have gaps, are never merged: what is drawn or believed there is their own.
+    Rows that touch others, or have gaps, are never merged: what is drawn or believed there is their own. Hidden
+    variables are no gaps in this sense, since they are summed over.
     """
-    if not sample.is_plain or sample.has_gaps or sample.n_rows < 2:
+    if not sample.is_plain or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
-    merged = _merge(table)
+    merged = None if _has_gaps(table) else _merge(table)
     return sample if merged is None else MegaSample(sample.layout, (merged,))
+
+
+def _has_gaps(table: Table) -> bool:
+    if not table.has_gaps:
+        return False
+    own = [variable.role != "hidden" for variable in table.schema.targets]
+    return any((block.codes[own] < 0).any() for block in table.blocks)
 
 
 def _merge(table: Table) -> Table | None:
