@@ -47,6 +47,7 @@ CONTENTS = {
     "Understanding": ["how-it-works", "design", "reproduction"],
     "How to": [
         "choosing-l1",
+        "stability",
         "inference",
         "report",
         "explorer",

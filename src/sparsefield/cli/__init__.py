@@ -1,5 +1,5 @@
-"""The command line: ``sparsefield demo | fit | predict | sample | evaluate | info | report | explore | export | import
-| bench | reproduce``.
+"""The command line: ``sparsefield demo | fit | path | stability | predict | sample | evaluate | info | report |
+explore | export | import | bench | reproduce``.
 
 Commands import what is heavy when they run, so that help and mistakes are answered at once.
 """
@@ -14,7 +14,21 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import bench, demo, evaluate, explore, export, fit, info, predict, report, reproduce, sample
+from sparsefield.cli import (
+    bench,
+    demo,
+    evaluate,
+    explore,
+    export,
+    fit,
+    info,
+    path,
+    predict,
+    report,
+    reproduce,
+    sample,
+    stability,
+)
 from sparsefield.cli.console import say, warnings_as_notes
 
 __all__ = ["app", "main"]
@@ -30,6 +44,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
+app.command("path")(path.path)
+app.command("stability")(stability.stability)
 app.command("predict")(predict.predict)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)

@@ -45,6 +45,8 @@ class Given:
     rows: int
     unchecked: str = ""
     """Why no cells can be hidden to check a field, if they cannot."""
+    inputs: tuple[Path, ...] = ()
+    """Further files that were read, beside the one that was named."""
 
     def fit(self, field: Any) -> None:
         if self.linked:
@@ -69,7 +71,7 @@ def read_data(
     if is_linked(data):
         linked = read_linked(data, reading, observed, identifiers, numeric)
         rows = sum(source.n_rows for source in linked.data.sources.values())
-        return Given(linked.data, True, [], linked.numeric or "auto", rows)
+        return Given(linked.data, True, [], linked.numeric or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, observed, identifiers, numeric)
     table = read_table(data, reading)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -128,7 +128,8 @@ def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
     from sparsefield.experiments.protocol import TooFewCellsError, hold_out
 
     # l1 is that of the fit to all cells; choosing it anew would take longer than the fit.
-    again = clone(field).set_params(l1=field.l1_, checkpoint=None)
+    again: Any = clone(field)
+    again.set_params(l1=field.l1_, checkpoint=None)
     with Watch(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say was said of the fit to all cells
         again._progress = watch.step

@@ -65,13 +65,13 @@ def report(
         field.plot(title=title or f"The network of {model.name}").save(output)
         show(f"Wrote {output}.")
         return
-    rows = None if data is None else _read(model, field, data, reading)
+    rows = None if data is None else read_rows(model, field, data, reading)
     with Watch("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")
 
 
-def _read(model: Path, field: Any, data: Path, reading: Reading) -> Any:
+def read_rows(model: Path, field: Any, data: Path, reading: Reading) -> Any:
     """What the model sees of the data."""
     from sparsefield import RelationalField
 

@@ -9,7 +9,7 @@ from sparsefield.data.relational import Relational
 from sparsefield.data.sample import AnySample, MegaSample, Neighbours, SparseSample, look_around
 from sparsefield.data.schema import Label, Role, Schema, Variable
 from sparsefield.data.sparse import SparseBlock, SparseTable, compile_sparse
-from sparsefield.data.split import hide_cells, take_rows
+from sparsefield.data.split import hide_cells, take_rows, weigh_rows
 from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
@@ -56,4 +56,5 @@ __all__ = [
     "row_pairs",
     "take_rows",
     "template_ends",
+    "weigh_rows",
 ]

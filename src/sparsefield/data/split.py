@@ -1,4 +1,4 @@
-"""Parts of a mega-sample that are held back: whole rows of a plain table, or single cells."""
+"""Parts of a mega-sample: some rows of a plain table, some linked rows beside the others, or all but some cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparsefield.data.sample import AnySample, MegaSample, SparseSample, look_ar
 from sparsefield.data.sparse import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks
 
-__all__ = ["hide_cells", "take_rows"]
+__all__ = ["hide_cells", "take_rows", "weigh_rows"]
 
 
 @overload
@@ -47,9 +47,26 @@ def hide_cells(sample: MegaSample, share: float, rng: np.random.Generator) -> tu
     return made, hidden
 
 
-def _rebuild(table: Table, codes: np.ndarray, rows: np.ndarray, width: int) -> Table:
+def weigh_rows(sample: MegaSample, factors: np.ndarray) -> MegaSample:
+    """The same rows, with their weights times ``factors``, (rows of all tables,).
+
+    A row with a factor of 0 is not learned from, but its neighbours still see it: so linked rows are taken apart.
+    """
+    parts = np.split(factors, sample.row_starts[1:-1])
+    tables = [
+        _rebuild(table, table.codes(), np.arange(table.n_rows), int(width), part)
+        for table, width, part in zip(sample.tables, sample.layout.widths, parts, strict=True)
+    ]
+    made = MegaSample(sample.layout, tuple(tables), sample.neighbours)
+    if made.has_links:
+        look_around(made, [table.blocks for table in tables])
+    return made
+
+
+def _rebuild(table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None) -> Table:
     givens = np.concatenate([_givens(block) for block in table.blocks], axis=1)[:, rows]
     weight = np.concatenate([block.weight for block in table.blocks])[rows]
+    weight = weight if factors is None else weight * factors
     codes = np.ascontiguousarray(codes)
     blocks = cut_into_blocks(table.schema, codes, [givens] if len(givens) else [], weight, width)
     return Table(table.schema, tuple(blocks), codes.shape[1])

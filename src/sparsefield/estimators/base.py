@@ -33,6 +33,7 @@ from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
 from sparsefield.estimators.exchange_methods import ExchangeMethods
+from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.showing import ShowingMethods
 from sparsefield.estimators.tables import states_of
 from sparsefield.field import Field, edge_table, feature_table, save_field
@@ -63,7 +64,7 @@ LEAST_L2 = 0.01
 """Parameters that say where and how a fit ran: nothing that a model should know."""
 
 
-class FieldEstimator(ExchangeMethods, ShowingMethods, BaseEstimator):
+class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEstimator):
     """Parameters and outcome of a fit.
 
     `MarkovField`, `CRFClassifier` and `RelationalField` say what goes in and what comes out.
@@ -269,10 +270,7 @@ class FieldEstimator(ExchangeMethods, ShowingMethods, BaseEstimator):
 
     def _learn(self, sample: AnySample, kind: str, start: Start | None = None, choice: Choice | None = None) -> None:
         """Learn from compiled tables and keep the outcome; l1 is chosen unless it is given, or was chosen before."""
-        if sample.layout.n_targets == 0:
-            raise DataError(
-                "Every column is observed, so there is nothing to predict: leave at least one column a target."
-            )
+        self._check_targets(sample)
         options = self._options()
         merged = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
         with self._engine(merged) as engine:
@@ -299,6 +297,12 @@ class FieldEstimator(ExchangeMethods, ShowingMethods, BaseEstimator):
         about |= {"path": choice.rows()} if choice is not None else {}
         self.field_ = replace(learned.field, about=about)
         self.kind_ = kind
+
+    def _check_targets(self, sample: AnySample) -> None:
+        if sample.layout.n_targets == 0:
+            raise DataError(
+                "Every column is observed, so there is nothing to predict: leave at least one column a target."
+            )
 
     def _trainer(
         self,

@@ -107,6 +107,20 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         (beliefs,) = self._ask(MegaSample.single(table)).gaps
         return list(probabilities(schema, beliefs).values())
 
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> MegaSample:
+        if y is None:
+            raise DataError(f"A {type(self).__name__} is learned from labels too: pass them as y=.")
+        source, (labels, _) = self._read(X), _read_labels(y)
+        known = list(self.states_)
+        if len(labels.names) != len(known) or labels.n_rows != source.n_rows:
+            raise DataError(
+                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
+                f"{source.n_rows} and {len(known)} are needed."
+            )
+        labels = labels if set(labels.names) == set(known) else replace(labels, names=tuple(known))
+        weight = check_weights(sample_weight, source.n_rows)
+        return MegaSample.single(compile_table(Joined((labels, source)), self.field_.schema, sample_weight=weight))
+
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single
         classes = [_classes(variable.states) for variable in self.field_.schema.targets]

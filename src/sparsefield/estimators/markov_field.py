@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield import policy
 from sparsefield.data import (
+    AnySample,
     Label,
     MegaSample,
     Schema,
@@ -576,6 +577,16 @@ class MarkovField(TransformerMixin, FieldEstimator):
         source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
+
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> AnySample:
+        """Rows to learn from once more, under the schema that there is."""
+        X = read_matrix(X) if is_matrix_file(X) else X
+        if is_stream(X):
+            raise DataError("Rows are to be halved, so all of them have to be in memory; X is a stream of blocks.")
+        source = self._read(X)
+        weight = check_weights(sample_weight, source.n_rows)
+        table = compile_sparse(source, self.field_.schema, weight) if self._takes_sparse() else None
+        return MegaSample.single(table or compile_table(source, self.field_.schema, sample_weight=weight))
 
 
 def _check_y(y: Any, n_rows: int) -> None:

@@ -260,6 +260,11 @@ class RelationalField(FieldEstimator):
                 raise DataError(f"The template {template.label!r} joins other tables than those it was learned with.")
         return _compile(data, layout, _pairs(data, layout.templates))
 
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> MegaSample:
+        if sample_weight is not None:
+            raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
+        return self._compile(X)
+
     def _fill(self, data: Relational, cells: Sequence[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
         tables = {}
         for name, part in zip(self.field_.layout.tables, cells, strict=True):

@@ -13,7 +13,7 @@ from sparsefield.data.frames import make_frame, make_label_columns
 from sparsefield.data.schema import Label
 from sparsefield.field.field import Field
 
-__all__ = ["edge_table", "feature_table"]
+__all__ = ["edge_table", "feature_table", "selection_table"]
 
 
 def feature_table(field: Field, kind: str = "polars") -> Any:
@@ -25,6 +25,23 @@ def feature_table(field: Field, kind: str = "polars") -> Any:
     """
     rows = [*_unary_rows(field), *_pair_rows(field), *_conjunction_rows(field)]
     rows.sort(key=lambda row: -abs(row.weight))
+    return make_frame({**_name_columns(field, rows, kind), "weight": _weights(rows)}, kind)
+
+
+def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Any:
+    """The columns of `feature_table` for the features of two columns and more of ``field``, and how often each was
+    selected; most often first.
+
+    ``weights`` and ``frequencies`` go by the features of ``field``, whose own weights only say which of them there are.
+    """
+    rows = [*_pair_rows(field), *_conjunction_rows(field)]
+    order = np.lexsort((-np.abs(weights), -frequencies))
+    named = _name_columns(field, [rows[k] for k in order], kind)
+    return make_frame({**named, "weight": weights[order], "frequency": frequencies[order]}, kind)
+
+
+def _name_columns(field: Field, rows: list[_Row], kind: str) -> dict[str, Any]:
+    """{name: values} of all columns that say which features ``rows`` are."""
     letters = ascii_lowercase[: max([2, *(len(row.terms) for row in rows)])]
     nothing = (None, None, None)
     columns: dict[str, list[Any]] = {"template": [row.template for row in rows]}
@@ -38,8 +55,11 @@ def feature_table(field: Field, kind: str = "polars") -> Any:
     parts = ("table", "variable", "state") if _is_relational(field) else ("variable", "state")
     shown = [f"{part}_{letter}" for letter in letters for part in parts]
     shown = ["template", *shown] if _is_relational(field) else shown
-    weights = np.array([row.weight for row in rows], dtype=float)
-    return make_frame({**{name: made[name] for name in shown}, "weight": weights}, kind)
+    return {name: made[name] for name in shown}
+
+
+def _weights(rows: list[_Row]) -> np.ndarray:
+    return np.array([row.weight for row in rows], dtype=float)
 
 
 def edge_table(field: Field, kind: str = "polars") -> Any:

@@ -99,7 +99,9 @@ def score_lifts(
     for t in np.unique(table):
         mine = np.flatnonzero(table == t)
         pieces += [(int(t), lifts[mine[k : k + LIFTS_AT_A_TIME]]) for k in range(0, len(mine), LIFTS_AT_A_TIME)]
-    parts = engine.map(lambda piece: _score_piece(contrast, layout, *piece, thresholds, cut, growth), pieces)
+    parts = engine.map(
+        lambda piece: _score_piece(contrast, layout, piece[0], piece[1], thresholds, cut, growth), pieces
+    )
     width = lifts.shape[1]
     features = np.concatenate([np.empty((0, width), dtype=np.int64), *(part[0] for part in parts)])
     gradient = np.concatenate([np.empty(0), *(part[1] for part in parts)])

@@ -14,7 +14,7 @@ from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, ask
 from sparsefield.learning.path import PathPoint, ebic, ebic_of_an_end, follow_path
 from sparsefield.learning.trainer import Trainer
-from sparsefield.objectives import OBJECTIVES, make_evaluator
+from sparsefield.objectives import OBJECTIVES, Evaluator, make_evaluator
 
 __all__ = ["Choice", "Ways", "choose_l1", "drop_unsupported"]
 
@@ -127,6 +127,8 @@ def drop_unsupported(trainer: Trainer, l2: float, gamma: float = GAMMA) -> Field
 
     A feature stays when its Wald statistic exceeds what EBIC asks for one end of it; the lower of two ends counts.
     """
+    if not isinstance(trainer.evaluator, Evaluator):
+        raise TypeError("weights of a sparse table have no Wald statistics")
     n = trainer.layout.n_states
     field = trainer.refit(trainer.theta[n:] != 0.0, l2)
     cost = ebic_of_an_end(trainer.layout, trainer.evaluator.total_weights, gamma)

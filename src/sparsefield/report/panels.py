@@ -33,6 +33,7 @@ __all__ = [
     "Level",
     "Look",
     "Panel",
+    "Post",
     "Spot",
     "choose_looks",
     "draw_histograms",
@@ -102,6 +103,16 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Post:
+    """A vertical line at a place that all curves have in common."""
+
+    name: str
+    x: float
+    dashed: bool = False
+    colour: str | None = None
+
+
+@dataclass(frozen=True)
 class Panel:
     """One small chart: what it shows, what its axes count, and its curves."""
 
@@ -112,6 +123,7 @@ class Panel:
     levels: Sequence[Level] = ()
     log_x: bool = False
     log_y: bool = False
+    posts: Sequence[Post] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +165,7 @@ class Look:
 
 
 def choose_looks(panels: Sequence[Panel] | Sequence[HistogramPanel]) -> dict[str, Look]:
-    """A look per name, in the order of the key: curves first, then levels."""
+    """A look per name, in the order of the key: curves first, then levels and posts."""
     found: dict[str, tuple[str | None, bool, Kind]] = {}
     for panel in panels:
         for one in panel.histograms if isinstance(panel, HistogramPanel) else panel.curves:
@@ -164,6 +176,8 @@ def choose_looks(panels: Sequence[Panel] | Sequence[HistogramPanel]) -> dict[str
     for panel in panels:
         for level in panel.levels if isinstance(panel, Panel) else ():
             found.setdefault(level.name, (level.colour, level.dashed, "band" if _error_of(level) else "level"))
+        for post in panel.posts if isinstance(panel, Panel) else ():
+            found.setdefault(post.name, (post.colour, post.dashed, "level"))
     places: dict[str, int] = {}
     asked: dict[str, str] = {}
     for name, (colour, _, _) in found.items():
@@ -218,6 +232,9 @@ def draw_panels(title: str, panels: Sequence[Panel], *, words: str = "", columns
         for level in panel.levels:
             if has_place(level.mean, panel.log_y):
                 _draw_level(card.drawing, frame, level, looks[level.name], scale)
+        for post in panel.posts:
+            if has_place(post.x, panel.log_x):
+                _draw_post(card.drawing, frame, post, looks[post.name], across)
         _draw_curves(card.drawing, panel, looks, across, scale)
     return card.drawing.render()
 
@@ -396,6 +413,14 @@ def _draw_level(drawing: Drawing, frame: Frame, level: Level, look: Look, upward
     drawing.line(
         frame.left, y, frame.right, y, stroke=look.colour, stroke_width=1.8, hint=hint, **_dash(look.dashed),
         **{"class": "level"},
+    )  # fmt: skip
+
+
+def _draw_post(drawing: Drawing, frame: Frame, post: Post, look: Look, across: Scale) -> None:
+    x = across.place(post.x)
+    drawing.line(
+        x, frame.top, x, frame.floor, stroke=look.colour, stroke_width=1.8, hint=f"{post.name}: {tell(post.x)}",
+        **_dash(look.dashed), **{"class": "post"},
     )  # fmt: skip
 
 

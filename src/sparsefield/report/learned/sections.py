@@ -12,6 +12,7 @@ from sparsefield.report.learned.association import ERRORS_APART, Association, Su
 from sparsefield.report.learned.features import Feature
 from sparsefield.report.learned.markup import Cell, absent, bullets, figure, paragraph, section, table
 from sparsefield.report.learned.repeat import Fitted, as_command, as_python, changed_options, list_versions
+from sparsefield.report.learned.stability import TITLE, stability_in_words
 from sparsefield.report.learned.view import View
 from sparsefield.report.learned.words import WEIGHTS, certificate, count, is_learned, l1_of, size
 from sparsefield.report.panels import Curve, Panel, Spot, draw_panels
@@ -58,6 +59,7 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
     elif surprises is not None and features:
         lines.append("No feature is surprising: each shows in its two columns alone what it shows in the field.")
     lines += [_hubs_in_words(view), _communities_in_words(view)] if features else []
+    lines += [escape(line) for line in stability_in_words(field, features)]
     lines += [escape(certificate(field, fitted.params))] if learned else []
     return bullets(lines)
 
@@ -101,6 +103,8 @@ def tell_features(
             "log odds ratio of the two states against their bases (for a number the slope), with its standard error, "
             "in the rows that this page looked at. Penalties draw weights towards 0."
         )
+    if TITLE in view.extra:
+        words += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
     made = table(heads, rows, words=(1,), sortable=True)
     return section("features", "Strongest features", paragraph(words, "note"), made)
 

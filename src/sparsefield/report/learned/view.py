@@ -13,9 +13,10 @@ import numpy as np
 from sparsefield.data.schema import Variable
 from sparsefield.field import Field
 from sparsefield.report.learned.communities import find_communities, modularity
-from sparsefield.report.learned.features import Feature
+from sparsefield.report.learned.features import Feature, list_features
 from sparsefield.report.learned.network import Edge, Network, build_network
 from sparsefield.report.learned.placing import place_nodes
+from sparsefield.report.learned.stability import TITLE, stability_column
 from sparsefield.report.learned.words import is_learned
 
 __all__ = ["COLOURS", "MOST_EDGES", "OTHER", "ExtraColumns", "View", "look_at"]
@@ -145,9 +146,12 @@ def look_at(
     features: Sequence[Feature] | None = None,
     most: int = MOST_EDGES,
 ) -> View:
-    """The network of a field, of which a page shows the ``most`` strongest edges."""
+    """The network of a field, of which a page shows the ``most`` strongest edges; with stability, where it is known."""
+    features = list_features(field) if features is None else features
     whole = build_network(field, features)
-    return View(whole, whole.strongest(most), is_learned(field), extra or {})
+    stability = stability_column(field, features)
+    known = {TITLE: stability} if stability else {}
+    return View(whole, whole.strongest(most), is_learned(field), {**known, **(extra or {})})
 
 
 def _places(network: Network, groups: np.ndarray) -> np.ndarray:

@@ -1,0 +1,86 @@
+"""``path``: figures, a picture or a page of all values of l1, and which one is chosen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import MarkovField, load
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 240)
+    wet = np.where(rng.random(240) < 0.85, rain, 1 - rain)
+    mood = np.where(rng.random(240) < 0.8, np.where(wet == 1, "bad", "good"), "odd")
+    frame = pl.DataFrame({"name": [f"n{k}" for k in range(240)], "rain": rain, "wet": wet, "mood": mood})
+    frame = frame.with_columns(dice=rng.integers(0, 2, 240))
+    frame.write_csv(tmp_path / "data.csv")
+    return tmp_path / "data.csv"
+
+
+def test_figures_mark_what_fit_chooses(run, table: Path, tmp_path: Path) -> None:
+    roles = ("--id", "name", "--observed", "rain", "--seed", "2")
+    done = run("path", table, *roles, "-o", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    found = pl.read_csv(tmp_path / "p.csv")
+    assert found.columns == ["l1", "features", "score", "error", "chosen"]
+    assert found.height == 20
+    assert run("fit", table, *roles, "-o", tmp_path / "m.safetensors", "--no-check").code == 0
+    chosen = found.filter("chosen")
+    assert chosen["l1"].item() == load(tmp_path / "m.safetensors").l1_
+    best = found.sort("score", descending=True)[0]
+    assert f"Chosen: l1 = {chosen['l1'].item():.4g}, with {chosen['features'].item()} feature" in done.out
+    if best["l1"].item() == chosen["l1"].item():
+        assert "No other value scores better." in done.out
+    else:
+        assert f"Best score: l1 = {best['l1'].item():.4g}," in done.out
+    assert len(re.findall(r"^chosen", done.out, re.MULTILINE)) == 1
+    assert done.out.endswith(f"Wrote {tmp_path / 'p.csv'}.\n")
+    again = run("path", table, *roles, "-o", tmp_path / "q.csv", "--jobs", "2")
+    assert again.code == 0
+    assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "q.csv").read_bytes()
+
+
+def test_pictures_and_pages(run, table: Path, tmp_path: Path) -> None:
+    words = ("--id", "name", "--selection", "ebic")
+    assert run("path", table, *words, "-o", tmp_path / "p.svg").code == 0
+    picture = (tmp_path / "p.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg")
+    assert "minus EBIC" in picture
+    assert picture.count('class="spot"') == 40
+    assert 2 <= picture.count('class="post"') <= 4
+    assert run("path", table, *words, "-o", tmp_path / "p.html").code == 0
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert picture.splitlines()[1] in page
+    assert page.count('<td class="best">') == 4
+    assert "The path of data.csv" in page
+
+
+def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) -> None:
+    done = run("path", school, "-o", tmp_path / "p.csv", "--template", "within pupil")
+    assert done.code == 0, done.err
+    assert pl.read_csv(tmp_path / "p.csv")["features"].max() > 0
+    matrix = sp.csr_array((np.random.default_rng(0).random((400, 60)) < 0.05).astype(np.int8))
+    sp.save_npz(tmp_path / "x.npz", matrix)
+    done = run("path", tmp_path / "x.npz", "-o", tmp_path / "p.csv", "--selection", "ebic")
+    assert done.code == 0, done.err
+    path = MarkovField(selection="ebic", random_state=0).regularization_path(matrix)
+    np.testing.assert_allclose(pl.read_csv(tmp_path / "p.csv")["score"], path["score"])
+
+
+def test_refusals(run, table: Path, school: Path, tmp_path: Path) -> None:
+    output = ("-o", tmp_path / "p.csv", "--id", "name")
+    run("path", table, "-o", tmp_path / "p.png").one_error("p.png", ".svg, .html, .htm, .csv")
+    run("path", table, "-o", table, "--id", "name").one_error("one of the files that are read")
+    run("path", school, "-o", school / "pupils.csv").one_error("one of the files that are read")
+    run("path", table, *output, "--selection", "luck").one_error("selection", "'heldout', 'ebic'")
+    run("path", table, *output, "--template", "within x").one_error("--template")
+    run("path", tmp_path / "none.csv", "-o", tmp_path / "p.csv").one_error("none.csv")
+    assert not (tmp_path / "p.csv").exists()

@@ -1,0 +1,109 @@
+"""``stability``: how often features are selected, kept in the model and shown by reports."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier, MarkovField, load
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rain = rng.integers(0, 2, 300)
+    wet = np.where(rng.random(300) < 0.9, rain, 1 - rain)
+    frame = pl.DataFrame({"name": [f"n{k}" for k in range(300)], "rain": rain, "wet": wet})
+    frame = frame.with_columns(pl.Series(f"dice{k}", rng.integers(0, 2, 300)) for k in range(4))
+    frame = frame.with_columns(wet=pl.Series([None if k % 8 == 0 else int(v) for k, v in enumerate(wet)]))
+    frame.write_csv(tmp_path / "data.csv", null_value="?")
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture
+def weather(run, table: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "w.safetensors"
+    assert run("fit", table, "-o", path, "--id", "name", "--l1", "9", "--no-check").code == 0
+    return path
+
+
+def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table: Path, tmp_path: Path) -> None:
+    before = load(weather)
+    done = run("stability", weather, table, "--resamples", "10", "--seed", "3")
+    assert done.code == 0, done.err
+    after = load(weather)
+    assert np.array_equal(before.field_.theta, after.field_.theta)
+    direct = load(weather)
+    frame = pl.read_csv(table, null_values="?").drop("name")
+    direct.stability(frame, 10, random_state=3)
+    assert direct.field_.about["stability"] == after.field_.about["stability"]
+    assert after.field_.about["resampling"]["resamples"] == 10
+    assert re.search(r"\+\d\.\d\d +100% +rain=1 and wet=1 go together", done.out)
+    assert "10 halves of the rows" in done.out
+    assert "Shah and Samworth" in done.out
+    assert done.out.endswith(f"Wrote {weather}.\n")
+    assert run("report", weather, "-o", tmp_path / "r.html").code == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "selected in at least 90% of 10 halves of the rows" in page
+    assert re.search(r"<th[^>]*>(<button[^>]*>)?stability<", page)
+    assert '"extra":["stability"]' in page
+    assert "share of halves of the rows that selected the feature" in page
+
+
+def test_another_file_and_the_same_bytes_for_any_threads(run, weather: Path, table: Path, tmp_path: Path) -> None:
+    old = weather.read_bytes()
+    for jobs in ("1", "2"):
+        words = ("--resamples", "4", "--jobs", jobs, "-o", tmp_path / f"{jobs}.safetensors")
+        assert run("stability", weather, table, *words).code == 0
+    assert (tmp_path / "1.safetensors").read_bytes() == (tmp_path / "2.safetensors").read_bytes()
+    assert weather.read_bytes() == old
+
+
+def test_linked_tables_matrices_and_classifiers(run, model: Path, school: Path, table: Path, tmp_path: Path) -> None:
+    done = run("stability", model, school, "--resamples", "4")
+    assert done.code == 0, done.err
+    assert len(load(model).field_.about["stability"]) == len(load(model).field_.weights)
+
+    X = (np.random.default_rng(0).random((400, 60)) < 0.05).astype(np.int8)
+    X[:, 1] |= X[:, 0]
+    sp.save_npz(tmp_path / "x.npz", sp.csr_array(X))
+    MarkovField(l1=4.0).fit(sp.csr_array(X)).save(tmp_path / "x.safetensors")
+    done = run("stability", tmp_path / "x.safetensors", tmp_path / "x.npz", "--resamples", "4")
+    assert done.code == 0, done.err
+    assert "100%" in done.out
+
+    frame = pl.read_csv(table, null_values="?")
+    X, y = frame.select("rain", "dice0"), frame["dice1"]
+    CRFClassifier(l1=1.0).fit(X, y).save(tmp_path / "c.safetensors")
+    done = run("stability", tmp_path / "c.safetensors", table, "--resamples", "4")
+    assert done.code == 0, done.err
+
+
+def test_refusals_leave_the_model_alone(run, weather: Path, table: Path, school: Path, tmp_path: Path) -> None:
+    old = weather.read_bytes()
+    run("stability", weather, table, "--resamples", "5").one_error("even number")
+    run("stability", weather, school).one_error("linked tables")
+    run("stability", weather, table, "-o", table).one_error("one of the files that are read")
+    run("stability", weather, table, "-o", tmp_path / "no" / "m.safetensors").one_error("does not exist")
+    run("stability", school / "pupils.csv", table).one_error("not a complete sparsefield model")
+    pl.read_csv(table).drop("rain").write_csv(tmp_path / "less.csv")
+    run("stability", weather, tmp_path / "less.csv").one_error("lacks columns: rain")
+    assert weather.read_bytes() == old
+
+
+def test_interrupted_work_leaves_the_model_alone(run, weather: Path, table: Path, monkeypatch) -> None:
+    old = weather.read_bytes()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparsefield.learning.stability.merge_equal_rows", interrupted)
+    done = run("stability", weather, table)
+    assert done.code == 130
+    assert "Interrupted" in done.err
+    assert weather.read_bytes() == old

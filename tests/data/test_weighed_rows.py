@@ -1,0 +1,52 @@
+"""Rows with weight 0 teach nothing, but their neighbours see them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield.data import MegaSample, compile_table, merge_equal_rows, read, take_rows, weigh_rows
+from sparsefield.engines import Threads
+
+
+def learn(field, sample):
+    """The field of a sample, by the options of an estimator."""
+    with Threads(1) as engine:
+        return field._trainer(sample, field._options(), engine).run().field
+
+
+def test_of_a_plain_table_they_might_as_well_not_be_there() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (300, 4))
+    X[:, 1] = np.where(rng.random(300) < 0.7, X[:, 0], X[:, 1])
+    field = MarkovField(l1=2.0, kkt_tol=1e-6).fit(X)
+    sample = MegaSample.single(compile_table(read(X), field.field_.schema))
+    rows = np.sort(rng.permutation(300)[:150])
+    taken = learn(field, merge_equal_rows(take_rows(sample, rows)))
+    weighed = learn(field, weigh_rows(sample, np.isin(np.arange(300), rows).astype(float)))
+    assert np.array_equal(taken.pairs, weighed.pairs)
+    np.testing.assert_allclose(taken.theta, weighed.theta, atol=1e-4)
+
+
+def test_of_linked_tables_they_are_still_seen() -> None:
+    rng = np.random.default_rng(1)
+    mood = rng.integers(0, 2, 50)
+    who = np.repeat(np.arange(50), 3)
+    fun = np.where(rng.random(150) < 0.9, mood[who], 1 - mood[who])
+    data = Relational(
+        {"pupil": pl.DataFrame({"id": range(50), "mood": mood}), "visit": pl.DataFrame({"who": who, "fun": fun})},
+        keys={"pupil": "id"},
+        links={"who": ("visit", "who", "pupil")},
+    )
+    field = RelationalField(l1=1.0).fit(data)
+    sample = field._compile(data)
+    factors = np.concatenate([np.zeros(50), np.full(150, 2.0)])
+    weighed = weigh_rows(sample, factors)
+    assert [table.total_weight for table in weighed.tables] == [0.0, 300.0]
+    for before, after in zip(sample.blocks(), weighed.blocks(), strict=True):
+        assert np.array_equal(before[1].beliefs, after[1].beliefs)
+    assert [table.total_weight for table in sample.tables] == [50.0, 150.0]
+    learned = learn(field, weighed)
+    (name,) = [learned.layout.feature_name(*pair) for pair in learned.pairs.tolist() if pair[1] != pair[0]][:1]
+    assert (name.variable_a, name.variable_b) == ("fun", "mood")

@@ -1,0 +1,100 @@
+"""The whole path of l1, beside the part of it that a fit walks."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield.errors import DataError
+from sparsefield.estimators.resampling import _place
+from sparsefield.learning import PathPoint
+
+
+def make_chain(n_rows: int = 400, n_columns: int = 6, seed: int = 0) -> pl.DataFrame:
+    """Each column mostly copies the one before."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, 2, n_rows)]
+    for _ in range(n_columns - 1):
+        columns.append(np.where(rng.random(n_rows) < 0.75, columns[-1], rng.integers(0, 2, n_rows)))
+    return pl.DataFrame({f"c{k}": column for k, column in enumerate(columns)})
+
+
+def make_school(seed: int = 0) -> Relational:
+    rng = np.random.default_rng(seed)
+    mood = rng.integers(0, 2, 60)
+    who = rng.integers(0, 60, 150)
+    fun = np.where(rng.random(150) < 0.85, mood[who], 1 - mood[who])
+    return Relational(
+        {"pupil": pl.DataFrame({"id": range(60), "mood": mood}), "visit": pl.DataFrame({"who": who, "fun": fun})},
+        keys={"pupil": "id"},
+        links={"who": ("visit", "who", "pupil")},
+    )
+
+
+@pytest.mark.parametrize("selection", ["heldout", "ebic"])
+@pytest.mark.parametrize("n_rows", [120, 400])
+def test_it_goes_down_to_the_end_and_marks_what_a_fit_takes(selection, n_rows) -> None:
+    rows = make_chain(n_rows)
+    field = MarkovField(l1="auto", selection=selection, random_state=3)
+    path = field.regularization_path(rows)
+    assert isinstance(path, pl.DataFrame)
+    assert path.columns == ["l1", "features", "score", "error", "chosen"]
+    assert path.height == 20
+    l1 = path["l1"].to_numpy()
+    assert (np.diff(l1) < 0).all()
+    assert l1[-1] == pytest.approx(0.01 * l1[0])
+    assert path["features"][0] == 0
+    assert path["features"][-1] >= 5
+    assert path["chosen"].sum() == 1
+    assert path["error"].is_nan().all() == (selection == "ebic")
+    assert not hasattr(field, "field_")
+    field.fit(rows)
+    assert path.filter("chosen")["l1"].item() == field.l1_
+    walked = field.path_
+    assert path[: walked.height].drop("error").equals(walked.drop("error"))
+
+
+def test_the_estimator_stays_as_it_is_and_its_own_l1_does_not_matter() -> None:
+    rows = make_chain()
+    field = MarkovField(l1=7.0, random_state=0).fit(rows)
+    before = field.field_
+    path = field.regularization_path(rows)
+    assert field.field_ is before
+    assert field.l1 == 7.0
+    assert path.equals(MarkovField(random_state=0, n_jobs=2).regularization_path(rows))
+
+
+def test_options_of_fit_are_passed_on() -> None:
+    rows = make_chain()
+    whole, given = (MarkovField().regularization_path(rows, **options) for options in ({}, {"observed": ["c0", "c1"]}))
+    assert given["features"][-1] < whole["features"][-1]
+    twice = MarkovField(selection="ebic").regularization_path(rows, sample_weight=np.full(400, 2.0))
+    assert twice["l1"][0] == pytest.approx(2 * MarkovField(selection="ebic").regularization_path(rows)["l1"][0])
+    with pytest.raises(DataError, match="nothing to predict"):
+        MarkovField().regularization_path(rows, observed=rows.columns)
+
+
+def test_all_kinds_of_estimators_and_tables() -> None:
+    rows = make_chain(250)
+    linked = RelationalField(l1="auto").fit(make_school())
+    path = RelationalField().regularization_path(make_school())
+    assert path.filter("chosen")["l1"].item() == linked.l1_
+    path = CRFClassifier().regularization_path(rows.drop("c0"), rows["c0"])
+    assert path.filter("chosen")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
+    matrix = sp.csr_array((np.random.default_rng(0).random((300, 40)) < 0.05).astype(np.int8))
+    assert len(MarkovField(selection="ebic").regularization_path(matrix)) == 20
+    path = MarkovField(hidden={"topic": 2}, random_state=0).regularization_path(rows)
+    assert path["l1"].to_list() == MarkovField(random_state=0).regularization_path(rows)["l1"].to_list()
+    assert type(MarkovField().regularization_path(rows.to_pandas())).__module__.startswith("pandas")
+
+
+def test_what_comes_after_three_worse_ones_is_shown_but_not_chosen() -> None:
+    nothing: list = [None]
+    scores = [1.0, 2.0, 1.9, 1.8, 1.7, 5.0]
+    points = tuple(PathPoint(1.0, np.array([score]), nothing[0]) for score in scores)
+    assert _place(points, "ebic") == 1
+    assert _place(points[:4], "ebic") == 1
+    assert _place((*points[:4], points[5]), "ebic") == 4

@@ -1,0 +1,236 @@
+"""How often halves of the rows select each feature, against fits to halves of the table itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, load, policy
+from sparsefield.data import MegaSample, compile_table, read
+from sparsefield.errors import DataError
+from sparsefield.explore.network import Network
+from sparsefield.learning.stability import draw_halves, halved_by
+
+
+def make_rows(n_rows: int = 400, seed: int = 0) -> pl.DataFrame:
+    """a-b strongly, b-c where d is 1, a column of three states with a; d and e on their own; some gaps in e."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 2, n_rows)
+    b = np.where(rng.random(n_rows) < 0.9, a, 1 - a)
+    d, e = rng.integers(0, 2, (2, n_rows))
+    c = np.where(rng.random(n_rows) < np.where(d == 1, 0.8, 0.5), b, 1 - b)
+    mood = np.where(rng.random(n_rows) < 0.7, np.where(a == 1, "bad", "fair"), rng.choice(["fair", "odd"], n_rows))
+    frame = pl.DataFrame({"a": a, "b": b, "c": c, "mood": mood, "d": d, "e": e})
+    return frame.with_columns(e=pl.when(pl.int_range(pl.len()) % 9 > 0).then("e"))
+
+
+def named(frame: pl.DataFrame) -> list[tuple]:
+    """Features of two columns and more, as sets of (column, state)."""
+    found = []
+    for row in frame.iter_rows(named=True):
+        terms = [(row[f"variable_{k}"], str(row[f"state_{k}"])) for k in "abc" if row.get(f"variable_{k}")]
+        if len(terms) > 1:
+            found.append(frozenset(terms))
+    return found
+
+
+@pytest.mark.parametrize("max_order", [2, 3])
+@pytest.mark.parametrize("gaps", [True, False])
+def test_it_is_the_share_of_fits_to_halves_of_the_table(gaps, max_order) -> None:
+    rows = make_rows() if gaps else make_rows().drop("e")
+    options = {"kkt_tol": 1e-5, "max_order": max_order}
+    field = MarkovField(l1=7.0, **options).fit(rows)
+    found = field.stability(rows, resamples=8, random_state=5)
+    states = {name: sorted(rows[name].drop_nulls().unique()) for name in rows.columns}
+    times, rng = Counter(), np.random.default_rng(5)
+    for _ in range(4):
+        order = rng.permutation(rows.height)
+        halves = order[:200], order[200:]
+        assert not set(halves[0]) & set(halves[1])
+        for half in halves:
+            alone = MarkovField(l1=7.0 * np.sqrt(0.5), **options).fit(rows[np.sort(half)], states=states)
+            times.update(named(alone.features_))
+    told = dict(zip(named(found), found["frequency"], strict=True))
+    assert {name: share for name, share in told.items() if share} == {name: k / 8 for name, k in times.items()}
+    assert any(len(name) == 3 for name in told) == (max_order == 3)
+    own = set(named(field.features_))
+    assert own <= set(told)
+    assert {name for name, weight in zip(named(found), found["weight"], strict=True) if weight} == own
+
+
+def test_planted_edges_are_found_nearly_always_and_absent_ones_seldom() -> None:
+    rows = make_rows(600).drop("mood")
+    field = MarkovField(l1="auto", selection="ebic").fit(rows)
+    found = field.stability(rows, resamples=20)
+    share = dict(zip(named(found), found["frequency"], strict=True))
+    assert share[frozenset({("a", "1"), ("b", "1")})] == 1.0
+    for one, two in (("a", "d"), ("d", "e"), ("b", "e"), ("c", "d")):
+        assert share.get(frozenset({(one, "1"), (two, "1")}), 0.0) <= 0.3
+    assert (np.diff(found["frequency"]) <= 0).all()
+
+
+def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
+    rows = make_rows()
+    field = MarkovField(l1=5.0).fit(rows)
+    found = field.stability(rows, resamples=6)
+    told = field.field_.about["stability"]
+    assert len(told) == len(field.field_.weights)
+    assert (
+        dict(zip(named(found), found["frequency"], strict=True)).items()
+        >= {
+            frozenset((name, str(state)) for _, name, state in (pair[1:4], pair[4:7])): share
+            for pair, share in zip(
+                (field.field_.layout.feature_name(*pair) for pair in field.field_.pairs.tolist()), told, strict=True
+            )
+        }.items()
+    )
+    field.save(tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors")
+    assert again.field_.about["stability"] == told
+    assert again.field_.about["resampling"] == field.field_.about["resampling"]
+    network = Network(again.field_)
+    assert network.stability is not None
+    assert network.stability.tolist() == told
+    field.fit(rows)
+    assert "stability" not in field.field_.about
+
+
+def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(policy, "CELLS_FOR_THREADS", 0)  # so that a small table is shared out too
+    rows = make_rows(1200)
+    contents = []
+    for n_jobs, seed in ((1, 0), (3, 0), (1, 1)):
+        field = MarkovField(l1=5.0, n_jobs=n_jobs).fit(rows)
+        field.stability(rows, resamples=6, random_state=seed)
+        field.save(tmp_path / "m.safetensors")
+        contents.append((tmp_path / "m.safetensors").read_bytes())
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+    own = MarkovField(l1=5.0, random_state=1).fit(rows)
+    own.stability(rows, resamples=6)
+    assert own.field_.about["resampling"]["seed"] == 1
+
+
+def test_sparse_tables_select_as_dense_ones_do() -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.random((500, 30)) < 0.06).astype(np.int8)
+    X[:, 1] |= X[:, 0]
+    X[:, 5] |= X[:, 4] & (rng.random(500) < 0.8)
+    dense, sparse = (
+        MarkovField(l1=4.0, kkt_tol=1e-5).fit(table).stability(table, resamples=6, random_state=0)
+        for table in (X, sp.csr_array(X))
+    )
+    columns = ["variable_a", "variable_b", "frequency"]
+    assert dense.select(columns).sort(columns).equals(sparse.select(columns).sort(columns))
+    assert dense["frequency"][0] == 1.0
+
+
+def test_labels_of_a_classifier() -> None:
+    rows = make_rows().drop("e")
+    X, y = rows.drop("a"), rows["a"]
+    model = CRFClassifier(l1=5.0).fit(X, y)
+    found = model.stability(X, resamples=6, y=y)
+    assert found["frequency"][0] == 1.0
+    unnamed = CRFClassifier(l1=5.0).fit(X, y.to_numpy())
+    again = unnamed.stability(X, resamples=6, y=y.to_numpy())
+    assert again["frequency"].to_list() == found["frequency"].to_list()
+    with pytest.raises(DataError, match="pass them as y="):
+        model.stability(X)
+    with pytest.raises(DataError, match="1 are needed"):
+        model.stability(X, y=rows[["a", "d"]])
+
+
+def make_families(n_families: int = 80, size: int = 3, *, one_hub: bool = False) -> Relational:
+    """People whose mood follows that of their family; a hub that all families share ties everyone together."""
+    rng = np.random.default_rng(1)
+    family = np.repeat(np.arange(n_families), size)
+    glad = rng.integers(0, 2, n_families)
+    mood = np.where(rng.random(len(family)) < 0.9, glad[family], 1 - glad[family])
+    dice = rng.integers(0, 2, len(family))
+    homes = pl.DataFrame({"id": np.arange(n_families), "glad": glad, "town": np.zeros(n_families, dtype=int)})
+    tables = {"home": homes, "person": pl.DataFrame({"home": family, "mood": mood, "dice": dice})}
+    links = {"lives": ("person", "home", "home")}
+    keys = {"home": "id"}
+    if one_hub:
+        tables["town"] = pl.DataFrame({"id": [0], "big": [1]})
+        links, keys = {**links, "in": ("home", "town", "town")}, {**keys, "town": "id"}
+    else:
+        tables["home"] = homes.drop("town")
+    return Relational(tables, keys=keys, links=links)
+
+
+@pytest.mark.parametrize(("one_hub", "halved"), [(False, "circles"), (True, "linked rows")])
+def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> None:
+    data = make_families(one_hub=one_hub)
+    field = RelationalField(l1=6.0).fit(data)
+    found = field.stability(data, resamples=10)
+    assert field.field_.about["resampling"]["halved"] == halved
+    row = found.row(0, named=True)
+    assert (row["template"], row["variable_a"], row["variable_b"], row["frequency"]) == (
+        "across lives", "mood", "glad", 1.0,
+    )  # fmt: skip
+    assert (found.filter(pl.col("variable_a") == "dice")["frequency"] < 0.5).all()
+    sample = field._compile(data)
+    assert halved_by(sample) == halved
+    one, two = draw_halves(sample, np.random.default_rng(0))
+    assert not set(one) & set(two)
+    assert abs(len(one) - len(two)) <= 8
+    if halved == "circles":
+        assert not set(sample.circles[one]) & set(sample.circles[two])
+        assert len(one) + len(two) == sample.n_rows
+
+
+def test_halves_of_an_odd_table_leave_one_row_out() -> None:
+    rows = make_rows(101)
+    field = MarkovField(l1=3.0).fit(rows)
+    sample = MegaSample.single(compile_table(read(rows), field.field_.schema))
+    one, two = draw_halves(sample, np.random.default_rng(0))
+    assert len(one) == len(two) == 50
+    assert len({*one, *two}) == 100
+
+
+def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
+    rows, heard = make_rows(), []
+    field = MarkovField(l1=5.0).fit(rows[:200])
+    field.stability(rows[:200], 4, progress=lambda *told: heard.append(told))
+    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert field.field_.about["resampling"]["l1"] == pytest.approx(5.0 * np.sqrt(0.5))
+    field.stability(rows, 4)
+    assert field.field_.about["resampling"]["l1"] == pytest.approx(5.0)
+
+
+def test_features_that_the_field_lacks_are_remembered() -> None:
+    rows = make_rows(800)
+    field = MarkovField(l1=2.0, induction="graph", graph=[("a", "b")]).fit(rows)
+    field.induction, field.graph = "cfi", None
+    found = field.stability(rows, 10)
+    lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
+    left_out = field.field_.about["resampling"]["left_out"]
+    assert len(left_out) == min(lacking.height, 20) > 0
+    assert [told["frequency"] for told in left_out] == sorted(lacking["frequency"], reverse=True)[:20]
+
+
+def test_refusals_say_what_is_wrong(tmp_path) -> None:
+    rows = make_rows()
+    field = MarkovField(l1=5.0).fit(rows)
+    for wrong in (3, 0, 2.5):
+        with pytest.raises(ValueError, match="even number"):
+            field.stability(rows, wrong)
+    with pytest.raises(DataError, match="at least 4"):
+        field.stability(rows[:3])
+    with pytest.raises(DataError, match="hidden variables"):
+        MarkovField(hidden={"topic": 2}, random_state=0).fit(rows).stability(rows)
+    with pytest.raises(DataError, match="l1 = 0"):
+        MarkovField(l1=0.0).fit(rows.drop("mood")).stability(rows.drop("mood"))
+    with pytest.raises(DataError, match="given, not learned"):
+        MarkovField.from_field(field.field_).stability(rows)
+    with pytest.raises(DataError, match="stream"):
+        field.stability(iter([rows[:200], rows[200:]]))
+    data = make_families()
+    with pytest.raises(DataError, match="sample_weight"):
+        RelationalField(l1=6.0).fit(data).stability(data, sample_weight=np.ones(3))
+    assert "stability" not in field.field_.about
