@@ -100,3 +100,10 @@ def test_rows_with_hidden_variables_are_merged() -> None:
     often = frame.loc[np.repeat(frame.index, 3)]
     again = MarkovField(hidden={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
     assert again.field_.about["n_rows"] == 2400
+
+
+def test_observed_columns_of_0_and_1_tell_rows_apart() -> None:
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(rng.integers(0, 2, (4000, 8)), columns=list("abcdefgh"))
+    sample = sample_of(frame, tuple("cdefgh"))
+    assert merge_equal_rows(sample).n_rows == len(frame.drop_duplicates())

@@ -8,13 +8,23 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
-from sparsefield.data import MegaSample, compile_table, hide_cells, learn_schema, merge_equal_rows, read, take_rows
+from sparsefield.data import (
+    MegaSample,
+    compile_sparse,
+    compile_table,
+    draw_rows,
+    hide_cells,
+    learn_schema,
+    merge_equal_rows,
+    read,
+    take_rows,
+)
 from sparsefield.datasets import make_field
 from sparsefield.engines import Threads
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
-from sparsefield.learning import Options, PathPoint, Trainer
-from sparsefield.learning.choice import drop_unsupported, one_standard_error
+from sparsefield.learning import Options, PathPoint, Trainer, Ways
+from sparsefield.learning.choice import _final, drop_unsupported, one_standard_error
 from sparsefield.learning.path import ebic
 from sparsefield.objectives import OBJECTIVES
 
@@ -28,9 +38,9 @@ def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.
     return X
 
 
-def sample_of(X: Any, observed: tuple[str, ...] = ()) -> MegaSample:
+def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> MegaSample:
     source = read(X)
-    return MegaSample.single(compile_table(source, learn_schema(source, observed=observed)))
+    return MegaSample.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
 
 
 def trainer_of(sample: MegaSample, engine: Threads, rule: str = "cfi", **options: Any) -> Trainer:
@@ -164,14 +174,15 @@ def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
     assert refit.score(test) > shrunk.score(test)
 
 
-def test_a_branch_leaves_the_trainer_as_it_was() -> None:
-    sample = sample_of(chain(300))
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_judging_a_refit_leaves_the_trainer_as_it_was(gaps: float) -> None:
+    X = pd.DataFrame(chain(300)).astype(float).mask(np.random.default_rng(0).random((300, 8)) < gaps)
+    sample = sample_of(X.rename(columns=str))
     with Threads(1) as engine:
         straight, around = (trainer_of(sample, engine, l1=30.0) for _ in range(2))
         straight.run()
         around.run()
-        twin = around.branch()
-        twin.refit(twin.theta[twin.layout.n_states :] != 0.0, 0.1)
+        _final(around, Ways(refit_l2=0.1))
         assert around.field.theta.tolist() == straight.field.theta.tolist()
         assert around.go_on(10.0).field.theta.tolist() == straight.go_on(10.0).field.theta.tolist()
 
@@ -206,6 +217,79 @@ def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
     assert len(found) == 40 * 6
     assert 0.75 < found.mean() < 1.25
     assert 0.02 < (found > 3.84).mean() < 0.09  # 5% of chi-squared
+
+
+def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
+    found = []
+    with Threads(1) as engine:
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            X = rng.choice(4, (1500, 3), p=[0.4, 0.3, 0.2, 0.1])
+            trainer = trainer_of(sample_of(X), engine, "full", l1=0.01, l2=0.0)
+            trainer.run()
+            trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
+            weights = trainer.theta[trainer.layout.n_states :]
+            found.append(trainer.evaluator.wald_statistics(trainer.arcs, weights))
+    found = np.concatenate(found)
+    assert len(found) == 12 * 27
+    assert 0.8 < found.mean() < 1.2
+    assert 0.02 < (found > 3.84).mean() < 0.09
+
+
+def test_rows_without_weight_are_not_held_out() -> None:
+    X = chain(900, 7)
+    weight = np.where(np.arange(900) < 300, 1.0, 0.0)
+    with_zeros = MarkovField(l1="auto", random_state=0).fit(X, sample_weight=weight)
+    alone = MarkovField(l1="auto", random_state=0).fit(X[:300])
+    assert 0.5 < with_zeros.l1_ / alone.l1_ < 2.0
+    rows = draw_rows(sample_of(X, weight=weight), 0.2, np.random.default_rng(0))
+    assert len(rows) == 60
+    assert rows.max() < 300
+
+
+def test_no_state_is_known_from_held_out_rows_alone() -> None:
+    X = pd.DataFrame(chain(400, 8)).rename(columns=str)
+    X["rare"] = ["common", "usual"] * 185 + [f"only {k}" for k in range(30)]
+    sample = sample_of(X)
+    rows = draw_rows(sample, 0.5, np.random.default_rng(0))
+    assert 100 < len(rows) < 200
+    assert rows.max() < 370
+    _, hidden = hide_cells(sample, 0.5, np.random.default_rng(0))
+    assert not hidden[0][-1, 370:].any()
+    on = np.zeros((400, 30))
+    on[np.arange(30), np.arange(30)] = 1
+    on[100:150, 0] = 1
+    source = read(sp.csr_matrix(on))
+    table = compile_sparse(source, learn_schema(source))
+    assert table is not None
+    rows = draw_rows(MegaSample.single(table), 0.5, np.random.default_rng(0))
+    assert not set(rows.tolist()) & set(range(1, 30))  # each of these has a column to itself
+    lumped = X.assign(rare=X["rare"].where(~X["rare"].str.startswith("only"), "other"))
+    chosen = [MarkovField(l1="auto", random_state=0).fit(table).l1_ for table in (X, lumped)]
+    assert 0.4 < chosen[0] / chosen[1] < 2.5
+
+
+def test_a_refit_leaves_no_checkpoint_of_its_own(tmp_path) -> None:
+    class Killed(BaseException):
+        pass
+
+    X = chain(500, 9)
+    whole = MarkovField(l1=2.0, refit=True).fit(X)
+    again = MarkovField(l1=2.0, refit=True, checkpoint=tmp_path / "state")
+    phases = []
+
+    def kill(step) -> None:
+        phases.append(step.phase)
+        if len(phases) > whole.n_iter_ + 2:  # within the refit
+            raise Killed
+
+    again._progress = kill  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(Killed):
+        again.fit(X)
+    del again._progress  # pyright: ignore[reportAttributeAccessIssue]
+    again.fit(X)
+    assert again.n_iter_ == whole.n_iter_
+    np.testing.assert_array_equal(again.field_.theta, whole.field_.theta)
 
 
 # -- every kind of data ------------------------------------------------------------------------------------------------
@@ -277,7 +361,12 @@ def test_what_is_chosen_is_saved(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "word"),
-    [({"l1": "best"}, "l1"), ({"l1": "auto", "selection": "aic"}, "selection"), ({"l1": -1.0}, "l1")],
+    [
+        ({"l1": "auto", "selection": "ebic", "objective": "cd"}, "objective='pl'"),
+        ({"l1": "best"}, "l1"),
+        ({"l1": "auto", "selection": "aic"}, "selection"),
+        ({"l1": -1.0}, "l1"),
+    ],
 )
 def test_choices_that_make_no_sense_are_refused(options: dict[str, Any], word: str) -> None:
     with pytest.raises(ValueError, match=word):

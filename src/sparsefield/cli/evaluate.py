@@ -44,6 +44,7 @@ def evaluate(
     template: opt.Templates = None,
     induction: Inductions = None,
     objective: opt.Objective = "pl",
+    hidden: opt.Hidden = None,
     l1: opt.L1 = "auto",
     selection: opt.Selection = None,
     refit: opt.Refit = False,
@@ -77,7 +78,7 @@ def evaluate(
     }  # fmt: skip
     found = {}
     for name in induction or ["cfi"]:
-        field = opt.make_field(given, template, induction=name, jobs=jobs, seed=seed, **learning)
+        field = opt.make_field(given, template, induction=name, jobs=jobs, seed=seed, hidden=hidden, **learning)
         found[name] = _evaluate(field, given, folds, seed)
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN_FEATURES = 10
 CHECKED_SHARE = 0.1
-CRITERIA = {"heldout": "predictions of held-out cells", "ebic": "EBIC"}
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
@@ -118,7 +117,7 @@ def fit(
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")
     elif check:
-        _tell(_check(field, given, seed))
+        _tell(_check(field, given, seed), auto=field.l1 == "auto")
     show(f"\nWrote {output}.")
 
 
@@ -154,8 +153,11 @@ def _learn(field: AnyField, given: Given) -> float:
 
 def _report(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
-        tried, by = len(field.field_.about["path"]), CRITERIA[field.selection]
-        show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}.")
+        from sparsefield.estimators.base import SELECTIONS
+
+        tried, by = len(field.field_.about["path"]), SELECTIONS[field.selection]
+        whose = ", of a field without hidden variables" if getattr(field, "hidden", None) else ""
+        show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     features = strongest(field, SHOWN_FEATURES)
     show(f"\n{STRONGEST}")
@@ -163,10 +165,11 @@ def _report(field: AnyField, seconds: float) -> None:
     show(f"\n{certificate(field)}")
 
 
-def _tell(checked: Fold | None) -> None:
+def _tell(checked: Fold | None, *, auto: bool) -> None:
     if checked is None:
         return
-    show(f"\nOn {checked.cells:,} hidden cells, predicted from all others by a field that never saw them:")
+    chosen = " (its l1 is that of the fit above)" if auto else ""
+    show(f"\nOn {checked.cells:,} hidden cells, predicted from all others by a field that never saw them{chosen}:")
     table = new_table("", "error", "CLL", "AUC")
     table.add_row("this field", *_figures(checked.error_rate, checked.cll, checked.auc))
     frequencies = checked.frequency_error_rate, checked.frequency_cll, checked.frequency_auc

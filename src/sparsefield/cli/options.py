@@ -231,7 +231,7 @@ def make_field(
     from sparsefield import MarkovField, RelationalField
     from sparsefield.data import resolve_templates
 
-    if batch_size != "auto" and not batch_size.isdigit():
+    if batch_size != "auto" and not batch_size.isdecimal():
         raise typer.BadParameter(f"--batch-size must be 'auto' or a number, got {batch_size!r}")
     options |= {"batch_size": batch_size if batch_size == "auto" else int(batch_size), "n_jobs": jobs}
     options |= {"random_state": seed, "numeric": given.numeric}
@@ -253,7 +253,7 @@ def _hidden(words: list[str] | None) -> dict[str, int] | None:
     found: dict[str, int] = {}
     for word in words or ():
         name, _, count = word.rpartition("=")
-        if not name or not count.isdigit():
+        if not name or not count.isdecimal():
             raise typer.BadParameter(f"--hidden takes a name and a number of states, such as topic=8; got {word!r}")
         if name in found:
             raise typer.BadParameter(f"--hidden names {name!r} twice")

@@ -9,7 +9,7 @@ from sparsefield.data.relational import Relational
 from sparsefield.data.sample import AnySample, MegaSample, Neighbours, SparseSample, look_around
 from sparsefield.data.schema import Label, Role, Schema, Variable
 from sparsefield.data.sparse import SparseBlock, SparseTable, compile_sparse
-from sparsefield.data.split import hide_cells, take_rows, weigh_rows
+from sparsefield.data.split import draw_rows, hide_cells, take_rows, weigh_rows
 from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
@@ -45,6 +45,7 @@ __all__ = [
     "check_kind",
     "compile_sparse",
     "compile_table",
+    "draw_rows",
     "fill",
     "hide_cells",
     "learn_schema",

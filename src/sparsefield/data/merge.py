@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.data.sample import MegaSample
-from sparsefield.data.table import Block, Table, cut_into_blocks
+from sparsefield.data.table import Table, cut_into_blocks
 
 __all__ = ["merge_equal_rows"]
 
@@ -34,12 +34,12 @@ def _has_gaps(table: Table) -> bool:
 
 
 def _merge(table: Table) -> Table | None:
-    marks = np.concatenate([_marks(block.codes, _givens(block)) for block in table.blocks])
+    marks = np.concatenate([_marks(block.codes, block.givens) for block in table.blocks])
     _, first, owner = np.unique(marks, return_index=True, return_inverse=True)
     if len(first) > WORTH_IT * table.n_rows:
         return None
     codes = table.codes()
-    givens = np.concatenate([_givens(block) for block in table.blocks], axis=1)
+    givens = np.concatenate([block.givens for block in table.blocks], axis=1)
     weight = np.concatenate([block.weight for block in table.blocks])
     twin = first[owner]
     # Two different rows may share a mark, if hardly ever: such a table is left alone.
@@ -53,11 +53,6 @@ def _merge(table: Table) -> Table | None:
     return Table(schema, blocks, len(kept))
 
 
-def _givens(block: Block) -> np.ndarray:
-    """(observed columns, rows)"""
-    return block.beliefs[block.n_target_states : block.n_own_columns]
-
-
 def _marks(codes: np.ndarray, givens: np.ndarray) -> np.ndarray:
     """(rows,): a number that equal rows share, and different ones hardly ever: a sum of odd multiples, modulo 2^64."""
     factors = np.random.default_rng(0).integers(0, 2**63, len(codes) + len(givens), dtype=np.uint64) * 2 + 1
@@ -65,6 +60,8 @@ def _marks(codes: np.ndarray, givens: np.ndarray) -> np.ndarray:
     for factor, column in zip(factors, codes, strict=False):
         marks += factor * column.astype(np.uint64)
     for factor, column in zip(factors[len(codes) :], givens, strict=True):
-        # Zero has two signs, which are equal and must have one mark.
-        marks += factor * (column + 0.0).view(np.uint64)
+        # Zero has two signs, which are equal and must have one mark. Round numbers have their bits at the upper end,
+        # where a product would lose them.
+        bits = (column + 0.0).view(np.uint64)
+        marks += factor * (bits ^ (bits >> np.uint64(33)) ^ (bits >> np.uint64(51)))
     return marks

@@ -8,9 +8,9 @@ import numpy as np
 
 from sparsefield.data.sample import AnySample, MegaSample, SparseSample, look_around
 from sparsefield.data.sparse import SparseTable
-from sparsefield.data.table import Block, Table, cut_into_blocks
+from sparsefield.data.table import Table, cut_into_blocks
 
-__all__ = ["hide_cells", "take_rows", "weigh_rows"]
+__all__ = ["draw_rows", "hide_cells", "take_rows", "weigh_rows"]
 
 
 @overload
@@ -33,12 +33,43 @@ def take_rows(sample: AnySample, rows: np.ndarray) -> AnySample:
     return MegaSample(sample.layout, (_rebuild(table, table.codes()[:, rows], rows, table.schema.n_columns),))
 
 
+def draw_rows(sample: AnySample, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of some rows of a plain table to hold back, ascending.
+
+    Rows without weight are not among them, nor rows with a state that no other row would have: nothing could be learned
+    of it from the others.
+    """
+    weight = _weights(sample)
+    order = rng.permutation(np.flatnonzero(weight > 0.0))
+    drawn = np.sort(order[: int(share * len(order))])
+    rest = np.setdiff1d(np.arange(sample.n_rows), drawn)
+    if isinstance(sample, SparseSample):
+        table = sample.table
+        row = np.repeat(np.arange(table.n_rows), np.diff(table.offsets))
+        back = np.zeros(table.n_rows, dtype=bool)
+        back[drawn] = True
+        known = np.bincount(table.columns[~back[row]], minlength=table.schema.n_columns) > 0
+        lonely = np.bincount(row[~known[table.columns]], minlength=table.n_rows)[drawn] > 0
+    else:
+        codes = sample.tables[0].codes()
+        lonely = np.zeros(len(drawn), dtype=bool)
+        for states in codes:
+            lonely |= (states[drawn] >= 0) & ~np.isin(states[drawn], states[rest])
+    return drawn[~lonely]
+
+
 def hide_cells(sample: MegaSample, share: float, rng: np.random.Generator) -> tuple[MegaSample, list[np.ndarray]]:
-    """The same rows with some seen cells turned into gaps; and, table by table, (targets, rows): which these are."""
+    """The same rows with some seen cells turned into gaps; and, table by table, (targets, rows): which these are.
+
+    As with rows, a cell is not hidden that is the only one left to know its state by, or that has no weight.
+    """
     tables, hidden = [], []
     for table, width in zip(sample.tables, sample.layout.widths, strict=True):
         codes = table.codes()
-        chosen = (codes >= 0) & (rng.random(codes.shape) < share)
+        weight = np.concatenate([block.weight for block in table.blocks])
+        chosen = (codes >= 0) & (rng.random(codes.shape) < share) & (weight > 0.0)
+        for states, hides in zip(codes, chosen, strict=True):
+            hides &= np.isin(states, states[~hides])
         hidden.append(chosen)
         tables.append(_rebuild(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
     made = MegaSample(sample.layout, tuple(tables), sample.neighbours)
@@ -63,15 +94,17 @@ def weigh_rows(sample: MegaSample, factors: np.ndarray) -> MegaSample:
     return made
 
 
+def _weights(sample: AnySample) -> np.ndarray:
+    """(rows,) of a plain table."""
+    if isinstance(sample, SparseSample):
+        return sample.table.weight
+    return np.concatenate([block.weight for block in sample.tables[0].blocks])
+
+
 def _rebuild(table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None) -> Table:
-    givens = np.concatenate([_givens(block) for block in table.blocks], axis=1)[:, rows]
+    givens = np.concatenate([block.givens for block in table.blocks], axis=1)[:, rows]
     weight = np.concatenate([block.weight for block in table.blocks])[rows]
     weight = weight if factors is None else weight * factors
     codes = np.ascontiguousarray(codes)
     blocks = cut_into_blocks(table.schema, codes, [givens] if len(givens) else [], weight, width)
     return Table(table.schema, tuple(blocks), codes.shape[1])
-
-
-def _givens(block: Block) -> np.ndarray:
-    """(observed columns, rows)"""
-    return block.beliefs[block.n_target_states : block.n_own_columns]

@@ -41,6 +41,11 @@ class Block(NamedTuple):
         return self.codes.shape[1]
 
     @property
+    def givens(self) -> np.ndarray:
+        """(observed columns, rows)"""
+        return self.beliefs[self.n_target_states : self.n_own_columns]
+
+    @property
     def rows(self) -> slice:
         return slice(self.start, self.start + self.n_rows)
 

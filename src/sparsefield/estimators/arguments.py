@@ -75,4 +75,6 @@ def as_seed(random_state: Any) -> int | None:
         return None
     if isinstance(random_state, Integral):
         return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

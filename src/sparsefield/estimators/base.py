@@ -56,12 +56,13 @@ from sparsefield.objectives import OBJECTIVES, Evaluator, SparseEvaluator
 __all__ = ["FieldEstimator", "as_seed", "not_learned", "rebuild", "states_of"]
 
 OF_THE_MACHINE = ("checkpoint", "n_jobs", "verbose")
+"""Parameters that say where and how a fit ran: nothing that a model should know."""
 
-SELECTIONS = {"heldout": "cells that were held out", "ebic": "the extended Bayesian information criterion"}
+SELECTIONS = {"heldout": "predictions of held-out cells", "ebic": "EBIC"}
+"""What l1 is chosen by."""
 
 LEAST_L2 = 0.01
 """Of a refit, which has no L1 to hold weights that the data would let run off."""
-"""Parameters that say where and how a fit ran: nothing that a model should know."""
 
 
 class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEstimator):
@@ -171,9 +172,10 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     @property
     def l1_(self) -> float:
-        """The l1 that the field was learned with: the chosen one where ``l1="auto"``."""
+        """The l1 that the field was learned with: the chosen one where ``l1="auto"``; NaN of a field that was given."""
         check_is_fitted(self)
-        return _known(self.field_.about.get("l1", self.l1))
+        # Files of earlier versions do not tell it, but had a number.
+        return _known(self.field_.about.get("l1", None if isinstance(self.l1, str) else self.l1))
 
     @property
     def path_(self) -> Any:
@@ -186,13 +188,14 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     @property
     def kkt_violation_(self) -> float:
-        """By how much the worst of all candidates, left-out ones included, misses the optimality conditions."""
+        """By how much the worst of all candidates, left-out ones included, misses the optimality conditions; of the
+        field before a refit."""
         check_is_fitted(self)
         return _known(self.field_.about["kkt_violation"])
 
     @property
     def objective_(self) -> float:
-        """Loss and penalties at the end, a sum over rows."""
+        """Loss and penalties at the end, a sum over rows; of the field before a refit."""
         check_is_fitted(self)
         return _known(self.field_.about["objective"])
 
@@ -410,6 +413,8 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     def _options(self) -> Options:
         choose(SELECTIONS, self.selection, "selection")
+        if self.selection == "ebic" and self.objective != "pl":
+            raise ValueError(f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}.")
         for name in ("l1", "l2", "tol", "kkt_tol"):
             value = getattr(self, name)
             if name == "l1" and isinstance(value, str) and value == "auto":
@@ -498,6 +503,7 @@ def not_learned(layout: Layout) -> dict[str, Any]:
         "version": sparsefield.__version__,
         "n_rows": 0,
         "n_candidates": layout.n_candidate_pairs,
+        "l1": None,
         "n_iter": 0,
         "objective": None,
         "kkt_violation": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ def check_hidden(hidden: Any) -> dict[str, int]:
             raise ValueError(f"hidden names a variable {name!r}: names are text.")
         if not isinstance(count, Integral) or isinstance(count, bool) or count < 2:
             raise ValueError(f"hidden variable {name!r} must have 2 states or more, got {count!r}.")
-    joint = int(np.prod([float(count) for count in hidden.values()]))
+    joint = math.prod(int(count) for count in hidden.values())
     if joint > policy.HIDDEN_STATES:
         raise ValueError(
             f"hidden variables have {joint:,} joint states, and {policy.HIDDEN_STATES:,} at most are summed over: take "

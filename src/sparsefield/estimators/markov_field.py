@@ -112,7 +112,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         criterion (gamma 0.5), which wants fewer features: for networks rather than for predictions.
     refit : bool
         Estimate the chosen features anew without L1, which removes its shrinkage; with "ebic", features whose weight
-        is not supported by the data go. The certificate speaks of the field before that.
+        is not supported by the data go, unless the table is a sparse one. The certificate speaks of the field before
+        that.
     order_penalty : float
         Each column of a feature beyond two multiplies its l1 by so much: of triples there are so many that chance alone
         makes some look useful.
@@ -129,7 +130,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
     n_jobs : int or None
         Threads; None takes all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None
-        Seed of `sample`, and of the start of hidden variables. Without these, fitting draws nothing.
+        Seed of `sample`, of what ``l1="auto"`` holds out, and of the start of hidden variables. None draws other rows
+        each time in `sample`; fits always take the same seed then. With a given l1 and no hidden variables, fitting
+        draws nothing.
     verbose : int
         1 prints a line per iteration.
 
@@ -137,6 +140,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     ----------
     features_, edges_, history_ : frames
     states_ : dict of column -> sorted list of its states
+    l1_, path_ : the l1 of the fit, and what was tried where it was chosen
     kkt_violation_, objective_, n_iter_, converged_
 
     Notes
@@ -251,7 +255,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if source.kind == "sparse":
             raise DataError("hidden= is for tables that may have gaps; X is a sparse matrix: pass X.toarray().")
         given = compile_table(source, schema, sample_weight=weight)
-        schema, start = start_hidden(given, check_hidden(self.hidden), as_seed(self.random_state))
+        schema, start = start_hidden(given, check_hidden(self.hidden), as_seed(self.random_state) or 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenStateWarning)  # of the same cells as above
             table = compile_table(source, schema, sample_weight=weight)

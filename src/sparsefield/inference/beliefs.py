@@ -48,6 +48,7 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Th
 
     layout = field.layout
     parts = split(layout, layout.arcs(field.features)) if layout.has_hidden else None
+    n_hidden = len(field.schema.hidden) if layout.has_hidden else 0
 
     def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
         t, block = member
@@ -55,8 +56,13 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Th
         if parts is None:
             loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
         else:
+            filled = block.beliefs[parts.first : block.n_target_states].copy()
             loss = sum_hidden(block, parts, field.theta, errors).loss
             errors[parts.first :] = 0.0
+            # Where a row has gaps as well, both were filled together; the sum took the gaps' beliefs for what they are.
+            gaps = np.zeros(block.n_rows, dtype=bool)
+            gaps[block.gap_rows[: block.gap_offsets[-1 - n_hidden]]] = True
+            block.beliefs[parts.first : block.n_target_states, gaps] = filled[:, gaps]
         beliefs = block.beliefs[: block.n_target_states]
         return beliefs, beliefs + errors, -loss
 

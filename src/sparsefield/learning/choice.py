@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from sparsefield.data import AnySample, MegaSample, SparseSample, hide_cells, merge_equal_rows, take_rows
+from sparsefield.data import AnySample, MegaSample, SparseSample, draw_rows, hide_cells, merge_equal_rows, take_rows
 from sparsefield.engines import Threads
+from sparsefield.errors import DataError
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, ask
 from sparsefield.learning.path import PathPoint, ebic, ebic_of_an_end, follow_path
@@ -23,6 +24,9 @@ SMALLEST_RATIO = 1e-4
 PATIENCE = 3
 """Values of l1 on a path, each three quarters of the one before; the last of them as a share of the first; and how many
 worse ones in a row end it early, which they nearly always do."""
+
+PROGRESS = 1e-4
+"""Share by which a held-out score must rise for the path to be worth going on. A criterion is worth any rise."""
 
 GAMMA = 0.5
 """Of EBIC: how much the number of candidates counts."""
@@ -101,6 +105,7 @@ def choose_l1(
         ratio=SMALLEST_RATIO,
         kkt_tol=ways.kkt_tol,
         patience=ways.patience,
+        progress=PROGRESS if ways.selection == "heldout" else 0.0,
     )
     for point in steps:
         path.append(point)
@@ -109,6 +114,7 @@ def choose_l1(
     place = int(np.argmax([point.score for point in path]))
     if ways.selection == "heldout":
         place = one_standard_error(path, place)
+    scale = scale if len(path) > 1 else 1.0  # nothing depends on anything, at any l1
     return Choice(path[place].l1 * scale, place, tuple(path), scale)
 
 
@@ -154,14 +160,19 @@ def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways:
         return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
     rng = np.random.default_rng(ways.seed)
     if isinstance(sample, SparseSample) or (sample.is_plain and sample.n_rows >= FEW_ROWS):
-        order = rng.permutation(sample.n_rows)
-        count = max(int(HELD_OUT * sample.n_rows), 1)
-        groups = np.array_split(np.sort(order[:count]), min(GROUPS, count))
-        rest = take_rows(sample, np.sort(order[count:]))
-        part = merge_equal_rows(rest) if isinstance(rest, MegaSample) else rest
-        held = [take_rows(sample, rows) for rows in groups]
-        scale = float(np.sqrt(sample.n_rows / max(sample.n_rows - count, 1)))
-        return lambda trainer, _: _score_rows(_final(trainer, ways), held, inference, engine), part, scale
+        rows = draw_rows(sample, HELD_OUT, rng)
+        if len(rows) >= GROUPS:
+            rest = take_rows(sample, np.setdiff1d(np.arange(sample.n_rows), rows))
+            part = merge_equal_rows(rest) if isinstance(rest, MegaSample) else rest
+            # In turn, so that no group is of one time or place where rows come in such an order.
+            held = [take_rows(sample, rows[k::GROUPS]) for k in range(GROUPS)]
+            scale = float(np.sqrt(_weight(sample) / max(_weight(rest), np.finfo(float).tiny)))
+            return lambda trainer, _: _score_rows(_final(trainer, ways), held, inference, engine), part, scale
+        if isinstance(sample, SparseSample):
+            raise DataError(
+                f"l1='auto' needs {GROUPS} rows to hold back, and finds {len(rows)} of {sample.n_rows}: take "
+                "selection='ebic', or give l1 a number."
+            )
     part, hidden = hide_cells(sample, HELD_OUT, rng)
     seen = [table.codes() for table in sample.tables]
     group = [rng.integers(0, GROUPS, codes.shape) for codes in seen]
@@ -176,21 +187,26 @@ def _final(trainer: Trainer, ways: Ways) -> Field:
     """The field at hand as it would be handed out."""
     if ways.refit_l2 is None:
         return trainer.field
-    twin = trainer.branch()
-    return twin.refit(twin.theta[twin.layout.n_states :] != 0.0, ways.refit_l2)
+    twin, beliefs = trainer.branch(), trainer.evaluator.beliefs_in_gaps()
+    field = twin.refit(twin.theta[twin.layout.n_states :] != 0.0, ways.refit_l2)
+    trainer.evaluator.believe_in_gaps(beliefs)
+    return field
+
+
+def _weight(sample: AnySample) -> float:
+    return sum(table.total_weight for table in sample.tables)
 
 
 def _score_rows(field: Field, held: list, inference: InferenceMethod, engine: Threads) -> np.ndarray:
     """(groups,): pseudo-log-likelihood per unit of weight."""
     found = []
     for sample in held:
-        weight = sum(table.total_weight for table in sample.tables)
         if isinstance(sample, SparseSample):
             evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
             loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
-            found.append(-loss / max(weight, np.finfo(float).tiny))
+            found.append(-loss / _weight(sample))
         else:
-            found.append(ask(field, sample, inference, engine).log_likelihood / max(weight, np.finfo(float).tiny))
+            found.append(ask(field, sample, inference, engine).log_likelihood / _weight(sample))
     return np.array(found)
 
 

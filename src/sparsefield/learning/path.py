@@ -19,9 +19,6 @@ NOTHING_JOINS = 1e12
 LOOSE = 0.05
 """A field on the path may miss optimality by this share of l1: it is only to be judged, not kept."""
 
-PROGRESS = 1e-4
-"""Share by which a score must rise for the path to be worth going on."""
-
 Judge = Callable[[Trainer, Learned], np.ndarray]
 """What a field is worth, the higher the better: several numbers whose mean counts, or one."""
 
@@ -47,6 +44,7 @@ def follow_path(
     ratio: float,
     kkt_tol: float,
     patience: int | None = None,
+    progress: float = 0.0,
 ) -> Iterator[PathPoint]:
     """From the smallest l1 that selects nothing down to ``ratio`` times that, in ``count`` steps of equal factor.
 
@@ -56,6 +54,8 @@ def follow_path(
     judge : see `Judge`
     patience : int or None
         How many fields in a row may be no better than the best so far; None goes down to the end.
+    progress : float
+        Share by which a score must rise to be better.
     """
     trainer = make(NOTHING_JOINS, max(kkt_tol, LOOSE))
     trainer.run()
@@ -64,7 +64,7 @@ def follow_path(
         learned = trainer.descend(float(l1))
         point = PathPoint(float(l1), judge(trainer, learned), learned)
         yield point
-        better = not point.score <= best + PROGRESS * abs(best)
+        better = not point.score <= best + progress * abs(best)
         best, worse = (point.score, 0) if better else (best, worse + 1)
         if patience is not None and worse >= patience:
             return

@@ -145,6 +145,8 @@ class Trainer:
         Between two values of l1 gradients hardly change faster than l1 itself does (the strong rule of Tibshirani et
         al.), so candidates join that are within that distance of the new l1. What is missed is let in by the next look.
         """
+        if self.options.max_order > 2:
+            return self.go_on(l1)  # many conjunctions look useful until a few are in
         near = max(2.0 * l1 - self.options.l1, 0.5 * l1) if self.options.l1 < 2.0 * l1 else l1
         self._turn_to(l1)
         if not self.closed:
@@ -200,7 +202,7 @@ class Trainer:
     def refit(self, kept: np.ndarray, l2: float) -> Field:
         """After `run`: some of the features with a weight, estimated anew without L1, and nothing else."""
         allowed = self._allowed_violation
-        self.closed = True
+        self.closed, self.checkpoint = True, None  # which has the state of the fit with L1
         self._keep_features(kept)
         self.options = replace(self.options, l1=0.0, l2=l2, kkt_tol=allowed, certify=True)
         self.penalty = replace(self.penalty, l1=0.0, l2=l2)

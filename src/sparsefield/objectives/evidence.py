@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,13 +22,47 @@ RIDGE = 1e-8
 """Share of a regression's largest curvature that is added to all: sources may repeat each other."""
 
 
+@dataclass(frozen=True)
+class _Regression:
+    """One variable given the sources of its arcs. Its parameters come state by state: weights, then the intercept."""
+
+    table: int
+    target: int
+    states: slice
+    """Of the table."""
+    arcs: tuple[np.ndarray, ...]
+    """State by state, numbers of the arcs that lead to it."""
+
+    @property
+    def every_arc(self) -> np.ndarray:
+        return np.concatenate(self.arcs)
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where the weights stand among the parameters."""
+        ends = np.cumsum([len(mine) + 1 for mine in self.arcs]) - 1
+        return np.delete(np.arange(ends[-1] + 1), ends)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of a table."""
+
+    table: int
+    codes: np.ndarray
+    errors: np.ndarray
+    middles: np.ndarray
+    weight: np.ndarray
+
+
 def wald_statistics(layout: Layout, parts: Sequence[Part], arcs: Arcs, weights: np.ndarray) -> np.ndarray:
     """(features,): the square of each weight over its variance; about chi-squared where the weight is truly 0.
 
-    Each state is a regression on the sources of its arcs, whose second derivatives say how uncertain its weights are
-    and how they depend on each other. A pair is estimated by two of them, each as far as it is informed. These see the
-    same rows and say nearly the same twice, so variances are taken from what each row adds to their mean, and not from
-    the curvature (Godambe's, or a sandwich). The weights must be at an optimum without L1.
+    Each variable is a (multinomial) regression on the sources of its arcs, whose second derivatives say how uncertain
+    its weights are and how they depend on each other. A pair is estimated by two of them, each as far as it is
+    informed. These see the same rows and say nearly the same twice, so variances are taken from what each row adds to
+    their mean, and not from the curvature (Godambe's, or a sandwich). The weights must be at an optimum of `pl`
+    without L1.
 
     Parameters
     ----------
@@ -36,50 +70,88 @@ def wald_statistics(layout: Layout, parts: Sequence[Part], arcs: Arcs, weights: 
     arcs : of the features
     weights : (features,)
     """
-    order = np.argsort(arcs.target, kind="stable")
-    ends = np.searchsorted(arcs.target[order], np.arange(layout.n_states + 1))
-    regressions = [order[a:b] for a, b in pairwise(ends)]
-    inverses, information = _invert(layout, parts, arcs, regressions)
+    regressions = _regressions(layout, arcs)
+    inverses = _invert(layout, parts, arcs, regressions)
+    information = np.zeros(len(arcs.target))
+    for regression, inverse in zip(regressions, inverses, strict=True):
+        own = inverse[np.arange(len(inverse)), regression.places]
+        information[regression.every_arc] = 1.0 / np.maximum(own, np.finfo(float).tiny)
     total = np.bincount(arcs.feature, information, len(weights))
     share = information / np.maximum(total[arcs.feature], np.finfo(float).tiny)
     variance = np.zeros(len(weights))
-    for table, errors, middles, weight in _pieces(parts, len(weights)):
-        influence = np.zeros((len(weights), len(weight)))
-        for state in range(layout.state_starts[table], layout.state_starts[table + 1]):
-            mine = regressions[state]
-            if len(mine):
-                slopes = _design(layout, table, middles, arcs, mine) * errors[state - layout.state_starts[table]]
-                for feature, row in zip(
-                    arcs.feature[mine], share[mine, None] * (inverses[state][:-1] @ slopes), strict=True
-                ):
+    for rows in _pieces(parts, len(weights)):
+        influence = np.zeros((len(weights), len(rows.weight)))
+        for regression, inverse in zip(regressions, inverses, strict=True):
+            if regression.table == rows.table:
+                mine = regression.every_arc
+                slopes = np.concatenate(
+                    [design * rows.errors[state] for state, design in _designs(layout, regression, rows, arcs)]
+                )
+                found = share[mine, None] * (inverse @ slopes)
+                for feature, row in zip(arcs.feature[mine], found, strict=True):
                     influence[feature] += row
-        variance += (np.square(influence) / np.where(weight > 0, weight, 1.0)).sum(axis=1)
+        variance += (np.square(influence) / np.where(rows.weight > 0, rows.weight, 1.0)).sum(axis=1)
     return np.square(weights) / np.maximum(variance, np.finfo(float).tiny)
 
 
-def _invert(
-    layout: Layout, parts: Sequence[Part], arcs: Arcs, regressions: Sequence[np.ndarray]
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Inverse second derivatives of each regression, its intercept last; and (arcs,): how informed each weight is."""
-    curvature = [np.zeros((len(mine) + 1, len(mine) + 1)) for mine in regressions]
-    for table, errors, middles, weight in _pieces(parts, 1):
-        for state in range(layout.state_starts[table], layout.state_starts[table + 1]):
-            if len(regressions[state]):
-                design = _design(layout, table, middles, arcs, regressions[state])
-                size = np.abs(errors[state - layout.state_starts[table]])
-                unsure = size * (weight - size) / np.where(weight > 0, weight, 1.0)
-                curvature[state] += (design * unsure) @ design.T
-    information, inverses = np.zeros(len(arcs.target)), []
-    for mine, hessian in zip(regressions, curvature, strict=True):
+def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
+    """Of the variables that any arc leads to."""
+    order = np.argsort(arcs.target, kind="stable")
+    ends = np.searchsorted(arcs.target[order], np.arange(layout.n_states + 1))
+    found = []
+    for table, schema in enumerate(layout.schemas):
+        first = int(layout.state_starts[table])
+        for target in range(len(schema.targets)):
+            start, stop = (int(schema.state_offsets[k]) for k in (target, target + 1))
+            if ends[first + stop] > ends[first + start]:
+                of_states = tuple(order[ends[first + s] : ends[first + s + 1]] for s in range(start, stop))
+                found.append(_Regression(table, target, slice(start, stop), of_states))
+    return found
+
+
+def _invert(layout: Layout, parts: Sequence[Part], arcs: Arcs, regressions: Sequence[_Regression]) -> list[np.ndarray]:
+    """Of the inverse second derivatives of each regression, the rows that belong to its weights."""
+    hessians = [np.zeros(2 * [len(one.every_arc) + len(one.arcs)]) for one in regressions]
+    for rows in _pieces(parts, 1):
+        for regression, hessian in zip(regressions, hessians, strict=True):
+            if regression.table != rows.table:
+                continue
+            seen = rows.codes[regression.target] >= 0
+            weight = np.where(seen, rows.weight, 0.0)
+            safe = np.where(rows.weight > 0, rows.weight, 1.0)
+            designs = list(_designs(layout, regression, rows, arcs))
+            sure = {state: rows.middles[state] + rows.errors[state] / safe for state, _ in designs}
+            places = np.cumsum([0, *(len(design) for _, design in designs)])
+            for a, (one, left) in enumerate(designs):
+                for b, (other, right) in enumerate(designs[: a + 1]):
+                    curvature = weight * sure[one] * ((one == other) - sure[other])
+                    product = (left * curvature) @ right.T
+                    hessian[places[a] : places[a + 1], places[b] : places[b + 1]] += product
+                    if a != b:
+                        hessian[places[b] : places[b + 1], places[a] : places[a + 1]] += product.T
+    found = []
+    for regression, hessian in zip(regressions, hessians, strict=True):
         ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
-        inverse = np.linalg.inv(hessian + ridge * np.eye(len(hessian)))
-        inverses.append(inverse)
-        information[mine] = 1.0 / np.maximum(inverse.diagonal()[:-1], np.finfo(float).tiny)
-    return inverses, information
+        found.append(np.linalg.inv(hessian + ridge * np.eye(len(hessian)))[regression.places])
+    return found
 
 
-def _pieces(parts: Sequence[Part], n_features: int) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-    """Table, errors, middles and weights of as many blocks at a time as are not too many numbers."""
+def _designs(layout: Layout, regression: _Regression, rows: _Rows, arcs: Arcs) -> Iterator[tuple[int, np.ndarray]]:
+    """State by state, (arcs + 1, rows): the columns, or products of columns, that arcs come from, and a constant."""
+    start = layout.column_starts[regression.table]
+    for state, mine in zip(range(regression.states.start, regression.states.stop), regression.arcs, strict=True):
+        source = arcs.source[mine]
+        plain = source < layout.n_columns
+        found = np.ones((len(mine) + 1, len(rows.weight)))
+        found[:-1][plain] = rows.middles[source[plain] - start]
+        for k in np.flatnonzero(~plain):
+            columns = arcs.conjunctions[source[k] - layout.n_columns]
+            found[k] = rows.middles[columns[columns >= 0] - start].prod(axis=0)
+        yield state, found
+
+
+def _pieces(parts: Sequence[Part], n_features: int) -> Iterator[_Rows]:
+    """As many blocks of a table at a time as are not too many numbers."""
     for table in sorted({table for table, _, _ in parts}):
         held: list[tuple[Block, Workspace]] = []
         for block, space in [(block, space) for owner, block, space in parts if owner == table]:
@@ -91,22 +163,11 @@ def _pieces(parts: Sequence[Part], n_features: int) -> Iterator[tuple[int, np.nd
         yield _join(table, held)
 
 
-def _join(table: int, held: Sequence[tuple[Block, Workspace]]) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    return (
+def _join(table: int, held: Sequence[tuple[Block, Workspace]]) -> _Rows:
+    return _Rows(
         table,
+        np.concatenate([block.codes for block, _ in held], axis=1),
         np.concatenate([space.errors for _, space in held], axis=1),
         np.concatenate([space.middles for _, space in held], axis=1),
         np.concatenate([block.weight for block, _ in held]),
     )
-
-
-def _design(layout: Layout, table: int, middles: np.ndarray, arcs: Arcs, mine: np.ndarray) -> np.ndarray:
-    """(arcs + 1, rows): the columns, or products of columns, that the arcs come from, and a constant."""
-    start, source = layout.column_starts[table], arcs.source[mine]
-    plain = source < layout.n_columns
-    found = np.ones((len(mine) + 1, middles.shape[1]))
-    found[:-1][plain] = middles[source[plain] - start]
-    for k in np.flatnonzero(~plain):
-        columns = arcs.conjunctions[source[k] - layout.n_columns]
-        found[k] = middles[columns[columns >= 0] - start].prod(axis=0)
-    return found

@@ -44,7 +44,8 @@ def certificate(field: Field, params: Mapping[str, Any]) -> str:
         whose = "all pairs, and all conjunctions that a feature with a weight leads to"
     found = f"misses the optimality conditions by {field.about['kkt_violation']:.2g}"
     if field.about["converged"]:
-        return f"Certified: of {whose}, used or not, the worst {found} ({allowed:.2g} is allowed)."
+        before = " This is the field before its weights were estimated anew." if field.about.get("refit") else ""
+        return f"Certified: of {whose}, used or not, the worst {found} ({allowed:.2g} is allowed).{before}"
     reason = "the fit stopped early" if params["certify"] else "no certificate was asked for"
     return f"Not certified ({reason}): the worst of {whose} {found}; a certificate allows {allowed:.2g}."
 
