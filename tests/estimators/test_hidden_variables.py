@@ -68,6 +68,17 @@ def test_beliefs_are_those_of_elimination(field) -> None:
     assert told["x3"][0] == pytest.approx(field.marginals(given)["x3"], abs=1e-9)
 
 
+def test_beliefs_beside_gaps_are_those_of_elimination(field) -> None:
+    row = TEST[:1].astype(float)
+    row[0, 4:8] = np.nan
+    exact = MarkovField.from_field(field.field_, inference="exact")
+    told = exact.predict_proba(row)
+    given = {f"x{k}": int(value) for k, value in enumerate(row[0]) if not np.isnan(value)}
+    expected = field.marginals(given)
+    for name in ("topic", "x5"):
+        assert told[name][0] == pytest.approx(expected[name], abs=1e-9)
+
+
 def test_several_hidden_variables_differ_and_are_summed_together() -> None:
     field = fitted({"a": 2, "b": 2})
     told = field.predict_proba(TEST)

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.errors import DataError
-from sparsefield.estimators.resampling import _place
 from sparsefield.learning import PathPoint
+from sparsefield.learning.choice import _choose
 
 
 def make_chain(n_rows: int = 400, n_columns: int = 6, seed: int = 0) -> pl.DataFrame:
@@ -36,16 +36,16 @@ def make_school(seed: int = 0) -> Relational:
 
 @pytest.mark.parametrize("selection", ["heldout", "ebic"])
 @pytest.mark.parametrize("n_rows", [120, 400])
-def test_it_goes_down_to_the_end_and_marks_what_a_fit_takes(selection, n_rows) -> None:
+def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection, n_rows) -> None:
     rows = make_chain(n_rows)
     field = MarkovField(l1="auto", selection=selection, random_state=3)
     path = field.regularization_path(rows)
     assert isinstance(path, pl.DataFrame)
     assert path.columns == ["l1", "features", "score", "error", "chosen"]
-    assert path.height == 20
+    assert path.height > 10
     l1 = path["l1"].to_numpy()
     assert (np.diff(l1) < 0).all()
-    assert l1[-1] == pytest.approx(0.01 * l1[0])
+    assert l1[1:] / l1[:-1] == pytest.approx(0.75, abs=1e-3)
     assert path["features"][0] == 0
     assert path["features"][-1] >= 5
     assert path["chosen"].sum() == 1
@@ -85,7 +85,7 @@ def test_all_kinds_of_estimators_and_tables() -> None:
     path = CRFClassifier().regularization_path(rows.drop("c0"), rows["c0"])
     assert path.filter("chosen")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
     matrix = sp.csr_array((np.random.default_rng(0).random((300, 40)) < 0.05).astype(np.int8))
-    assert len(MarkovField(selection="ebic").regularization_path(matrix)) == 20
+    assert len(MarkovField(selection="ebic").regularization_path(matrix)) > 8
     path = MarkovField(hidden={"topic": 2}, random_state=0).regularization_path(rows)
     assert path["l1"].to_list() == MarkovField(random_state=0).regularization_path(rows)["l1"].to_list()
     assert type(MarkovField().regularization_path(rows.to_pandas())).__module__.startswith("pandas")
@@ -94,7 +94,7 @@ def test_all_kinds_of_estimators_and_tables() -> None:
 def test_what_comes_after_three_worse_ones_is_shown_but_not_chosen() -> None:
     nothing: list = [None]
     scores = [1.0, 2.0, 1.9, 1.8, 1.7, 5.0]
-    points = tuple(PathPoint(1.0, np.array([score]), nothing[0]) for score in scores)
-    assert _place(points, "ebic") == 1
-    assert _place(points[:4], "ebic") == 1
-    assert _place((*points[:4], points[5]), "ebic") == 4
+    points = [PathPoint(1.0, np.array([score]), nothing[0]) for score in scores]
+    assert _choose(points, "ebic") == 1
+    assert _choose(points[:4], "ebic") == 1
+    assert _choose([*points[:4], points[5]], "ebic") == 4

@@ -17,8 +17,8 @@ from sparsefield.data import AnySample, make_frame
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed
 from sparsefield.field import Field, selection_table, widen
-from sparsefield.learning import Choice, PathPoint, Ways
-from sparsefield.learning.choice import PATIENCE, one_standard_error
+from sparsefield.learning import Choice, Ways
+from sparsefield.learning.choice import LONG_PATIENCE
 from sparsefield.learning.stability import Selections, count_selections, halved_by
 
 __all__ = ["ResamplingMethods"]
@@ -60,15 +60,16 @@ class ResamplingMethods:
             A row for each value, the largest first: l1, features (of two columns and more), score (the higher the
             better: for "heldout" the log-likelihood of what was held out, for "ebic" minus the criterion), error (its
             standard error, for "heldout") and chosen, which is true for the l1 that a fit with ``l1="auto"`` takes.
-            That fit stops after three worse values in a row, so a better one may still follow.
+            That fit stops after three values in a row that are no better, this path after eight, so a better one may
+            still follow.
 
         Examples
         --------
         >>> from sparsefield import MarkovField
         >>> from sparsefield.datasets import make_field
         >>> path = MarkovField().regularization_path(make_field(8, 300, burn_in=100, thin=10, seed=0).samples)
-        >>> list(path.columns), len(path)
-        (['l1', 'features', 'score', 'error', 'chosen'], 20)
+        >>> list(path.columns), len(path) > 8
+        (['l1', 'features', 'score', 'error', 'chosen'], True)
         """
         estimator: Any = self
         walker: Any = clone(estimator)
@@ -85,13 +86,12 @@ class ResamplingMethods:
             with walker._engine(sample) as engine:
                 raise _Walked(walker._choose(sample, engine), kind)
 
-        walker._choose = lambda sample, engine: choose(sample, engine, Ways(patience=None))
+        walker._choose = lambda sample, engine: choose(sample, engine, Ways(patience=LONG_PATIENCE))
         walker._learn = walk
         try:
             walker.fit(X, **options) if y is None else walker.fit(X, y, **options)
         except _Walked as end:
-            choice = replace(end.choice, place=_place(end.choice.path, estimator.selection))
-            rows = choice.rows()
+            rows = end.choice.rows()
             return make_frame({key: [row[key] for row in rows] for key in rows[0]}, end.kind)
         raise AssertionError("every fit learns")
 
@@ -207,18 +207,6 @@ class ResamplingMethods:
         weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(strange))])
         shares = np.concatenate([frequencies, found.times[strange] / found.resamples])
         return _table(field, every, weights, shares, self.kind_)
-
-
-def _place(path: tuple[PathPoint, ...], selection: str) -> int:
-    """Of the point that a fit takes, which stops after a few worse ones in a row."""
-    seen, best, worse = [], -np.inf, 0
-    for point in path:
-        seen.append(point)
-        best, worse = (point.score, 0) if point.score > best else (best, worse + 1)
-        if worse >= PATIENCE:
-            break
-    place = int(np.argmax([point.score for point in seen]))
-    return one_standard_error(seen, place) if selection == "heldout" else place
 
 
 def _table(field: Field, features: np.ndarray, weights: np.ndarray, shares: np.ndarray, kind: str) -> Any:

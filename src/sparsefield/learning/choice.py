@@ -13,11 +13,11 @@ from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, ask
-from sparsefield.learning.path import PathPoint, ebic, ebic_of_an_end, follow_path
+from sparsefield.learning.path import PathPoint, ebic, ebic_of_an_end, end_of_walk, follow_path
 from sparsefield.learning.trainer import Trainer
 from sparsefield.objectives import OBJECTIVES, Evaluator, make_evaluator
 
-__all__ = ["Choice", "Ways", "choose_l1", "drop_unsupported"]
+__all__ = ["LONG_PATIENCE", "Choice", "Ways", "choose_l1", "drop_unsupported"]
 
 VALUES = 33
 SMALLEST_RATIO = 1e-4
@@ -25,8 +25,11 @@ PATIENCE = 3
 """Values of l1 on a path, each three quarters of the one before; the last of them as a share of the first; and how many
 worse ones in a row end it early, which they nearly always do."""
 
-PROGRESS = 1e-4
-"""Share by which a held-out score must rise for the path to be worth going on. A criterion is worth any rise."""
+PROGRESS = {"heldout": 1e-4, "ebic": 0.0}
+"""Share by which a score must rise for the path to be worth going on. Of a criterion any rise counts."""
+
+LONG_PATIENCE = 8
+"""For a look at what lies beyond the choice."""
 
 GAMMA = 0.5
 """Of EBIC: how much the number of candidates counts."""
@@ -105,17 +108,22 @@ def choose_l1(
         ratio=SMALLEST_RATIO,
         kkt_tol=ways.kkt_tol,
         patience=ways.patience,
-        progress=PROGRESS if ways.selection == "heldout" else 0.0,
+        progress=PROGRESS[ways.selection],
     )
     for point in steps:
         path.append(point)
         if hear is not None:
             hear(replace(point, l1=point.l1 * scale))
-    place = int(np.argmax([point.score for point in path]))
-    if ways.selection == "heldout":
-        place = one_standard_error(path, place)
+    place = _choose(path, ways.selection)
     scale = scale if len(path) > 1 else 1.0  # nothing depends on anything, at any l1
     return Choice(path[place].l1 * scale, place, tuple(path), scale)
+
+
+def _choose(path: list[PathPoint], selection: str) -> int:
+    """What a walk of ordinary patience takes, however long this one was."""
+    seen = path[: end_of_walk([point.score for point in path], PATIENCE, PROGRESS[selection])]
+    best = int(np.argmax([point.score for point in seen]))
+    return one_standard_error(seen, best) if selection == "heldout" else best
 
 
 def one_standard_error(path: list[PathPoint], best: int) -> int:

@@ -11,7 +11,7 @@ from sparsefield.data import Layout
 from sparsefield.learning.plot import Learned
 from sparsefield.learning.trainer import Trainer
 
-__all__ = ["PathPoint", "ebic", "ebic_of_an_end", "follow_path", "path_values"]
+__all__ = ["PathPoint", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
 
 NOTHING_JOINS = 1e12
 """An l1 at which the field has no pairs."""
@@ -59,15 +59,25 @@ def follow_path(
     """
     trainer = make(NOTHING_JOINS, max(kkt_tol, LOOSE))
     trainer.run()
-    best, worse = -np.inf, 0
+    scores: list[float] = []
     for l1 in path_values(trainer.least_empty_l1(), count, ratio):
         learned = trainer.descend(float(l1))
         point = PathPoint(float(l1), judge(trainer, learned), learned)
         yield point
-        better = not point.score <= best + progress * abs(best)
-        best, worse = (point.score, 0) if better else (best, worse + 1)
-        if patience is not None and worse >= patience:
+        scores.append(point.score)
+        if patience is not None and end_of_walk(scores, patience, progress) is not None:
             return
+
+
+def end_of_walk(scores: Sequence[float], patience: int, progress: float) -> int | None:
+    """After how many points a walk ends because so many in a row were no better than the best before; None if never."""
+    best, worse = -np.inf, 0
+    for k, score in enumerate(scores):
+        better = k == 0 or score > best + progress * abs(best)
+        best, worse = (score, 0) if better else (best, worse + 1)
+        if worse >= patience:
+            return k + 1
+    return None
 
 
 def path_values(first: float, count: int, ratio: float) -> np.ndarray:
