@@ -12,6 +12,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show
 from sparsefield.cli.data import Given, is_matrix, read_data, stream_data
+from sparsefield.cli.linked import keep_inputs
 from sparsefield.cli.tables import Reading, check_output
 from sparsefield.cli.words import STRONGEST, certificate, size, strongest
 
@@ -103,6 +104,7 @@ def fit(
     reading = Reading(tuple(missing or ()), not no_header, separator)
     read = stream_data if stream and not is_matrix(data) else read_data
     given = read(data, reading, observed, identifiers, numeric)
+    keep_inputs([output], [data, *given.inputs])
     field = opt.make_field(
         given, template, induction=induction, objective=objective, l1=opt.read_l1(l1), l2=l2,
         selection=selection or ("ebic" if stream else "heldout"), refit=refit, threshold=threshold,

@@ -39,7 +39,6 @@ def path(
     template: opt.Templates = None,
     induction: Induction = "cfi",
     objective: opt.Objective = "pl",
-    hidden: opt.Hidden = None,
     selection: opt.Selection = None,
     l2: opt.L2 = 1.0,
     threshold: opt.Threshold = 0.2,
@@ -66,7 +65,6 @@ def path(
         given, template, induction=induction, objective=objective, l1="auto", l2=l2, selection=selection or "heldout",
         threshold=threshold, batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
         order_penalty=order_penalty, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,
-        hidden=hidden,
     )  # fmt: skip
     _show(_walk(field, given), field.selection, output, f"The path of {data.name}")
 

@@ -9,6 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Meter, new_table, note, show
+from sparsefield.cli.data import is_linked, read_linked
 from sparsefield.cli.linked import keep_inputs
 from sparsefield.cli.report import read_rows
 from sparsefield.cli.tables import Reading, check_output
@@ -47,6 +48,8 @@ def stability(
     keep_inputs([target], [data])
     field: Any = load(model)
     field.n_jobs = jobs
+    if is_linked(data):
+        keep_inputs([target], read_linked(data, Reading(tuple(missing or ()), not no_header, separator)).inputs)
     rows = read_rows(model, field, data, Reading(tuple(missing or ()), not no_header, separator))
     X, y = _parts(field, rows)
     with Meter(f"Learning from {resamples:,} halves") as meter:

@@ -138,7 +138,7 @@ class Rows:
     def find(self, table: str, words: str, limit: int) -> list[int]:
         """Rows by their number or by what they are called."""
         given, words = self.tables[table], words.strip().lower()
-        found = [int(words) - 1] if words.isdigit() and 0 < int(words) <= given.n_rows else []
+        found = [int(words) - 1] if words.isdecimal() and 0 < int(words) <= given.n_rows else []
         if not words or given.names_of_rows is None:
             return (found or list(range(min(limit, given.n_rows)))) if not words else found
         called = given.names_of_rows.str.to_lowercase().str.contains(words, literal=True).fill_null(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -25,10 +26,23 @@ class _Quiet(WSGIRequestHandler):
         return None
 
 
+class _Masked(logging.Filter):
+    """Takes the token out of what is logged of failed requests."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = record.getMessage().replace(self._token, "..."), ()
+        return True
+
+
 def open_server(subject: Subject, port: int = 0, token: str | None = None) -> tuple[BaseWSGIServer, str]:
     """A server that listens on the loopback address alone, and the address of its page; port 0 takes a free one."""
     token = token or new_token()
     app = make_app(subject, token)
+    app.server.logger.addFilter(_Masked(token))
     guard = Guard(app.server, token, [f"'{word}'" for word in _hashes(app)])
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

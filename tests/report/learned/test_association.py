@@ -144,6 +144,7 @@ def feature_of(weight: float) -> Feature:
         (-1.0, 0.4, 0.1, True, True),
         (-1.0, 0.1, 0.1, True, False),
         (-1.0, -0.9, 0.1, False, False),
+        (-0.1, 1.0, 0.1, False, False),  # hardly a weight
     ],
 )
 def test_what_counts_as_surprising(weight, value, error, surprising, opposite) -> None:

@@ -62,7 +62,8 @@ def find_associations(sample: MegaSample, features: Sequence[Feature]) -> list[A
 
 
 def find_surprises(features: Sequence[Feature], alone: Sequence[Association | None]) -> list[Surprise]:
-    """Features that show less than half of their weight alone, or the opposite; by two standard errors at least.
+    """Features that show less than half of their weight alone, or the opposite; by two standard errors at least, and
+    with a weight that is larger than these: one that hardly counts surprises nobody.
 
     The most surprising come first: those whose weight and association lie farthest apart. L1 draws weights towards 0,
     so a weight that exceeds what the pair shows alone is no work of the penalty.
@@ -72,7 +73,7 @@ def find_surprises(features: Sequence[Feature], alone: Sequence[Association | No
         if shown is None:
             continue
         size, along = abs(feature.weight), math.copysign(1.0, feature.weight) * shown.value
-        if along < WEAK * size and size - along > ERRORS_APART * shown.error:
+        if along < WEAK * size and size > ERRORS_APART * shown.error and size - along > ERRORS_APART * shown.error:
             found.append(Surprise(feature, shown, along < -ERRORS_APART * shown.error))
     return sorted(found, key=lambda surprise: -surprise.gap)
 

@@ -38,8 +38,10 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
     field = fitted.field
     layout, learned = field.layout, is_learned(field)
     observed = sum(len(schema.observed) for schema in layout.schemas)
-    columns = count(layout.n_targets + observed, "column")
+    hidden = sum(len(schema.hidden) for schema in layout.schemas) if layout.has_hidden else 0
+    columns = count(layout.n_targets - hidden + observed, "column")
     also = f", of which {observed:,} are observed (conditioned on, never predicted)" if observed else ""
+    also += f", with {count(hidden, 'hidden variable')} that no table has" if hidden else ""
     over = f" of {count(len(layout.tables), 'linked table')} ({', '.join(layout.tables)})" if fitted.linked else ""
     lines = [
         escape(f"Learned from {count(field.about['n_rows'], 'row')} and {columns}{over}{also}.")
@@ -53,11 +55,11 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
     else:
         lines.append("No two columns share a feature: at these penalties each is predicted by its frequencies alone.")
     if surprises:
-        told = "; ".join(surprise.feature.sentence for surprise in surprises[:IN_WORDS])
+        told = "; ".join(f"{one.feature.sentence} ({one.feature.weight:+.2f})" for one in surprises[:IN_WORDS])
         why = "although the two columns by themselves hardly show it, or show the opposite"
         lines.append(escape(f"Most surprising: {told} \u2013 {why} (see below)."))
     elif surprises is not None and features:
-        lines.append("No feature is surprising: each shows in its two columns alone what it shows in the field.")
+        lines.append("None of the strongest pairs is surprising (see below for what that means).")
     lines += [_hubs_in_words(view), _communities_in_words(view)] if features else []
     lines += [escape(line) for line in stability_in_words(field, features)]
     lines += [escape(certificate(field, fitted.params))] if learned else []
@@ -116,7 +118,8 @@ def tell_surprises(surprises: Sequence[Surprise] | None) -> str:
         return section(name, title, absent(f"To tell what is surprising {NO_DATA}"))
     words = (
         "A feature is surprising when its two columns by themselves show less than half of its weight, or the "
-        f"opposite, and the two differ by more than {ERRORS_APART:.0f} standard errors. Such a dependence only shows "
+        f"opposite, and the weight, and its distance to what they show, exceed {ERRORS_APART:.0f} standard errors. Of "
+        "features of more columns, and of hidden variables, this is not asked. Such a dependence only shows "
         "when other columns are taken into account. Those whose weight and association lie farthest apart come first."
     )
     if not surprises:
@@ -127,7 +130,7 @@ def tell_surprises(surprises: Sequence[Surprise] | None) -> str:
             Cell(surprise.feature.sentence, "words"),
             _signed(surprise.alone.value),
             _number(surprise.alone.error),
-            Cell("the opposite" if surprise.opposite else "little or nothing", "words"),
+            Cell("the opposite" if surprise.opposite else "little, for its error", "words"),
         ]
         for surprise in surprises[:SHOWN_SURPRISES]
     ]
@@ -241,7 +244,10 @@ def tell_repeat(fitted: Fitted) -> str:
         command, changed = as_command(fitted), changed_options(fitted)
         told = ", ".join(f"{name}={value!r}" for name, value in changed.items()) or "none"
         parts.append(paragraph(f"Options that differ from the defaults: {told}."))
-        words = "These lines learn the same field from the same rows. What the file was called, a model does not know."
+        words = (
+            "These lines learn the same field from the same rows, where these are read as they were: a model does not "
+            "know what its file was called, which columns were left out with --id, or which words stood for gaps."
+        )
         parts.append(paragraph(words, "note"))
         if command is None:
             parts.append(absent("The command line lacks some of these options, so this fit is repeated in Python."))

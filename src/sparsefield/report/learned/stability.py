@@ -105,6 +105,8 @@ def _bound_in_words(field: Field) -> str:
         f"(a half selects {chosen:,.1f} of {candidates:,} on average; Shah and Samworth's bound, for independent "
         f"{'rows' if how['halved'] == 'rows' else 'sets of linked rows'})."
     )
+    if not stable:
+        return "So there is nothing to say of how many of them are chance."
     if bound >= stable:
         return f"{bounded} That is no less than there are, so it tells nothing: a larger l1 would."
     return (
