@@ -92,3 +92,12 @@ def test_readers_are_found_by_name() -> None:
         assert getattr(readers, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = readers.nonsense  # pyright: ignore
+
+
+def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:
+    path = tmp_path / "quoted.csv"
+    path.write_text('"say ""yes""",b\n"a ""b""",1\n"c",2\n')
+    for as_text in (False, True):
+        table = read_table(path, Reading(), as_text=as_text)
+        assert table.columns == ['say "yes"', "b"]
+        assert table['say "yes"'].to_list() == ['a "b"', "c"]

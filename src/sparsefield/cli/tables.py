@@ -87,7 +87,8 @@ def with_found_types(table: pl.DataFrame) -> pl.DataFrame:
     """A table of text with the types that its cells have; text that a number would change, such as 007, stays text."""
     import polars as pl
 
-    found = pl.read_csv(io.BytesIO(table.write_csv().encode()), infer_schema_length=None)
+    text = io.BytesIO(table.write_csv(include_header=False).encode())
+    found = pl.read_csv(text, has_header=False, new_columns=table.columns, infer_schema_length=None)
     whole = [name for name, dtype in found.schema.items() if dtype.is_integer()]
     return found.with_columns(
         table[name] for name in whole if not (found[name].cast(pl.String) == table[name].cast(pl.String)).all()

@@ -98,6 +98,8 @@ def _read_csv(path: Path, reading: Reading, as_text: bool) -> pl.DataFrame:
     names = [name or "" for name in first.row(0)] if first.height else []
     if reading.header:
         _check_header(names, path)
+        if any('"' in name for name in names):
+            options["new_columns"] = names  # of a header polars keeps doubled quotes, of cells it does not
     else:
         options["new_columns"] = [f"x{k}" for k in range(first.width)]
     if as_text:
