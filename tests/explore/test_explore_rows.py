@@ -69,3 +69,17 @@ def test_rows_are_found_by_number_and_by_name(rows: Rows) -> None:
     assert rows.find("", "P012", 3) == [12]
     assert rows.find("", "5", 3)[0] == 4
     assert rows.row_name("", 4) == "p004 (row 5)"
+
+
+def test_hidden_variables_are_told_and_cannot_be_accepted(rows: Rows, survey: pl.DataFrame) -> None:
+    known = survey.drop("person")
+    field = MarkovField(hidden={"kind": 2}, l1=5.0, random_state=0).fit(known)
+    looked = Rows(field, rows.tables).look("", 1, "mean-field")
+    (kind,) = looked.hidden
+    assert kind.name == "kind"
+    np.testing.assert_allclose(kind.belief, field.predict_proba(known[1:2])["kind"][0], atol=1e-9)
+    assert "kind" not in [cell.name for cell in looked.cells] + [gap.name for gap in looked.gaps]
+
+
+def test_a_number_that_is_no_number_finds_nothing(rows: Rows) -> None:
+    assert rows.find("", "²", 5) == []

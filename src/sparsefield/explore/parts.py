@@ -168,6 +168,9 @@ def _moved(change: Change, k: int) -> html.Div:
 def row_panel(table: str, row: int, view: RowView) -> list[Any]:
     """Gaps with what may stand in them, then cells, most surprising first."""
     parts: list[Any] = notes_list(view.notes)
+    if view.hidden:
+        parts.append(html.Div([html.H3("Hidden variables")], className="row-head"))
+        parts.append(html.Div([_belief(gap) for gap in view.hidden], id="hidden-variables", className="list"))
     if view.gaps:
         words, every = f"Accept all {len(view.gaps):,}", {"type": "accept-all", "table": table, "row": row}
         accept_all = [html.Button(words, id=every, className="plain small")] if len(view.gaps) > 1 else []
@@ -187,18 +190,22 @@ def row_panel(table: str, row: int, view: RowView) -> list[Any]:
 
 
 def _gap(table: str, row: int, gap: Gap) -> html.Div:
-    best, others = gap.best, sorted(range(len(gap.states)), key=lambda k: -gap.belief[k])[1:3]
-    words = ", ".join(f"{gap.states[k]} {_percent(gap.belief[k])}" for k in others)
     button = html.Button(
         "Accept", id={"type": "accept", "table": table, "row": row, "name": gap.name}, className="plain small"
     )
+    return _belief(gap, button)
+
+
+def _belief(gap: Gap, *buttons: Any) -> html.Div:
+    best, others = gap.best, sorted(range(len(gap.states)), key=lambda k: -gap.belief[k])[1:3]
+    words = ", ".join(f"{gap.states[k]} {_percent(gap.belief[k])}" for k in others)
     attributes: Any = {"data-name": gap.name, "data-state": str(gap.states[best]), "data-p": f"{gap.belief[best]:.10f}"}
     return html.Div(
         [
             _word(gap.name, "name"),
             html.Span([html.B(str(gap.states[best])), f" {_percent(gap.belief[best])}"], className="value"),
             _word(words, "quiet rest"),
-            button,
+            *buttons,
         ],
         className="gap",
         **attributes,

@@ -100,6 +100,8 @@ class RowView:
     """Columns that are conditioned on, with their values."""
     unknown: list[tuple[str, Any]]
     """Cells with values that training never saw."""
+    hidden: list[Gap]
+    """Variables that no table has."""
     notes: tuple[str, ...]
 
 
@@ -150,11 +152,13 @@ class Rows:
         with noted() as notes:
             beliefs = self._beliefs(table, row, method)
         values = given.known.row(row, named=True)
-        cells, gaps, observed, unknown = [], [], [], []
+        cells, gaps, observed, unknown, hidden = [], [], [], [], []
         for name in schema.order:
-            if name not in values:  # never in a table
-                continue
             variable = variable_at(schema, schema.index_of_name[name])
+            if variable.role == "hidden":
+                hidden.append(Gap(name, variable.states, beliefs[name]))
+            if name not in values:
+                continue
             if variable.role == "observed":
                 observed.append((name, values[name]))
                 continue
@@ -175,7 +179,7 @@ class Rows:
                 unknown.append((name, given.raw[name][row]))
         cells.sort(key=lambda cell: cell.probability)
         gaps.sort(key=lambda gap: -gap.belief.max())
-        return RowView(cells, gaps, observed, unknown, tuple(notes))
+        return RowView(cells, gaps, observed, unknown, hidden, tuple(notes))
 
     def accept(self, table: str, row: int, names: list[str] | None, method: str) -> list[Accepted]:
         """Take over the most probable states of some gaps of a row, or of all, as they are shown now."""
