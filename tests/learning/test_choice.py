@@ -320,6 +320,13 @@ def test_small_tables_gaps_numbers_and_labels_are_chosen_for(selection: str) -> 
     assert model.score(numbers, labels) > 0.8
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 6])
+def test_tables_with_nothing_to_hold_back_are_chosen_for_by_ebic(rows: int) -> None:
+    field = MarkovField(l1="auto").fit(chain(rows, columns=3))
+    assert np.isfinite(field.field_.theta).all()
+    assert field.l1_ > 0
+
+
 def test_linked_tables_hold_back_cells() -> None:
     rng = np.random.default_rng(0)
     smokes = rng.integers(0, 2, 200)

@@ -13,7 +13,7 @@ from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, ask
-from sparsefield.learning.path import PathPoint, ebic, ebic_of_an_end, end_of_walk, follow_path
+from sparsefield.learning.path import Judge, PathPoint, ebic, ebic_of_an_end, end_of_walk, follow_path
 from sparsefield.learning.trainer import Trainer
 from sparsefield.objectives import OBJECTIVES, Evaluator, make_evaluator
 
@@ -157,7 +157,9 @@ def drop_unsupported(trainer: Trainer, l2: float, gamma: float = GAMMA) -> Field
     return field
 
 
-def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways: Ways):
+def _judge(
+    sample: AnySample, inference: InferenceMethod, engine: Threads, ways: Ways
+) -> tuple[Judge, AnySample, float]:
     """What judges, the sample to learn from, and the factor from its l1 to that of all rows.
 
     The noise in a gradient grows with the square root of the cells that it sums over, and so does the l1 that holds it
@@ -182,6 +184,8 @@ def _judge(sample: AnySample, inference: InferenceMethod, engine: Threads, ways:
                 "selection='ebic', or give l1 a number."
             )
     part, hidden = hide_cells(sample, HELD_OUT, rng)
+    if sum(int(cells.sum()) for cells in hidden) < GROUPS:
+        return _judge(sample, inference, engine, replace(ways, selection="ebic"))  # nothing to hold back
     seen = [table.codes() for table in sample.tables]
     group = [rng.integers(0, GROUPS, codes.shape) for codes in seen]
     return (

@@ -11,7 +11,7 @@ from sparsefield.data import Layout
 from sparsefield.learning.plot import Learned
 from sparsefield.learning.trainer import Trainer
 
-__all__ = ["PathPoint", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
+__all__ = ["Judge", "PathPoint", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
 
 NOTHING_JOINS = 1e12
 """An l1 at which the field has no pairs."""
