@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -245,3 +246,28 @@ def test_data_that_hidden_variables_cannot_be_learned_from_are_refused() -> None
 
 def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
     assert field.score(sp.csr_matrix(TEST)) == pytest.approx(field.score(TEST), rel=1e-12)
+
+
+def test_mean_field_for_each_state_is_exact_where_the_hidden_variable_ties_all() -> None:
+    field = MarkovField(hidden={"topic": 3}, l1=40.0, random_state=0, max_iter=40, certify=False).fit(TRAIN)
+    n = field.field_.layout.n_states
+    ties = field.field_.pairs[:, 1] >= n - 2
+    plain = replace(field.field_, pairs=field.field_.pairs[ties], weights=field.field_.weights[ties])
+    rows = TEST[:20].astype(float)
+    rows[np.random.default_rng(0).random(rows.shape) < 0.5] = np.nan
+    told, exact = (
+        MarkovField.from_field(plain, inference=inference).predict_proba(rows) for inference in ("mean-field", "exact")
+    )
+    for name in ("topic", "x0", "x7"):
+        np.testing.assert_allclose(told[name], exact[name], atol=1e-6)
+
+
+def test_a_hidden_variable_helps_to_fill_gaps() -> None:
+    field, alone = (MarkovField(hidden=hidden, l1=10.0, random_state=0).fit(TRAIN) for hidden in ({"topic": 3}, None))
+    gappy = TEST.astype(float)
+    gappy[np.random.default_rng(0).random(gappy.shape) < 0.3] = np.nan
+    truth = TEST.astype(float)
+    found = field.conditional_log_likelihood(truth, gappy)
+    assert found > alone.conditional_log_likelihood(truth, gappy)
+    exact = MarkovField.from_field(field.field_, inference="exact").conditional_log_likelihood(truth, gappy)
+    assert found == pytest.approx(exact, abs=0.01)

@@ -9,7 +9,8 @@ from sparsefield.engines import Threads
 from sparsefield.field import Field
 from sparsefield.field.hidden import split
 from sparsefield.inference.base import InferenceMethod
-from sparsefield.inference.hidden import sum_hidden
+from sparsefield.inference.hidden import fill_for_each_state, sum_hidden
+from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.web import fill_blocks
 from sparsefield.kernels.sweep import sweep
 
@@ -42,12 +43,15 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Th
     Hidden variables are summed out then: their beliefs have seen the very cell that is to be predicted.
     """
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
-    unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
+    layout = field.layout
+    parts = split(layout, layout.arcs(field.features)) if layout.has_hidden else None
+    if parts is not None and isinstance(inference, MeanField) and _beside_hidden(blocks[0], len(field.schema.hidden)):
+        unconverged = fill_for_each_state(sample, blocks[0], parts, inference, field.theta, engine)
+    else:
+        unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
     if sample.has_links and sample.has_gaps:
         look_around(sample, blocks, engine.map)
 
-    layout = field.layout
-    parts = split(layout, layout.arcs(field.features)) if layout.has_hidden else None
     n_hidden = len(field.schema.hidden) if layout.has_hidden else 0
 
     def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
@@ -80,6 +84,11 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Th
         float(sum(answer[2] for answer in found)),
         unconverged,
     )
+
+
+def _beside_hidden(blocks: list[Block], n_hidden: int) -> bool:
+    """Whether there are gaps in a table's own columns."""
+    return any(block.gap_offsets[-1 - n_hidden] > 0 for block in blocks)
 
 
 def state_probabilities(variable: Variable, columns: np.ndarray) -> np.ndarray:
