@@ -23,7 +23,7 @@ from sparsefield.datasets import make_field
 from sparsefield.engines import Threads
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
-from sparsefield.learning import Options, PathPoint, Trainer, Ways
+from sparsefield.learning import Options, PathPoint, Walker, Ways
 from sparsefield.learning.choice import _final, drop_unsupported, one_standard_error
 from sparsefield.learning.path import ebic
 from sparsefield.objectives import OBJECTIVES
@@ -43,8 +43,8 @@ def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None 
     return MegaSample.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
 
 
-def trainer_of(sample: MegaSample, engine: Threads, rule: str = "cfi", **options: Any) -> Trainer:
-    return Trainer(
+def trainer_of(sample: MegaSample, engine: Threads, rule: str = "cfi", **options: Any) -> Walker:
+    return Walker(
         sample,
         rule=RULES[rule](),
         objective=OBJECTIVES["pl"](),

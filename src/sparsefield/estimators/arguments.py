@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sparsefield.data import Source
 from sparsefield.errors import DataError
 
-__all__ = ["as_seed", "check_count", "check_weights", "choose", "column_names"]
+__all__ = ["as_seed", "check_count", "check_weights", "check_y", "choose", "column_names"]
 
 
 def column_names(source: Source, columns: Any) -> list[str]:
@@ -51,6 +51,12 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     if weight.sum() == 0:
         raise DataError("All sample weights are zero: nothing to learn from.")
     return weight
+
+
+def check_y(y: Any, n_rows: int) -> None:
+    """Whoever passes names of columns as y meant them to be observed."""
+    if y is not None and np.asarray(y, dtype=object).shape[:1] != (n_rows,):
+        raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
 
 
 def choose(registry: dict[str, Any], name: Any, what: str) -> Any:

@@ -46,7 +46,7 @@ from sparsefield.learning import (
     PathPoint,
     Start,
     Step,
-    Trainer,
+    Walker,
     Ways,
     choose_l1,
     drop_unsupported,
@@ -314,8 +314,8 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         engine: Threads,
         checkpoint: str | os.PathLike[str] | None = None,
         start: Start | None = None,
-    ) -> Trainer:
-        return Trainer(
+    ) -> Walker:
+        return Walker(
             sample,
             rule=self._rule(),
             objective=choose(OBJECTIVES, self.objective, "objective")(),
@@ -346,7 +346,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             getattr(self, "_hear_path", None) or (_print_point if self.verbose else None),
         )
 
-    def _refit(self, trainer: Trainer) -> Field:
+    def _refit(self, trainer: Walker) -> Field:
         l2 = max(self.l2, LEAST_L2)
         if self.selection == "ebic" and isinstance(trainer.evaluator, Evaluator):
             return drop_unsupported(trainer, l2)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import policy
 from sparsefield.data import (
@@ -23,20 +20,15 @@ from sparsefield.data import (
     MegaSample,
     Schema,
     Source,
-    SparseTable,
-    SwitchSchema,
     Table,
     compile_sparse,
     compile_table,
     fill,
     learn_schema,
 )
-from sparsefield.data.disk import OnRows, temporary_folder
-from sparsefield.data.sparse import place_rows
-from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_rows
 from sparsefield.errors import DataError, UnseenStateWarning
-from sparsefield.estimators.arguments import as_seed, check_weights, column_names
-from sparsefield.estimators.base import FieldEstimator, not_learned
+from sparsefield.estimators.arguments import as_seed, check_weights, check_y, column_names
+from sparsefield.estimators.base import not_learned
 from sparsefield.estimators.hidden import check_hidden, start_hidden, with_shares
 from sparsefield.estimators.queries import (
     Completion,
@@ -45,6 +37,7 @@ from sparsefield.estimators.queries import (
     marginal_probabilities,
     warn_of_search,
 )
+from sparsefield.estimators.streams import StreamedEstimator
 from sparsefield.estimators.tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.exchange import read_uai
 from sparsefield.field import Field
@@ -52,7 +45,7 @@ from sparsefield.field.storage import check_field
 from sparsefield.inference import Gibbs, InferenceMethod, draw_often
 from sparsefield.inference.completion import complete
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.readers.blocks import is_matrix_file, is_stream, open_stream, read_matrix
+from sparsefield.readers.blocks import is_matrix_file, is_stream, read_matrix
 
 __all__ = ["MarkovField"]
 
@@ -60,7 +53,7 @@ QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """For questions that exact inference cannot answer: one row, so there is time for long chains."""
 
 
-class MarkovField(TransformerMixin, FieldEstimator):
+class MarkovField(TransformerMixin, StreamedEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of categorical columns with gaps.
 
     Parameters
@@ -231,9 +224,11 @@ class MarkovField(TransformerMixin, FieldEstimator):
         self._check_parameters()
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
+            if self.hidden:
+                raise DataError("hidden= needs all rows in memory, as one table; X is a stream of blocks.")
             return self._fit_stream(X, y, observed, sample_weight, states)
         source = self._read(X, reset=True)
-        _check_y(y, source.n_rows)
+        check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(
             source,
@@ -320,58 +315,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """
         return cls.from_field(read_uai(path, names=names), **params)
 
-    def _fit_stream(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> MarkovField:
-        """Learn from blocks of rows, of which only a few are in memory at a time."""
-        if self.hidden:
-            raise DataError("hidden= needs all rows in memory, as one table; X is a stream of blocks.")
-        if not self._takes_sparse():
-            what = f"objective={self.objective!r}" if self.objective != "pl" else f"induction={self.induction!r}"
-            what = f"max_order={self.max_order}" if self.max_order > 2 else what
-            raise DataError(
-                f"{what} needs all rows in memory. Blocks of rows are learned with objective='pl', max_order=2 and "
-                "induction='cfi', 'grafting', 'full' or 'graph'."
-            )
-        if self.l1 == "auto" and self.selection == "heldout":
-            raise DataError(
-                "l1='auto' with selection='heldout' holds rows back, for which all rows must be in memory. For blocks "
-                "of rows take selection='ebic', or give l1 a number."
-            )
-        with temporary_folder() as folder:
-            table, kind = self._spool(folder, X, observed, sample_weight, states)
-            _check_y(y, table.n_rows)
-            self._learn(MegaSample.single(table), kind)
-        return self
-
-    def _spool(self, folder: Path, X: Any, observed: Any, sample_weight: Any, states: Any) -> tuple[SparseTable, str]:
-        """All rows of a stream as a table on disk, and the kind of its blocks."""
-        weight: Any = None
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, np.size(sample_weight))
-            weight = float(weight[0]) if np.ndim(sample_weight) == 0 else weight
-        stream = open_stream(X)
-        blocks = look_at_blocks(_blocks(stream))
-        block, first = next(blocks)
-        validate_data(self, first.native if first.kind == "array" else block, reset=True, skip_check_array=True)
-        roles = Roles(column_names(first, observed), self._numeric(first), states or {}, weight)
-        if isinstance(stream, OnRows) and not states:
-            return spool_rows(folder, stream, roles), first.kind
-        spool = open_spool(folder, first, roles)
-        try:
-            for _, source in chain([(block, first)], blocks):
-                spool.add(source)
-                self._tell_of_reading(spool.n_rows)
-            return spool.finish(), first.kind
-        finally:
-            spool.close()
-
-    def _tell_of_reading(self, n_rows: int) -> None:
-        """Say how many rows of a stream are read, to whoever listens."""
-        hearer = getattr(self, "_reading", None)
-        if hearer is not None:
-            hearer(n_rows)
-        elif self.verbose:
-            print(f"{n_rows:,} rows read", file=sys.stderr)
-
     def transform(self, X: Any) -> Any:
         """``X`` with its gaps filled by the most probable state; the same kind of table comes back."""
         if sp.issparse(X):
@@ -402,22 +345,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         sparse = None if dense else compile_sparse(source, self.field_.schema)
         table = sparse or compile_table(source, self.field_.schema)
         return self._log_likelihood(MegaSample.single(table)) / table.n_rows
-
-    def _score_stream(self, X: Any) -> float:
-        check_is_fitted(self)
-        total, n_rows, schema = 0.0, 0, self.field_.schema
-        stream, pairs_alone = open_stream(X), not len(self.field_.conjunctions)
-        switches = schema if isinstance(schema, SwitchSchema) and pairs_alone else None
-        if isinstance(stream, OnRows) and switches and stream.names == switches.order:
-            table = place_rows(switches, stream.offsets, stream.columns, np.ones(stream.n_rows))
-            return self._log_likelihood(MegaSample.single(table)) / table.n_rows
-        for block, source in look_at_blocks(_blocks(stream)):
-            if source.n_rows:
-                total += source.n_rows * self.score(block)
-                n_rows += source.n_rows
-        if n_rows == 0:
-            raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
-        return total / n_rows
 
     def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
         """Mean log-belief in the truth, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``."""
@@ -591,16 +518,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         weight = check_weights(sample_weight, source.n_rows)
         table = compile_sparse(source, self.field_.schema, weight) if self._takes_sparse() else None
         return MegaSample.single(table or compile_table(source, self.field_.schema, sample_weight=weight))
-
-
-def _check_y(y: Any, n_rows: int) -> None:
-    """Whoever passes names of columns as y meant them to be observed."""
-    if y is not None and np.asarray(y, dtype=object).shape[:1] != (n_rows,):
-        raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
-
-
-def _blocks(stream: Any) -> Any:
-    return stream.blocks() if isinstance(stream, OnRows) else stream
 
 
 def _dealt(n: int, chains: int, length: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from sparsefield.learning.path import PathPoint
 from sparsefield.learning.plot import Learned, Options, Start
 from sparsefield.learning.trace import Progress, Step
 from sparsefield.learning.trainer import Trainer
+from sparsefield.learning.walker import Walker
 
 __all__ = [
     "Choice",
@@ -15,6 +16,7 @@ __all__ = [
     "Start",
     "Step",
     "Trainer",
+    "Walker",
     "Ways",
     "choose_l1",
     "drop_unsupported",

@@ -14,7 +14,7 @@ from sparsefield.errors import DataError
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, ask
 from sparsefield.learning.path import Judge, PathPoint, ebic, ebic_of_an_end, end_of_walk, follow_path
-from sparsefield.learning.trainer import Trainer
+from sparsefield.learning.walker import Walker
 from sparsefield.objectives import OBJECTIVES, Evaluator, make_evaluator
 
 __all__ = ["LONG_PATIENCE", "Choice", "Ways", "choose_l1", "drop_unsupported"]
@@ -43,7 +43,7 @@ GROUPS = 10
 
 PRUNINGS = 5
 
-Make = Callable[[AnySample, float, float], Trainer]
+Make = Callable[[AnySample, float, float], Walker]
 """``make(sample, l1, kkt_tol)``"""
 
 
@@ -136,7 +136,7 @@ def one_standard_error(path: list[PathPoint], best: int) -> int:
     return best
 
 
-def drop_unsupported(trainer: Trainer, l2: float, gamma: float = GAMMA) -> Field:
+def drop_unsupported(trainer: Walker, l2: float, gamma: float = GAMMA) -> Field:
     """Estimate the features with a weight anew without L1, and drop those whose weight EBIC does not support, in turns.
 
     A feature stays when its Wald statistic exceeds what EBIC asks for one end of it; the lower of two ends counts.
@@ -195,7 +195,7 @@ def _judge(
     )
 
 
-def _final(trainer: Trainer, ways: Ways) -> Field:
+def _final(trainer: Walker, ways: Ways) -> Field:
     """The field at hand as it would be handed out."""
     if ways.refit_l2 is None:
         return trainer.field

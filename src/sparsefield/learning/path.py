@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsefield.data import Layout
 from sparsefield.learning.plot import Learned
-from sparsefield.learning.trainer import Trainer
+from sparsefield.learning.walker import Walker
 
 __all__ = ["Judge", "PathPoint", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
 
@@ -19,7 +19,7 @@ NOTHING_JOINS = 1e12
 LOOSE = 0.05
 """A field on the path may miss optimality by this share of l1: it is only to be judged, not kept."""
 
-Judge = Callable[[Trainer, Learned], np.ndarray]
+Judge = Callable[[Walker, Learned], np.ndarray]
 """What a field is worth, the higher the better: several numbers whose mean counts, or one."""
 
 
@@ -37,7 +37,7 @@ class PathPoint:
 
 
 def follow_path(
-    make: Callable[[float, float], Trainer],
+    make: Callable[[float, float], Walker],
     judge: Judge,
     *,
     count: int,
@@ -85,7 +85,7 @@ def path_values(first: float, count: int, ratio: float) -> np.ndarray:
     return np.geomspace(first, ratio * first, count) if first > 0.0 else np.ones(1)
 
 
-def ebic(trainer: Trainer, gamma: float) -> float:
+def ebic(trainer: Walker, gamma: float) -> float:
     """The extended Bayesian information criterion of the field at hand, the lower the better.
 
     It is that of one regression per state, added up: 2 x loss, and for each end of a feature what one end costs.
