@@ -9,6 +9,10 @@ class ModelFileError(ValueError):
     """A file is not a field that this version can read."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster cannot be used, or went away; the message says what to do, and how the fit goes on."""
+
+
 class UnseenStateWarning(UserWarning):
     """A value that training never saw was met; it is treated as a gap and left as it is in the output."""
 

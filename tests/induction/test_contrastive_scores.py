@@ -13,7 +13,6 @@ from oracle import SlowField, candidate_pairs
 from plain import graphs_of
 
 from sparsefield.data import Layout, MegaSample, compile_table, learn_schema, read
-from sparsefield.engines import Threads
 from sparsefield.induction import ContrastiveInduction, Grafting, IdealParent, PrintedInduction
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
@@ -22,8 +21,7 @@ GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 
 def score(rule, problem, contrast, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
-    with Threads(1) as engine:
-        found = rule.score(contrast, problem.layout, cut, NOTHING, engine)
+    found = rule.score(contrast, problem.layout, cut, NOTHING)
     values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
     return dict(zip(map(tuple, found.pairs.tolist()), values, strict=True))
 
@@ -64,8 +62,8 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     evaluator = Evaluator(MegaSample.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
     contrast, layout = evaluator.contrast(), Layout.single(schema)
-    exact = Grafting().score(contrast, layout, 0.0, NOTHING, engine)
-    found = ContrastiveInduction(0.0, 0.0, product).score(contrast, layout, 0.0, NOTHING, engine)
+    exact = Grafting().score(contrast, layout, 0.0, NOTHING)
+    found = ContrastiveInduction(0.0, 0.0, product).score(contrast, layout, 0.0, NOTHING)
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
     assert found.pairs.tolist() == exact.pairs.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
@@ -104,7 +102,7 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     contrast = contrast_of(problem, objective)
     found = score(rule(errors, signals), problem, contrast)
     n = problem.schema.n_states
-    err, mid, weight = contrast.errors[0][0], contrast.middles[0][0], contrast.weights[0][0]
+    err, mid, weight = contrast.errors[0][0], contrast.middles[0][0], contrast.shown[0][0].block.weight
     means, unary = contrast.means[0], contrast.unary[0]
     for a, b in candidate_pairs(problem.schema):
         total = 0.0

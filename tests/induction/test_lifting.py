@@ -29,10 +29,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifting, "LIFTS_AT_A_TIME", 7)
 
 
-def score(contrast, layout, lifts, thresholds=EXACT, cut=-1.0, known=NOBODY, threads=1) -> Proposals:
+def score(contrast, layout, lifts, thresholds=EXACT, cut=-1.0, known=NOBODY) -> Proposals:
     """With a cut below 0, every candidate."""
-    with Threads(threads) as engine:
-        return score_lifts(contrast, layout, lifts, thresholds, cut, known, engine)
+    return score_lifts(contrast, layout, lifts, thresholds, cut, known)
 
 
 def lifts_of(schema, order: int) -> np.ndarray:
@@ -177,8 +176,13 @@ def test_the_cut_and_known_features_leave_the_others_as_they_are(make_problem, t
 @pytest.mark.parametrize("thresholds", [EXACT, (0.1, 0.2)])
 def test_threads_change_nothing(make_problem, small_pieces, thresholds) -> None:
     problem = with_conjunctions(make_problem(8), 8)
-    contrast = evaluate(problem, "pl")[0].contrast()
-    one, other = (score(contrast, problem.layout, all_lifts(problem.layout, 3), thresholds, threads=n) for n in (1, 3))
+    outcomes = []
+    for threads in (1, 3):
+        with Threads(threads) as engine:
+            evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+            evaluator.evaluate(problem.field.graphs, problem.field.theta)
+            outcomes.append(score(evaluator.contrast(), problem.layout, all_lifts(problem.layout, 3), thresholds))
+    one, other = outcomes
     assert np.array_equal(one.features, other.features)
     assert one.gradient.tobytes() == other.gradient.tobytes()
 

@@ -11,7 +11,7 @@ from oracle import candidate_pairs
 
 from sparsefield.engines import Threads
 from sparsefield.induction import RULES, GivenGraph, all_pairs, select
-from sparsefield.objectives import OBJECTIVES
+from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SHAPES = [
     {},
@@ -38,8 +38,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
     taken = candidates[np.random.default_rng(seed).random(len(candidates)) < known]
     keys = np.sort(problem.layout.keys(taken))
-    with Threads(1) as engine:
-        found = RULES[name]().score(contrast_of(problem, objective), problem.layout, cut, keys, engine)
+    found = RULES[name]().score(contrast_of(problem, objective), problem.layout, cut, keys)
     proposed = [tuple(pair) for pair in found.pairs.tolist()]
     assert len(set(proposed)) == len(proposed)
     assert set(proposed) <= {tuple(pair) for pair in candidates.tolist()}
@@ -52,12 +51,14 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.closed])
 def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_threads(make_problem, name) -> None:
     problem = make_problem(2, n_rows=700, states=(2, 3, 2, 4, 2, 2), size=0.4)
-    contrast = contrast_of(problem)
-    assert len(contrast.errors[0]) > 1
+    assert len(contrast_of(problem).errors[0]) > 1
     outcomes = []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
-            outcomes.append(RULES[name]().score(contrast, problem.layout, 1.0, np.empty(0, dtype=np.int64), engine))
+            evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+            evaluator.evaluate(problem.graphs, problem.theta)
+            nobody = np.empty(0, dtype=np.int64)
+            outcomes.append(RULES[name]().score(evaluator.contrast(), problem.layout, 1.0, nobody))
     assert len(outcomes[0])
     for other in outcomes[1:]:
         for part in ("a", "b", "gradient", "rank"):
@@ -67,8 +68,7 @@ def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_thr
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.closed])
 def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
     problem = make_problem(2)
-    with Threads(1) as engine:
-        found = RULES[name]().score(contrast_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64), engine)
+    found = RULES[name]().score(contrast_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64))
     assert len(found) == 0
 
 

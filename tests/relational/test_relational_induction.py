@@ -31,8 +31,7 @@ def contrast_of(problem, objective: str):
 
 def scores(rule, problem, contrast, *, cut: float = 0.0, known=NOTHING) -> dict:
     """{name of a feature: (gradient, rank)}."""
-    with Threads(1) as engine:
-        found = rule.score(contrast, problem.layout, cut, known, engine)
+    found = rule.score(contrast, problem.layout, cut, known)
     names = names_of(problem.slow, problem.layout, found.pairs)
     assert len(set(names)) == len(names)
     values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)

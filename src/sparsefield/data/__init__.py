@@ -6,7 +6,15 @@ from sparsefield.data.learn import learn_schema
 from sparsefield.data.links import ForeignKey, Step, Template, as_template
 from sparsefield.data.merge import merge_equal_rows
 from sparsefield.data.relational import Relational
-from sparsefield.data.sample import AnySample, MegaSample, Neighbours, SparseSample, look_around
+from sparsefield.data.sample import (
+    AnySample,
+    MegaSample,
+    Neighbours,
+    PlacedSample,
+    SparseSample,
+    Trainable,
+    look_around,
+)
 from sparsefield.data.schema import Label, Role, Schema, Variable
 from sparsefield.data.sparse import SparseBlock, SparseTable, compile_sparse
 from sparsefield.data.split import draw_rows, hide_cells, take_rows, weigh_rows
@@ -26,6 +34,7 @@ __all__ = [
     "Meeting",
     "MegaSample",
     "Neighbours",
+    "PlacedSample",
     "Relational",
     "Role",
     "Schema",
@@ -38,6 +47,7 @@ __all__ = [
     "Switches",
     "Table",
     "Template",
+    "Trainable",
     "Variable",
     "View",
     "as_array",

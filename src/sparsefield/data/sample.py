@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,7 @@ from sparsefield.data.sparse import SparseTable
 from sparsefield.data.table import Block, Table
 from sparsefield.kernels.views import add_up_neighbours
 
-__all__ = ["AnySample", "MegaSample", "Neighbours", "SparseSample", "look_around"]
+__all__ = ["AnySample", "MegaSample", "Neighbours", "PlacedSample", "SparseSample", "Trainable", "look_around"]
 
 
 class Neighbours(NamedTuple):
@@ -83,6 +83,11 @@ class MegaSample:
         return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
 
     @property
+    def total_weights(self) -> list[float]:
+        """Of the rows of each table."""
+        return [table.total_weight for table in self.tables]
+
+    @property
     def is_plain(self) -> bool:
         """Whether it is one table, whose rows touch nothing but themselves."""
         return len(self.tables) == 1 and not self.has_links
@@ -142,7 +147,30 @@ class SparseSample:
         return 10 * self.table.n_on
 
 
+@dataclass(frozen=True)
+class PlacedSample:
+    """A plain table whose rows are not here: an engine knows where they live."""
+
+    layout: Layout
+    shards: Any
+    """What `hold` of that engine takes: blocks, in the order of their rows."""
+    n_rows: int
+    total_weights: list[float]
+    has_gaps: bool
+    mark: str
+    """One word for what the rows hold."""
+    has_links: ClassVar[bool] = False
+
+    @property
+    def n_cells(self) -> int:
+        return self.n_rows * int(self.layout.widths[0])
+
+
 AnySample = MegaSample | SparseSample
+"""With its rows here."""
+
+Trainable = AnySample | PlacedSample
+"""What a field can be learned from."""
 
 
 def look_around(

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["Threads"]
+from sparsefield.engines.adding import Combine, Tree, plus, total
+from sparsefield.engines.base import Engine, Held, Large, Question, large_entries
+
+__all__ = ["Threads", "products_on_one_thread"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Threads:
+class Threads(Engine):
     """Runs a function over items on ``n_jobs`` threads and returns the results in the order of the items.
 
     Items, never threads, decide how work is cut, so results are the same for any ``n_jobs``. Matrix products run on
@@ -68,6 +72,46 @@ class Threads:
         while waiting:
             yield waiting.popleft().result()
 
+    def hold(self, parts: Sequence[Any]) -> HeldHere:
+        return HeldHere(list(parts), self)
+
+
+class HeldHere(Held):
+    """Parts in the memory of this process."""
+
+    def __init__(self, parts: list[Any], engine: Engine) -> None:
+        self._parts, self._engine = parts, engine
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def turn(
+        self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
+    ) -> tuple[HeldHere, Any]:
+        def one(k: int) -> Any:
+            return function(self._parts[k], *(() if each is None else (each[k],)), *shared)
+
+        parts, tree = [], Tree(combine)
+        for part, value in self._engine.stream(one, range(len(self._parts))):
+            parts.append(part)
+            tree.push(value)
+        return HeldHere(parts, self._engine), tree.total()
+
+    def add(self, function: Callable[..., Any], *shared: Any) -> Any:
+        return total(self._engine.stream(lambda part: function(part, *shared), self._parts))
+
+    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        return self._engine.map(lambda part: function(part, *shared), self._parts)
+
+    def large(self, question: Question, items: Sequence[Any]) -> list[Large]:
+        """Items are what threads share out."""
+
+        def one(item: Any) -> Large:
+            parts = (question.part_of_sum(part, item, *question.shared) for part in self._parts)
+            return large_entries(question, item, total(parts))
+
+        return self._engine.map(one, items)
+
 
 class _SingleThreadedProducts:
     """Matrix products of the whole process on one thread while anyone needs it: the first to come sets the limit, the
@@ -94,6 +138,16 @@ class _SingleThreadedProducts:
 
 
 _SINGLE = _SingleThreadedProducts()
+
+
+@contextmanager
+def products_on_one_thread() -> Iterator[None]:
+    """Within it, as within `Threads`."""
+    _SINGLE.acquire()
+    try:
+        yield
+    finally:
+        _SINGLE.release()
 
 
 def _usable_cores() -> int:

@@ -29,7 +29,7 @@ from sparsefield.data import (
     merge_equal_rows,
     read,
 )
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine, Threads
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
 from sparsefield.estimators.exchange_methods import ExchangeMethods
@@ -311,7 +311,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         self,
         sample: AnySample,
         options: Options,
-        engine: Threads,
+        engine: Engine,
         checkpoint: str | os.PathLike[str] | None = None,
         start: Start | None = None,
     ) -> Walker:
@@ -327,7 +327,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             start=start,
         )
 
-    def _choose(self, sample: AnySample, engine: Threads, ways: Ways | None = None) -> Choice:
+    def _choose(self, sample: AnySample, engine: Engine, ways: Ways | None = None) -> Choice:
         """l1 from the data; see ``selection``."""
         options = replace(self._options(), certify=True)
         ways = replace(
@@ -382,7 +382,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         self._inference()
         choose(OBJECTIVES, self.objective, "objective")
 
-    def _engine(self, sample: AnySample) -> Threads:
+    def _engine(self, sample: AnySample) -> Engine:
         """Threads for a mega-sample; the result is the same with any number of them."""
         small = sample.n_cells < policy.CELLS_FOR_THREADS
         return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)

@@ -27,12 +27,13 @@ from sparsefield.experiments.measure import Report
 from sparsefield.experiments.planted import draw_planted
 from sparsefield.experiments.scale import default_l1
 from sparsefield.induction import resting
-from sparsefield.induction.dense import score_tiles
+from sparsefield.induction.tiles import score_tiles
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.meetings import score_columns, transpose
 from sparsefield.kernels.rows import errors_of_rows, pass_rows, watch_rows
 from sparsefield.kernels.sweep import gradient, sweep
 from sparsefield.objectives import Evaluator, PseudoLikelihood, SparseContrast, SparseEvaluator
+from sparsefield.objectives.parts import Part
 from sparsefield.objectives.sparse_evaluation import Entries, Sources
 from sparsefield.report.charts import Bar, draw_bars
 
@@ -412,9 +413,9 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
         gradients = [(graph, space.errors, space.middles, out) for space in spaces]
         yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
     for dtype in ("float32", "float64"):
-        errors, middles = ([[getattr(s, side).astype(dtype) for s in spaces]] for side in ("errors", "middles"))
-        run = _call(score_tiles, layout, errors, middles, lambda _, forth, back, i, j: (forth + back, None), rows / 10,
-                    np.empty(0, dtype=np.int64), engine)  # fmt: skip
+        sides = zip(blocks, spaces, strict=True)
+        parts = engine.hold([Part(0, b, s.errors.astype(dtype), s.middles.astype(dtype)) for b, s in sides])
+        run = _call(score_tiles, parts, layout, rows / 10, np.empty(0, dtype=np.int64))
         yield Case(f"score_tiles {dtype}", name, work_of_tiles(states, rows, dtype), run)
 
 

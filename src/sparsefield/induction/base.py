@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, merge
 from sparsefield.objectives import AnyContrast
 
@@ -39,12 +38,11 @@ class InductionRule(ABC):
         layout: Layout,
         cut: float,
         known: np.ndarray,
-        engine: Threads,
         limit: int | None = None,
     ) -> Scored:
         """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted).
 
-        Of very many, those beyond the best ``limit`` may be left out.
+        Of more than ``limit``, the best by rank; all with None.
         """
 
 
@@ -59,7 +57,6 @@ class ClosedRule(InductionRule):
         layout: Layout,
         cut: float,
         known: np.ndarray,
-        engine: Threads,
         limit: int | None = None,
     ) -> Scored:
         return merge([])

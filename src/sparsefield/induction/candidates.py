@@ -44,21 +44,17 @@ def merge(parts: list[Scored]) -> Scored:
     )
 
 
-def admissible(scored: Scored, meeting: Meeting, layout: Layout, known: np.ndarray) -> Scored:
-    """From places in a meeting to pairs of column numbers, less those within one variable and those in ``known``."""
-    a, b = scored.a, scored.b
+def admissible(meeting: Meeting, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which places in a meeting are candidates: not those within one variable, nor those whose key is ``known``."""
+    keep = np.ones(len(a), dtype=bool)
     if meeting.within:
         owner = layout.schemas[meeting.left].variable_of_column
         keep = owner[meeting.left_columns[a]] != owner[meeting.right_columns[b]]
-        scored = scored.take(np.flatnonzero(keep))
-        a, b = scored.a, scored.b
-    pairs = pairs_at(meeting, layout, a, b)
-    scored = Scored(pairs[:, 0], pairs[:, 1], scored.gradient, scored.rank)
-    if not len(known) or not len(scored):
-        return scored
-    keys = layout.keys(pairs)
-    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return scored.take(np.flatnonzero(known[place] != keys))
+    if len(known) and keep.any():
+        keys = layout.keys(pairs_at(meeting, layout, a[keep], b[keep]))
+        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        keep[keep] = known[place] != keys
+    return keep
 
 
 def select(scored: Scored, limit: int) -> Scored:

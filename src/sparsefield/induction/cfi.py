@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield import policy
 from sparsefield.data import Layout, Meeting
-from sparsefield.engines import Threads
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.contrastive import large_errors, large_signals
-from sparsefield.induction.dense import score_tiles
-from sparsefield.induction.products import Margins, collect, score_meetings
+from sparsefield.induction.contrastive import Thresholds, count_meetings, gather_large_ones, keep_large_ones
 from sparsefield.induction.resting import score_resting
+from sparsefield.induction.tiles import Measure, score_tiles
 from sparsefield.objectives import AnyContrast, SparseContrast
 from sparsefield.objectives.evaluation import Contrast
 
@@ -52,38 +51,21 @@ class ContrastiveInduction(InductionRule):
         layout: Layout,
         cut: float,
         known: np.ndarray,
-        engine: Threads,
         limit: int | None = None,
     ) -> Scored:
         if isinstance(contrast, SparseContrast):
             # Signals are those of what is on, and large; at rest, errors and signals cost nothing to keep.
-            return score_resting(contrast, layout, self.error_threshold, cut, known, engine, limit)
-        errors = large_errors(contrast, self.error_threshold)
-        signals = large_signals(contrast, self.signal_threshold)
-        margins = [_margins(meeting, contrast, self.has_margins) for meeting in layout.meetings]
-        errors_per_row = [large.count(engine) for large in errors]
-        signals_per_row = [large.count(engine) for large in signals]
-        sparse = _met(errors_per_row, signals_per_row) * policy.SPARSE_ADVANTAGE < _dense_work(contrast)
-        if self.product == "sparse" or (self.product == "auto" and sparse):
-            loud = [collect(*pair) for pair in zip(signals, signals_per_row, strict=True)]
-            wrong = [collect(*pair) for pair in zip(errors, errors_per_row, strict=True)]
-            return score_meetings(layout, wrong, loud, margins, cut, known, engine)
-
-        def finish(
-            meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
-        ) -> tuple[np.ndarray, None]:
-            edge = margins[meeting.template]
-            gradient = forth + back
-            if not self.has_margins:
-                return gradient, None
-            gradient = gradient + np.outer(edge.unary_left[i], edge.mean_right[j])
-            gradient = gradient + np.outer(edge.mean_left[i], edge.unary_right[j])
-            return gradient, None
-
+            return score_resting(contrast, layout, self.error_threshold, cut, known, limit)
+        thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
+        measure = Measure(_gradient_with(contrast)) if self.has_margins else Measure()
+        met, dense = contrast.parts.add(count_meetings, thresholds)
+        if self.product == "sparse" or (self.product == "auto" and met * policy.SPARSE_ADVANTAGE < dense):
+            parts, _ = contrast.parts.turn(gather_large_ones, thresholds)
+            return score_tiles(parts, layout, cut, known, measure=measure, limit=limit, sparse=True)
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
         dtype = policy.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
-        wrong, loud = ([large.dense(engine, dtype) for large in part] for part in (errors, signals))
-        return score_tiles(layout, wrong, loud, finish, cut, known, engine)
+        parts, _ = contrast.parts.turn(keep_large_ones, thresholds, dtype)
+        return score_tiles(parts, layout, cut, known, measure=measure, limit=limit)
 
 
 class PrintedInduction(ContrastiveInduction):
@@ -98,30 +80,35 @@ class PrintedInduction(ContrastiveInduction):
     has_margins = False
 
 
-def _margins(meeting: Meeting, contrast: Contrast, kept: bool) -> Margins:
+def _gradient_with(contrast: Contrast) -> Callable[[Meeting, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+    """Sums with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
+    margins = [_margins(meeting, contrast) for meeting in contrast.layout.meetings]
+
+    def gradient(meeting: Meeting, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        edge = margins[meeting.template]
+        total = sums.sum(axis=0) + edge.unary_left[a] * edge.mean_right[b]
+        return total + edge.mean_left[a] * edge.unary_right[b]
+
+    return gradient
+
+
+class Margins(NamedTuple):
+    """Over the left and right columns of a meeting."""
+
+    unary_left: np.ndarray
+    mean_right: np.ndarray
+    mean_left: np.ndarray
+    unary_right: np.ndarray
+
+
+def _margins(meeting: Meeting, contrast: Contrast) -> Margins:
     """The factors of the rank-one term; an end without targets adds nothing."""
     unary_left, unary_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
     unary_left[: meeting.left_states] = contrast.unary[meeting.left][meeting.left_columns[: meeting.left_states]]
     unary_right[: meeting.right_states] = contrast.unary[meeting.right][meeting.right_columns[: meeting.right_states]]
     mean_left, mean_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
-    if len(meeting.seen_left) and kept:
+    if len(meeting.seen_left):
         mean_left = contrast.means[meeting.right][meeting.seen_left]
-    if len(meeting.seen_right) and kept:
+    if len(meeting.seen_right):
         mean_right = contrast.means[meeting.left][meeting.seen_right]
     return Margins(unary_left, mean_right, mean_left, unary_right)
-
-
-def _met(errors: Sequence[list[np.ndarray]], signals: Sequence[list[np.ndarray]]) -> float:
-    """How often a large error meets a large signal in a row."""
-    return sum(
-        float(e @ s) for one, other in zip(errors, signals, strict=True) for e, s in zip(one, other, strict=True)
-    )
-
-
-def _dense_work(contrast: Contrast) -> float:
-    """Multiply-adds of a dense product."""
-    return sum(
-        float(e.shape[0]) * m.shape[0] * m.shape[1]
-        for errors, middles in zip(contrast.errors, contrast.middles, strict=True)
-        for e, m in zip(errors, middles, strict=True)
-    )

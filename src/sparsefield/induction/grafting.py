@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import Layout, Meeting
-from sparsefield.engines import Threads
+from sparsefield.data import Layout
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.dense import score_tiles
 from sparsefield.induction.resting import score_resting
+from sparsefield.induction.tiles import score_tiles
 from sparsefield.objectives import AnyContrast, SparseContrast
 
 __all__ = ["Grafting"]
@@ -26,15 +25,9 @@ class Grafting(InductionRule):
         layout: Layout,
         cut: float,
         known: np.ndarray,
-        engine: Threads,
         limit: int | None = None,
     ) -> Scored:
         if isinstance(contrast, SparseContrast):
-            return score_resting(contrast, layout, 0.0, cut, known, engine, limit)
+            return score_resting(contrast, layout, 0.0, cut, known, limit)
 
-        def finish(
-            meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
-        ) -> tuple[np.ndarray, None]:
-            return forth + back, None
-
-        return score_tiles(layout, contrast.errors, contrast.middles, finish, cut, known, engine)
+        return score_tiles(contrast.parts, layout, cut, known, limit=limit)

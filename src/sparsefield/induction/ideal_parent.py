@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparsefield.data import Layout, Meeting
-from sparsefield.engines import Threads
 from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.contrastive import large_errors, large_signals
-from sparsefield.induction.dense import score_tiles
+from sparsefield.induction.contrastive import Thresholds, keep_large_ones
+from sparsefield.induction.tiles import Measure, score_tiles
 from sparsefield.objectives import AnyContrast, SparseContrast
+from sparsefield.objectives.parts import Part
 
 __all__ = ["IdealParent"]
 
@@ -36,34 +35,39 @@ class IdealParent(InductionRule):
         layout: Layout,
         cut: float,
         known: np.ndarray,
-        engine: Threads,
         limit: int | None = None,
     ) -> Scored:
         assert not isinstance(contrast, SparseContrast)  # `sparse` says so
-        errors = [large.dense(engine) for large in large_errors(contrast, self.error_threshold)]
-        signals = [large.dense(engine) for large in large_signals(contrast, self.signal_threshold)]
-        error_size = [_norms(part, width) for part, width in zip(errors, layout.widths, strict=True)]
-        signal_size = [_norms(part, width) for part, width in zip(signals, layout.widths, strict=True)]
+        thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
+        parts, (errors, signals) = contrast.parts.turn(_keep_and_measure, thresholds, layout)
+        error_size, signal_size = _lengths(errors), _lengths(signals)
 
-        def finish(
-            meeting: Meeting, forth: np.ndarray, back: np.ndarray, i: slice, j: slice
-        ) -> tuple[np.ndarray, np.ndarray]:
-            left, right = meeting.left, meeting.right
-            cosines = []
-            if i.start < meeting.left_states:
-                sizes = error_size[left][meeting.left_columns[i]], signal_size[left][meeting.seen_right[j]]
-                cosines.append(np.abs(forth) / np.outer(*sizes))
-            if j.start < meeting.right_states:
-                sizes = signal_size[right][meeting.seen_left[i]], error_size[right][meeting.right_columns[j]]
-                cosines.append(np.abs(back) / np.outer(*sizes))
-            return forth + back, np.maximum.reduce(cosines)
+        def rank(meeting: Meeting, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            forth, back = np.abs(sums)
+            left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
+            cosines = [np.zeros(forth.shape)]
+            if meeting.left_states:
+                own = error_size[left + meeting.left_columns[np.minimum(a, meeting.left_states - 1)]]
+                cosines.append(forth / (own * signal_size[left + meeting.seen_right[b]]))
+            if meeting.right_states:
+                own = error_size[right + meeting.right_columns[np.minimum(b, meeting.right_states - 1)]]
+                cosines.append(back / (own * signal_size[right + meeting.seen_left[a]]))
+            return np.maximum.reduce(cosines)
 
-        return score_tiles(layout, errors, signals, finish, cut, known, engine)
+        return score_tiles(parts, layout, cut, known, measure=Measure(rank=rank, layers=2), limit=limit)
 
 
-def _norms(parts: Sequence[np.ndarray], n_columns: int) -> np.ndarray:
-    """(n_columns,): length of each column's vector over all rows; 1 where it is 0 or the column has none."""
-    squares = np.sum([np.einsum("ci,ci->c", part, part) for part in parts], axis=0)
-    norms = np.ones(n_columns)
-    norms[: len(squares)] = np.where(squares > 0, np.sqrt(squares), 1.0)
-    return norms
+def _keep_and_measure(part: Part, thresholds: Thresholds, layout: Layout) -> tuple[Part, tuple[np.ndarray, np.ndarray]]:
+    """The part with large errors and signals; (columns of all tables,) each: sums of their squares."""
+    part, _ = keep_large_ones(part, thresholds)
+    found, start = [], layout.column_starts[part.table]
+    for values in (part.errors, part.middles):
+        squares = np.zeros(layout.n_columns)
+        squares[start : start + len(values)] = np.einsum("ci,ci->c", values, values)
+        found.append(squares)
+    return part, (found[0], found[1])
+
+
+def _lengths(squares: np.ndarray) -> np.ndarray:
+    """(columns,): of each column's vector over all rows; 1 where it is 0 or the column has none."""
+    return np.where(squares > 0, np.sqrt(squares), 1.0)

@@ -7,13 +7,16 @@ one column more, and the gradient of that pair is error x middle + middle x erro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.engines import Threads
+from sparsefield.engines import Question
 from sparsefield.induction.candidates import Scored
+from sparsefield.induction.contrastive import Thresholds
 from sparsefield.objectives.evaluation import Contrast
+from sparsefield.objectives.parts import Part
 
 __all__ = ["Proposals", "all_lifts", "choose_proposals", "combine", "score_lifts"]
 
@@ -71,6 +74,17 @@ def all_lifts(layout: Layout, width: int) -> np.ndarray:
     return np.pad(np.concatenate(found), ((0, 0), (0, width - 2)), constant_values=-1).astype(np.int64)
 
 
+class Lift(NamedTuple):
+    """Features of one table that a further column may join."""
+
+    table: int
+    members: np.ndarray
+    """(features, columns) within the table."""
+    errors: np.ndarray
+    """(features,): the sum of their products' errors over all rows, and the mean of their middles."""
+    mean: np.ndarray
+
+
 def score_lifts(
     contrast: Contrast,
     layout: Layout,
@@ -78,7 +92,6 @@ def score_lifts(
     thresholds: tuple[float, float],
     cut: float,
     known: np.ndarray,
-    engine: Threads,
     growth: float = 1.0,
 ) -> Proposals:
     """Features of one column more than those in ``lifts``, with a gradient beyond ``cut``, key not ``known`` (sorted).
@@ -93,28 +106,45 @@ def score_lifts(
         Each column beyond two multiplies what a gradient has to pass, and divides its rank among the others.
     """
     own = layout.variable_of_own_column[lifts[:, :2]].min(axis=1) >= 0 if len(lifts) else np.empty(0, dtype=bool)
-    lifts = lifts[own]
-    table = layout.table_of_column[lifts[:, 0]] if len(lifts) else np.empty(0, dtype=np.int64)
-    pieces = []
-    for t in np.unique(table):
-        mine = np.flatnonzero(table == t)
-        pieces += [(int(t), lifts[mine[k : k + LIFTS_AT_A_TIME]]) for k in range(0, len(mine), LIFTS_AT_A_TIME)]
-    parts = engine.map(
-        lambda piece: _score_piece(contrast, layout, piece[0], piece[1], thresholds, cut, growth), pieces
+    exact, width = thresholds == (0.0, 0.0), lifts.shape[1]
+    items = _items(contrast, layout, lifts[own], exact)
+
+    def gradient(item: Lift, sums: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        if exact:
+            return sums[0]
+        unary = np.zeros(layout.schemas[item.table].n_columns)
+        unary[: len(contrast.unary[item.table])] = contrast.unary[item.table]
+        total = sums[0] + item.errors[row] * contrast.means[item.table][column]
+        return total + item.mean[row] * unary[column]
+
+    def excess(item: Lift, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        cuts = cut * growth ** (_sizes(item.members) - 1.0)
+        return np.abs(gradient(item, sums, rows, columns)) - cuts[rows]
+
+    def eligible(item: Lift, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]
+        return ~((owner[have] == owner[columns][:, None]) & (have >= 0)).any(axis=1)
+
+    question = Question(
+        part_of_lift,
+        (layout, contrast.averaged, Thresholds(*thresholds, contrast.means)),
+        excess,
+        eligible,
     )
-    width = lifts.shape[1]
-    features = np.concatenate([np.empty((0, width), dtype=np.int64), *(part[0] for part in parts)])
-    gradient = np.concatenate([np.empty(0), *(part[1] for part in parts)])
+    found = contrast.parts.large(question, items) if items else []
+    parts = [_joined(part.item, layout, *part.places) for part in found]
+    features = np.concatenate([np.empty((0, width), dtype=np.int64), *parts])
+    gradients = np.concatenate([np.empty(0), *(gradient(part.item, part.sums, *part.places) for part in found)])
     # A triple is found from each of its pairs that is lifted; estimates may differ, and the largest counts.
     keys = layout.keys(features)
-    order = np.lexsort((-np.abs(gradient), keys))
+    order = np.lexsort((-np.abs(gradients), keys))
     first = np.flatnonzero(np.diff(keys[order], prepend=-1))
     chosen = order[first]
     if len(known):
         place = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
         chosen = chosen[known[place] != keys[chosen]]
-    rank = np.abs(gradient[chosen]) / growth ** (_sizes(features[chosen]) - 2.0)
-    return Proposals(features[chosen], gradient[chosen], rank)
+    rank = np.abs(gradients[chosen]) / growth ** (_sizes(features[chosen]) - 2.0)
+    return Proposals(features[chosen], gradients[chosen], rank)
 
 
 def _sizes(features: np.ndarray) -> np.ndarray:
@@ -122,45 +152,52 @@ def _sizes(features: np.ndarray) -> np.ndarray:
     return (features >= 0).sum(axis=1)
 
 
-def _score_piece(
-    contrast: Contrast,
-    layout: Layout,
-    table: int,
-    lifts: np.ndarray,
-    thresholds: tuple[float, float],
-    cut: float,
-    growth: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    schema, start = layout.schemas[table], layout.column_starts[table]
+def _items(contrast: Contrast, layout: Layout, lifts: np.ndarray, exact: bool) -> list[Lift]:
+    """Lifts of one table, some at a time; sums over rows are taken where estimates need them."""
+    table = layout.table_of_column[lifts[:, 0]] if len(lifts) else np.empty(0, dtype=np.int64)
+    found, nothing = [], np.empty(0)
+    for t in np.unique(table).tolist():
+        mine = lifts[table == t]
+        members = np.where(mine >= 0, mine - layout.column_starts[t], -1)
+        for k in range(0, len(members), LIFTS_AT_A_TIME):
+            found.append(Lift(t, members[k : k + LIFTS_AT_A_TIME], nothing, nothing))
+    if exact or not found:
+        return found
+    sums = contrast.parts.add(_sums_of_lifts, found, contrast.averaged)
+    weights = np.maximum(contrast.total_weights, np.finfo(float).tiny)
+    return [item._replace(errors=e, mean=m / weights[item.table]) for item, (e, m) in zip(found, sums, strict=True)]
+
+
+def _sums_of_lifts(part: Part, items: list[Lift], averaged: bool) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Per item, (features,) each: sums of errors, and weighted sums of middles."""
+    found = []
+    for item in items:
+        nothing = np.zeros(len(item.members))
+        if item.table != part.table:
+            found.append((nothing, nothing))
+            continue
+        error, middle = _lift(part.errors, part.middles, part.block.weight, item.members, averaged)
+        found.append((error.sum(axis=1), middle @ part.block.weight))
+    return tuple(found)
+
+
+def part_of_lift(part: Part, item: Lift, layout: Layout, averaged: bool, thresholds: Thresholds) -> np.ndarray | None:
+    """(1, features, columns): what the rows of a part add to the gradients of features joined by a further column."""
+    if item.table != part.table:
+        return None
+    schema, weight = layout.schemas[item.table], part.block.weight
     columns, states = schema.n_columns, schema.n_states
-    members = np.where(lifts >= 0, lifts - start, -1)
-    exact = thresholds == (0.0, 0.0)
-    total = np.zeros((len(lifts), columns))
-    lifted = [
-        _lift(errors, middles[:columns], weight, members, contrast.averaged)
-        for errors, middles, weight in zip(
-            contrast.errors[table], contrast.middles[table], contrast.weights[table], strict=True
-        )
-    ]
-    means = contrast.means[table][:columns]
-    weights = contrast.weights[table]
-    mean = np.add.reduce([middle @ weight for (_, middle), weight in zip(lifted, weights, strict=True)])
-    mean /= max(sum(float(weight.sum()) for weight in weights), np.finfo(float).tiny)
-    parts = zip(lifted, contrast.errors[table], contrast.middles[table], weights, strict=True)
-    for (error, middle), errors, middles, weight in parts:
-        if exact:
-            total += error @ middles[:columns].T
-            total[:, :states] += middle @ errors.T
-        else:
-            t_err, t_sig = thresholds
-            loud = _beyond(middles[:columns] - means[:, None], t_sig)
-            total += _beyond(error, t_err * weight) @ loud.T
-            total[:, :states] += _beyond(middle - mean[:, None], t_sig) @ _beyond(errors, t_err * weight).T
-    if not exact:
-        own = sum(error.sum(axis=1) for error, _ in lifted)
-        total += np.outer(own, means)
-        total[:, :states] += np.outer(mean, contrast.unary[table])
-    return _beyond_cut(total, members, schema.variable_of_column, start, cut * growth ** (_sizes(lifts) - 1.0))
+    middles = part.middles[:columns]
+    error, middle = _lift(part.errors, middles, weight, item.members, averaged)
+    if (thresholds.errors, thresholds.signals) == (0.0, 0.0):
+        total = error @ middles.T
+        total[:, :states] += middle @ part.errors.T
+        return total[None]
+    t_err, t_sig = thresholds.errors * weight, thresholds.signals
+    loud = _beyond(middles - thresholds.means[item.table][:columns, None], t_sig)
+    total = _beyond(error, t_err) @ loud.T
+    total[:, :states] += _beyond(middle - item.mean[:, None], t_sig) @ _beyond(part.errors, t_err).T
+    return total[None]
 
 
 def _lift(
@@ -185,18 +222,10 @@ def _beyond(values: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
     return np.where(np.abs(values) > threshold, values, 0.0)
 
 
-def _beyond_cut(
-    gradient: np.ndarray, members: np.ndarray, owner: np.ndarray, start: int, cuts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Features whose further column is of a variable that they do not have yet, as ascending column numbers."""
-    row, column = np.nonzero(np.abs(gradient) > cuts[:, None])
-    have = members[row]
-    taken = ((owner[have] == owner[column][:, None]) & (have >= 0)).any(axis=1)
-    row, column, have = row[~taken], column[~taken], have[~taken]
-    used = (have >= 0).sum(axis=1)
-    features = have.copy()
-    features[np.arange(len(row)), used] = column
+def _joined(item: Lift, layout: Layout, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Features with their further column, as ascending column numbers."""
+    features = item.members[row]
+    features[np.arange(len(row)), _sizes(features)] = column
     # Ascending, with -1 behind: target states come before observed columns, so a target state is first.
     features = np.sort(np.where(features >= 0, features, np.iinfo(np.int64).max), axis=1)
-    features = np.where(features == np.iinfo(np.int64).max, -1, features + start)
-    return features, gradient[row, column]
+    return np.where(features == np.iinfo(np.int64).max, -1, features + layout.column_starts[item.table])

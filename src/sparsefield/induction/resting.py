@@ -14,7 +14,6 @@ import numpy as np
 from sparsefield import policy
 from sparsefield.data import Layout
 from sparsefield.data.memory import machine_memory
-from sparsefield.engines import Threads
 from sparsefield.induction.candidates import Scored, merge, select
 from sparsefield.kernels.meetings import score_columns
 from sparsefield.kernels.rows import REST as AT_REST
@@ -55,7 +54,6 @@ def score_resting(
     threshold: float,
     cut: float,
     known: np.ndarray,
-    engine: Threads,
     limit: int | None = None,
 ) -> Scored:
     """Pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``; of very many the best ``limit``.
@@ -67,7 +65,7 @@ def score_resting(
     if not len(column):
         return merge([])
     inside = _known(known, layout.n_columns, column)
-    task = Task(contrast, threshold, float(cut), column, traits, inside, engine)
+    task = Task(contrast, threshold, float(cut), column, traits, inside)
     found, held = [], 0
     for first, second in _rounds(contrast, traits):
         for part in _score_round(task, first, second):
@@ -76,7 +74,7 @@ def score_resting(
             if limit is not None and held > 2 * limit + MANY_PAIRS:
                 found = [select(merge(found), limit)]
                 held = limit
-    return merge(found)
+    return merge(found) if limit is None else select(merge(found), limit)
 
 
 class Task(NamedTuple):
@@ -90,7 +88,6 @@ class Task(NamedTuple):
     traits: Traits
     inside: np.ndarray
     """(pairs, 2): pairs that are in the field already."""
-    engine: Threads
 
 
 def _score_round(task: Task, first: slice, second: slice) -> Iterator[Scored]:
@@ -115,7 +112,7 @@ def _score_round(task: Task, first: slice, second: slice) -> Iterator[Scored]:
         ends = column[members[a[:count]]], column[members[b[:count]]]
         return Scored(np.minimum(*ends), np.maximum(*ends), gradient[:count].copy(), np.abs(gradient[:count]))
 
-    return task.engine.stream(one, _tiles(on, errors, first.stop - first.start))
+    return contrast.engine.stream(one, _tiles(on, errors, first.stop - first.start))
 
 
 def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice]]:

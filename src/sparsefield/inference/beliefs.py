@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.data import Block, MegaSample, Variable, look_around
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.field import Field
 from sparsefield.field.hidden import split
 from sparsefield.inference.base import InferenceMethod
@@ -37,7 +37,7 @@ class Answers:
         """Rows whose inference reached its cap."""
 
 
-def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Threads) -> Answers:
+def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Engine) -> Answers:
     """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees.
 
     Hidden variables are summed out then: their beliefs have seen the very cell that is to be predicted.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import Block, MegaSample
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.field import Field
 from sparsefield.inference.belief_propagation import BeliefPropagation, message_beliefs
 from sparsefield.inference.elimination import MAX_CELLS, largest, parts_by_shape, total
@@ -34,7 +34,7 @@ class Completed:
     NaN where states were searched for."""
 
 
-def complete(field: Field, sample: MegaSample, engine: Threads, *, max_cells: int = MAX_CELLS) -> Completed:
+def complete(field: Field, sample: MegaSample, engine: Engine, *, max_cells: int = MAX_CELLS) -> Completed:
     """Find the most probable joint states of all gaps.
 
     Parts that need no table of more than ``max_cells`` are eliminated, with maxima for sums. In others, max-product

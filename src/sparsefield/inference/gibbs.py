@@ -9,7 +9,7 @@ from threading import Event, Lock
 import numpy as np
 
 from sparsefield.data import MegaSample
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.field import Field
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.factors import FactorGraph, build_factors, entities_of, gaps_of, normalised, write_beliefs
@@ -32,7 +32,7 @@ def draw(
     *,
     sweeps: int,
     seed: int | None,
-    engine: Threads,
+    engine: Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Table by table, (targets, rows) int32 codes after ``sweeps`` Gibbs sweeps over all gaps."""
@@ -48,7 +48,7 @@ def draw_often(
     sweeps: int,
     thin: int,
     seed: int | None,
-    engine: Threads,
+    engine: Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Table by table, (count, targets, rows) int32 codes: the first after ``sweeps`` sweeps, each other ``thin`` later.

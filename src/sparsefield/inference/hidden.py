@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 from sparsefield.data import Block, MegaSample
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.field.hidden import Split
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.web import fill_blocks
@@ -60,7 +60,7 @@ def fill_for_each_state(
     parts: Split,
     inference: InferenceMethod,
     theta: np.ndarray,
-    engine: Threads,
+    engine: Engine,
 ) -> int:
     """Fill gaps once for each joint state of the hidden variables, and mix the answers; returns the rows that did not
     settle.

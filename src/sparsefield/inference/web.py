@@ -9,13 +9,13 @@ import numpy as np
 
 from sparsefield import policy
 from sparsefield.data import Block, Layout, MegaSample
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.field import Graph
 
 if TYPE_CHECKING:
     from sparsefield.inference.base import InferenceMethod
 
-__all__ = ["Web", "Woven", "fill_blocks", "units", "weave"]
+__all__ = ["Web", "Woven", "fill_blocks", "fill_together", "units", "weave"]
 
 
 class Web(NamedTuple):
@@ -123,7 +123,7 @@ def fill_blocks(
     inference: InferenceMethod,
     graphs: Sequence[Graph],
     theta: np.ndarray,
-    engine: Threads,
+    engine: Engine,
 ) -> int:
     """Update the beliefs of all gaps in ``blocks`` (table by table); returns how many rows did not settle.
 
@@ -131,12 +131,23 @@ def fill_blocks(
     """
 
     def one(members: list[tuple[int, Block]]) -> int:
-        woven = weave(sample, graphs, members)
-        unsettled = inference.fill(woven.web, theta)
-        woven.write_back()
-        return unsettled
+        return fill_together(sample, members, inference, graphs, theta)
 
     return sum(engine.map(one, units(sample, blocks)))
+
+
+def fill_together(
+    sample: MegaSample,
+    members: Sequence[tuple[int, Block]],
+    inference: InferenceMethod,
+    graphs: Sequence[Graph],
+    theta: np.ndarray,
+) -> int:
+    """Update the beliefs of the gaps of blocks that make up a unit; returns how many rows did not settle."""
+    woven = weave(sample, graphs, members)
+    unsettled = inference.fill(woven.web, theta)
+    woven.write_back()
+    return unsettled
 
 
 def _gaps(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 
@@ -52,58 +51,18 @@ def _first_from(columns, low, high, wanted):
 
 
 @njit(nogil=True, cache=True)
-def _add_seen(signals, row, first, last, start, factor, scores):
-    """scores[column - start] += factor x signal, for the columns first .. last of one row."""
-    end = signals.offsets[row + 1]
-    k = _first_from(signals.columns, signals.offsets[row], end, first)
-    while k < end and signals.columns[k] < last:
-        scores[signals.columns[k] - start] += factor * signals.entries[k]
-        k += 1
+def add_products(one, which, other, place, first, out):
+    """out[k, place[c]] += entry of ``one`` in column which[k] x entry of ``other`` in column c, where they share a row.
 
-
-@njit(nogil=True, cache=True)
-def _add_errors(errors, row, first, place, factor, scores):
-    """scores[place of state] += factor x error, for the states from ``first`` on in one row that have a place."""
-    end = errors.offsets[row + 1]
-    for k in range(_first_from(errors.columns, errors.offsets[row], end, first), end):
-        at = place[errors.columns[k]]
-        if at >= 0:
-            scores[at] += factor * errors.entries[k]
-
-
-@njit(nogil=True, cache=True)
-def score_states(sides, places, margins, first, last, cut, out_a, out_b, out_h):
-    """h of the pairs (a, b) of a meeting, first <= a < last, that stand out: |h| > cut. Returns how many there are.
-
-    Entries come by row (offsets, columns, entries) and by column (column_offsets, rows, column_entries). The margins
-    add the rank-one term of the decomposition.
+    Entries come by row (offsets, columns, entries) and by column (column_offsets, rows, column_entries). Columns
+    without a place have -1; all before ``first`` have none.
     """
-    left, right = places.left_columns, places.right_columns
-    scores = np.zeros(right.shape[0])
-    place = np.full(sides.errors_right.column_offsets.shape[0], -1, dtype=np.int64)
-    for b in range(places.right_states):
-        place[right[b]] = b
-    found = 0
-    for a in range(first, last):
-        least = a if places.mirrored else 0
-        if a < places.left_states and places.seen_right >= 0:
-            start = places.seen_right
-            for k in range(sides.errors_left.column_offsets[left[a]], sides.errors_left.column_offsets[left[a] + 1]):
-                row, value = sides.errors_left.rows[k], sides.errors_left.column_entries[k]
-                _add_seen(sides.signals_left, row, start + least, start + right.shape[0], start, value, scores)
-        if places.right_states > least:
-            seen = sides.signals_right
-            for k in range(seen.column_offsets[places.seen_left[a]], seen.column_offsets[places.seen_left[a] + 1]):
-                _add_errors(sides.errors_right, seen.rows[k], right[least], place, seen.column_entries[k], scores)
-        end = right.shape[0] if a < places.left_states else places.right_states
-        for b in range(least, right.shape[0]):
-            h = scores[b] + margins.unary_left[a] * margins.mean_right[b]
-            h += margins.mean_left[a] * margins.unary_right[b]
-            scores[b] = 0.0
-            if places.mirrored and a == b:
-                h *= 0.5  # both directions are one
-            if abs(h) > cut and b < end:
-                if found < out_a.shape[0]:
-                    out_a[found], out_b[found], out_h[found] = a, b, h
-                found += 1
-    return found
+    for k in range(which.shape[0]):
+        scores = out[k]
+        for m in range(one.column_offsets[which[k]], one.column_offsets[which[k] + 1]):
+            row, factor = one.rows[m], one.column_entries[m]
+            end = other.offsets[row + 1]
+            for n in range(_first_from(other.columns, other.offsets[row], end, first), end):
+                at = place[other.columns[n]]
+                if at >= 0:
+                    scores[at] += factor * other.entries[n]

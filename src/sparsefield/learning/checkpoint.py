@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import AnySample, SparseSample, SparseTable, SwitchSchema
+from sparsefield.data import PlacedSample, SparseSample, SparseTable, SwitchSchema, Trainable
 from sparsefield.errors import DataError
 from sparsefield.field.storage import write_atomically
 
@@ -77,7 +77,7 @@ class Checkpoint:
             partial.unlink(missing_ok=True)
 
 
-def fingerprint(sample: AnySample, *parts: Any) -> str:
+def fingerprint(sample: Trainable, *parts: Any) -> str:
     """One word for the data and everything else that decides a fit's bits."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -89,6 +89,9 @@ def fingerprint(sample: AnySample, *parts: Any) -> str:
         digest.update(repr(schema).encode())
     if isinstance(sample, SparseSample):
         _digest_sparse(digest, sample.table)
+        return digest.hexdigest()
+    if isinstance(sample, PlacedSample):
+        digest.update(sample.mark.encode())
         return digest.hexdigest()
     for _, block in sample.blocks():
         given = block.beliefs[block.n_target_states : block.n_own_columns]

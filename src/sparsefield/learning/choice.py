@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from sparsefield.data import AnySample, MegaSample, SparseSample, draw_rows, hide_cells, merge_equal_rows, take_rows
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.errors import DataError
 from sparsefield.field import Field
 from sparsefield.inference import InferenceMethod, ask
@@ -94,7 +94,7 @@ def choose_l1(
     sample: AnySample,
     make: Make,
     inference: InferenceMethod,
-    engine: Threads,
+    engine: Engine,
     ways: Ways,
     hear: Callable[[PathPoint], None] | None = None,
 ) -> Choice:
@@ -157,9 +157,7 @@ def drop_unsupported(trainer: Walker, l2: float, gamma: float = GAMMA) -> Field:
     return field
 
 
-def _judge(
-    sample: AnySample, inference: InferenceMethod, engine: Threads, ways: Ways
-) -> tuple[Judge, AnySample, float]:
+def _judge(sample: AnySample, inference: InferenceMethod, engine: Engine, ways: Ways) -> tuple[Judge, AnySample, float]:
     """What judges, the sample to learn from, and the factor from its l1 to that of all rows.
 
     The noise in a gradient grows with the square root of the cells that it sums over, and so does the l1 that holds it
@@ -209,7 +207,7 @@ def _weight(sample: AnySample) -> float:
     return sum(table.total_weight for table in sample.tables)
 
 
-def _score_rows(field: Field, held: list, inference: InferenceMethod, engine: Threads) -> np.ndarray:
+def _score_rows(field: Field, held: list, inference: InferenceMethod, engine: Engine) -> np.ndarray:
     """(groups,): pseudo-log-likelihood per unit of weight."""
     found = []
     for sample in held:
@@ -229,7 +227,7 @@ def _score_cells(
     hidden: list[np.ndarray],
     group: list[np.ndarray],
     inference: InferenceMethod,
-    engine: Threads,
+    engine: Engine,
 ) -> np.ndarray:
     """(groups,): mean log-belief in the truth of hidden cells."""
     answers = ask(field, part, inference, engine)

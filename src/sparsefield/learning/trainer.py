@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import AnySample
-from sparsefield.engines import Threads
+from sparsefield.data import Trainable
+from sparsefield.engines import Engine
 from sparsefield.field import Field, widen
 from sparsefield.induction import (
     Grafting,
@@ -82,13 +82,13 @@ class Trainer:
 
     def __init__(
         self,
-        sample: AnySample,
+        sample: Trainable,
         *,
         rule: InductionRule,
         objective: Objective,
         inference: InferenceMethod,
         options: Options,
-        engine: Threads,
+        engine: Engine,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         start: Start | None = None,
@@ -167,7 +167,8 @@ class Trainer:
 
     def _induce(self) -> None:
         """Let a batch in and take a step or a few, unless no candidate stands out."""
-        found = self._score(self.rule, pairs_first=True) if self._iterations_left() else self._nothing()
+        going_on = self._iterations_left()
+        found = self._score(self.rule, self._enough(), pairs_first=True) if going_on else self._nothing()
         self._let_go()
         proposed = choose_proposals(found, self._batch_size()).features
         joined = self._admit(proposed) if len(proposed) else 0
@@ -219,7 +220,7 @@ class Trainer:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
         allowed, plot = self._allowed_violation, self.plot
         unsettled = self._refill_gaps()
-        found = self._violators()
+        found = self._violators(self._enough())
         inside = self._violation_inside()
         excess = self._excess(found)
         worst = max(inside, float(excess.max(initial=0.0)))
@@ -449,16 +450,15 @@ class Trainer:
         """Whether a look at the candidates, or what it lets in, takes as long as several steps."""
         return not self.evaluator.keeps_errors or self.options.max_order > 2
 
-    def _score(self, rule: InductionRule, *, pairs_first: bool = False) -> Proposals:
-        """Candidates worth a weight; with ``pairs_first``, no conjunctions while there are pairs to speak of: of these
-        there are fewer, and once they are in, far fewer conjunctions look useful."""
+    def _score(self, rule: InductionRule, limit: int | None, *, pairs_first: bool = False) -> Proposals:
+        """Candidates worth a weight, of pairs the best ``limit``; with ``pairs_first``, no conjunctions while there are
+        pairs to speak of: of these there are fewer, and once they are in, far fewer conjunctions look useful."""
         started = time.perf_counter()
         contrast, width = self.evaluator.contrast(), self.options.max_order
-        limit = max(self._batch_size(), LEAST_BATCH)
-        found = rule.score(contrast, self.layout, self.options.l1, self.known, self.engine, limit)
+        found = rule.score(contrast, self.layout, self.options.l1, self.known, limit)
         higher = None
         if width > 2 and not (pairs_first and len(found) > STRAGGLERS * len(self.features)):
-            rest = self.options.l1, self.known_higher, self.engine, self.options.order_penalty
+            rest = self.options.l1, self.known_higher, self.options.order_penalty
             higher = score_lifts(contrast, self.layout, self._lifts(), rule.thresholds, *rest)
         self.scoring_seconds += time.perf_counter() - started
         return combine(found, higher, width)
@@ -478,9 +478,13 @@ class Trainer:
     def _nothing(self) -> Proposals:
         return combine(merge([]), None, self.options.max_order)
 
-    def _violators(self) -> Proposals:
+    def _enough(self) -> int:
+        """Candidates that need to be looked at: as many as may join, or would matter beside those inside."""
+        return max(self._batch_size(), LEAST_BATCH, len(self.features))
+
+    def _violators(self, limit: int | None = None) -> Proposals:
         """Candidates outside the field that miss the optimality conditions; a closed rule has none outside."""
-        return self._nothing() if self.closed else self._score(Grafting())
+        return self._nothing() if self.closed else self._score(Grafting(), limit)
 
     @property
     def _allowed_violation(self) -> float:

@@ -63,7 +63,7 @@ class Walker(Trainer):
         try:
             while l1 > SMALLEST_L1:
                 self.options = replace(asked, l1=l1)
-                found = self._violators()
+                found = self._violators(1)
                 if len(found):
                     return float(found.rank.max())
                 l1 *= 0.5

@@ -1,7 +1,7 @@
 """Objectives by name. A new one is a file here and a line in the registry."""
 
-from sparsefield.data import AnySample, SparseSample
-from sparsefield.engines import Threads
+from sparsefield.data import MegaSample, SparseSample, Trainable
+from sparsefield.engines import Engine
 from sparsefield.objectives.base import AnyEvaluator, Objective, Workspace
 from sparsefield.objectives.cd import ContrastiveDivergence
 from sparsefield.objectives.evaluation import Contrast, Evaluator
@@ -14,11 +14,11 @@ AnyContrast = Contrast | SparseContrast
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 
 
-def make_evaluator(sample: AnySample, objective: Objective, engine: Threads) -> AnyEvaluator:
+def make_evaluator(sample: Trainable, objective: Objective, engine: Engine) -> AnyEvaluator:
     """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective, and
     where `pl` has hidden variables to sum out."""
     if not isinstance(sample, SparseSample):
-        if sample.layout.has_hidden and isinstance(objective, PseudoLikelihood):
+        if isinstance(sample, MegaSample) and sample.layout.has_hidden and isinstance(objective, PseudoLikelihood):
             return HiddenEvaluator(sample, engine)
         return Evaluator(sample, objective, engine)
     if not isinstance(objective, PseudoLikelihood):

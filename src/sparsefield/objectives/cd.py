@@ -24,7 +24,7 @@ class ContrastiveDivergence(Objective):
     averaged = True
 
     def prepare(self, block: Block) -> Workspace:
-        return Workspace(np.zeros((block.n_target_states, block.n_rows)), np.empty_like(block.beliefs))
+        return Workspace(np.empty((block.n_target_states, block.n_rows)), np.empty_like(block.beliefs))
 
     def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
         workspace.middles[:] = block.beliefs

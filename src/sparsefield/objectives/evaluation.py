@@ -1,42 +1,56 @@
-"""An objective on a mega-sample: loss and gradient summed over blocks, and what induction needs of the same pass."""
+"""An objective on a mega-sample: loss and gradient summed over parts, and what induction needs of the same pass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from sparsefield.data import Arcs, MegaSample, look_around
-from sparsefield.engines import Threads
+from sparsefield.data import Arcs, Block, Layout, MegaSample, PlacedSample, look_around
+from sparsefield.engines import Engine, Held
 from sparsefield.field import Graph, compile_graphs
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.inference.web import fill_blocks
-from sparsefield.kernels.sweep import add_changed_conjunctions, add_conjunctions, gradient, product_moments, uncertainty
+from sparsefield.objectives import parts
 from sparsefield.objectives.base import Objective
 from sparsefield.objectives.evidence import wald_statistics
+from sparsefield.objectives.parts import Part
 
 __all__ = ["Contrast", "Evaluator"]
-
-Blocks = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Errors and middles of all blocks at one point: all that scoring a candidate takes."""
+    """Errors and middles of all parts at one point: all that scoring a candidate takes."""
 
-    errors: tuple[Blocks, ...]
-    """Table by table, block by block: (states, rows)."""
-    middles: tuple[Blocks, ...]
-    """(columns that are seen, rows)"""
-    weights: tuple[Blocks, ...]
-    """(rows,)"""
+    layout: Layout
+    parts: Held
+    """`Part` by `Part`, with errors and middles."""
     means: tuple[np.ndarray, ...]
     """Table by table, (columns,): weighted means of the middles over all rows."""
     unary: tuple[np.ndarray, ...]
     """Table by table, (states,): gradient of each unary feature."""
+    total_weights: Sequence[float]
     averaged: bool = False
     """Whether the middles are (q0 + q1) / 2, see `Objective`."""
+
+    @cached_property
+    def shown(self) -> list[list[Part]]:
+        """All of them here, table by table. To look at."""
+        found: list[Part] = self.parts.each(parts.show)
+        return [[part for part in found if part.table == t] for t in range(len(self.layout.tables))]
+
+    @property
+    def errors(self) -> list[list[np.ndarray]]:
+        """The same, block by block: (states, rows)."""
+        return [[part.errors for part in table] for table in self.shown]
+
+    @property
+    def middles(self) -> list[list[np.ndarray]]:
+        """The same: (columns that are seen, rows)."""
+        return [[part.middles for part in table] for table in self.shown]
 
 
 class Evaluator:
@@ -44,19 +58,19 @@ class Evaluator:
 
     keeps_errors = True
 
-    def __init__(self, sample: MegaSample, objective: Objective, engine: Threads) -> None:
+    def __init__(self, sample: MegaSample | PlacedSample, objective: Objective, engine: Engine) -> None:
         self.sample, self.layout = sample, sample.layout
-        self.has_gaps = sample.has_gaps
+        self.has_gaps, self.total_weights = sample.has_gaps, sample.total_weights
         self._objective, self._engine = objective, engine
-        self._tables = [t for t, _ in sample.blocks()]
-        self._blocks = [block for _, block in sample.blocks()]
-        if self.has_gaps:
-            # What a gap is believed to hold changes during learning, and so does what its row's neighbours see.
-            copied = [sample.has_links or len(block.gap_rows) > 0 for block in self._blocks]
-            parts = zip(self._blocks, copied, strict=True)
-            self._blocks = [b._replace(beliefs=b.beliefs.copy()) if copy else b for b, copy in parts]
-        self._spaces = [objective.prepare(block) for block in self._blocks]
-        self.total_weights = [table.total_weight for table in sample.tables]
+        if isinstance(sample, PlacedSample):
+            self._rows, _ = engine.hold(sample.shards).turn(parts.of_first_table)
+        else:
+            self._rows = engine.hold([Part(table, block) for table, block in sample.blocks()])
+        self._found, self._uncertainty = self._rows, np.empty(0)
+        self._linked: list[tuple[int, Block]] = []
+        """Linked rows with gaps are filled together, and here."""
+        if isinstance(sample, MegaSample) and sample.has_gaps and sample.has_links:
+            self._linked = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in sample.blocks()]
 
     def compile(self, arcs: Arcs) -> tuple[Graph, ...]:
         """Arcs in the form that the other methods take."""
@@ -64,100 +78,81 @@ class Evaluator:
 
     def evaluate(self, graphs: Sequence[Graph], theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and gradient, without penalties. Leaves errors and middles for `gradient` and `contrast`."""
-
-        def one(k: int) -> tuple[float, np.ndarray]:
-            loss = self._objective.sweep(self._blocks[k], graphs[self._tables[k]], theta, self._spaces[k])
-            return loss, self._block_gradient(k, graphs, len(theta))
-
-        parts = self._engine.map(one, range(len(self._blocks)))
-        return float(sum(loss for loss, _ in parts)), _add([part for _, part in parts])
+        self._found = self._rows  # gives back the errors before there are new ones
+        self._found, found = self._rows.turn(parts.evaluate, self.layout, self._objective, graphs, theta)
+        loss, gradient, self._uncertainty = found
+        return float(loss), gradient
 
     def gradient(self, graphs: Sequence[Graph], size: int) -> np.ndarray:
         """Gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
-        return _add(self._engine.map(lambda k: self._block_gradient(k, graphs, size), range(len(self._blocks))))
+        return self._found.add(parts.gradient, self._objective.averaged, graphs, size)
 
     def fill_gaps(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> float:
         """Re-estimate q0 of the hidden cells; returns the largest change of a belief."""
-        before = [block.beliefs[: block.n_target_states].copy() for block in self._blocks]
-        fill_blocks(self.sample, self._by_table(self._blocks), inference, graphs, theta, self._engine)
-        if self.sample.has_links:
-            look_around(self.sample, self._by_table(self._blocks), self._engine.map)
-        parts = zip(self._blocks, before, strict=True)
-        changes = [float(np.abs(b.beliefs[: b.n_target_states] - old).max(initial=0.0)) for b, old in parts]
-        return max(changes, default=0.0)
+        return float(self._fill(inference, graphs, theta).max(initial=0.0))
+
+    def _fill(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> np.ndarray:
+        """The same; (states,): of the beliefs of each state."""
+        if self._linked:
+            assert isinstance(self.sample, MegaSample)
+            before = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._linked]
+            fill_blocks(self.sample, self._by_table(), inference, graphs, theta, self._engine)
+            pairs = zip(before, self._linked, strict=True)
+            change = np.max([parts.moved(t, old, new, self.layout) for (t, old), (_, new) in pairs], axis=0)
+            self._tell_neighbours()
+            return change
+        self._rows, change = self._rows.turn(parts.fill_gaps, self.layout, inference, graphs, theta, combine=np.maximum)
+        return change
 
     def beliefs_in_gaps(self) -> np.ndarray:
         """q0 of all hidden cells, one after another."""
-        parts = [block.beliefs[: block.n_target_states][self._gaps(k)] for k, block in enumerate(self._blocks)]
-        return np.concatenate(parts)
+        return np.concatenate(self._rows.each(parts.gaps, self.layout))
 
     def believe_in_gaps(self, beliefs: np.ndarray) -> None:
         """Take over what `beliefs_in_gaps` told."""
-        start = 0
-        for k, block in enumerate(self._blocks):
-            gaps = self._gaps(k)
-            count = int(gaps.sum())
-            if count:
-                block.beliefs[: block.n_target_states][gaps] = beliefs[start : start + count]
-            start += count
-        if self.has_gaps and self.sample.has_links:
-            look_around(self.sample, self._by_table(self._blocks), self._engine.map)
+        if not len(beliefs):
+            return
+        counts = self._rows.each(parts.count_gaps, self.layout)
+        pieces = np.split(beliefs, np.cumsum(counts)[:-1])
+        if self._linked:
+            for (t, block), piece in zip(self._linked, pieces, strict=True):
+                block.beliefs[:] = parts.believe(Part(t, block), piece, self.layout)[0].block.beliefs
+            self._tell_neighbours()
+            return
+        self._rows, _ = self._rows.turn(parts.believe, self.layout, each=pieces)
 
     def contrast(self) -> Contrast:
         """Errors and middles of the last evaluation."""
-        weights = [block.weight for block in self._blocks]
-        sums = self._engine.map(lambda k: self._spaces[k].middles @ weights[k], range(len(self._blocks)))
-        unary = self._engine.map(lambda space: space.errors.sum(axis=1), self._spaces)
+        sums, unary = self._found.add(parts.sums_of_middles, self.layout)
         return Contrast(
-            errors=self._by_table([space.errors for space in self._spaces]),
-            middles=self._by_table([space.middles for space in self._spaces]),
-            weights=self._by_table(weights),
-            means=tuple(_add(part) / weight for part, weight in self._with_weights(sums)),
-            unary=tuple(_add(part) for part in self._by_table(unary)),
+            self.layout,
+            self._found,
+            means=tuple(self._per_weight(sums)),
+            unary=tuple(np.split(unary, self.layout.state_starts[1:-1])),
+            total_weights=self.total_weights,
             averaged=self._objective.averaged,
         )
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns of all tables,) each: weighted mean and variance of q0 over the rows."""
-        sums = [block.beliefs @ block.weight for block in self._blocks]
-        squares = [np.square(block.beliefs) @ block.weight for block in self._blocks]
-        mean = np.concatenate([_add(part) / weight for part, weight in self._with_weights(sums)])
-        square = np.concatenate([_add(part) / weight for part, weight in self._with_weights(squares)])
+        sums, squares = self._rows.add(parts.sums_of_beliefs, self.layout)
+        mean, square = (np.concatenate(self._per_weight(values)) for values in (sums, squares))
         return mean, np.maximum(square - mean**2, 0.0)
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(conjunctions,) each: weighted mean and variance, over the rows of its table, of a product of columns."""
-        mean, variance = np.zeros(len(conjunctions)), np.zeros(len(conjunctions))
-        table = self.layout.table_of_column[conjunctions[:, 0]]
-        for t in np.unique(table):
-            mine = np.flatnonzero(table == t)
-            start = self.layout.column_starts[t]
-            which = np.where(conjunctions[mine] >= 0, conjunctions[mine] - start, -1)
-            total = np.zeros((len(mine), 2))
-            for owner, block in zip(self._tables, self._blocks, strict=True):
-                if owner == t:
-                    part = np.empty_like(total)
-                    product_moments(block.beliefs, block.weight, which, part)
-                    total += part
-            total /= max(self.total_weights[t], np.finfo(float).tiny)
-            mean[mine], variance[mine] = total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
-        return mean, variance
+        weights = np.maximum(self.total_weights, np.finfo(float).tiny)
+        total = self._rows.add(parts.sums_of_products, self.layout, conjunctions)
+        total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
+        return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
     def uncertainty(self) -> np.ndarray:
-        """(states,): p (1 - p) summed over rows, read off the errors: a sure prediction has little curvature."""
-
-        def one(k: int) -> np.ndarray:
-            out = np.empty(len(self._spaces[k].errors))
-            uncertainty(self._spaces[k].errors, self._blocks[k].weight, out)
-            return out
-
-        parts = self._engine.map(one, range(len(self._blocks)))
-        return np.concatenate([_add(part) for part in self._by_table(parts)])
+        """(states,): p (1 - p) summed over rows: a sure prediction has little curvature."""
+        return self._uncertainty
 
     def wald_statistics(self, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
         """(features,): see `sparsefield.objectives.evidence`; at the point of the last evaluation."""
-        parts = list(zip(self._tables, self._blocks, self._spaces, strict=True))
-        return wald_statistics(self.layout, parts, arcs, weights)
+        return wald_statistics(self.layout, self._found, arcs, weights)
 
     def shared_uncertainty(self, graphs: Sequence[Graph]) -> None:
         """Not known for single arcs: it would take as long as a gradient."""
@@ -169,35 +164,20 @@ class Evaluator:
     def restore(self, graphs: Sequence[Graph], state: Mapping[str, np.ndarray]) -> None:
         """Take over what `state` told."""
 
-    def _gaps(self, k: int) -> np.ndarray:
-        """(states, rows): which of a block's beliefs are about hidden cells."""
-        schema = self.layout.schemas[self._tables[k]]
-        return np.repeat(self._blocks[k].codes < 0, np.diff(schema.state_offsets), axis=0)
+    def _tell_neighbours(self) -> None:
+        """Send linked rows what is now believed of their gaps, and what they see of their neighbours."""
+        assert isinstance(self.sample, MegaSample)
+        look_around(self.sample, self._by_table(), self._engine.map)
+        told = [parts.news_of(Part(t, block), self.layout) for t, block in self._linked]
+        self._rows, _ = self._rows.turn(parts.hear, self.layout, each=told)
 
-    def _block_gradient(self, k: int, graphs: Sequence[Graph], size: int) -> np.ndarray:
-        out = np.empty(size)
-        graph, space, block = graphs[self._tables[k]], self._spaces[k], self._blocks[k]
-        gradient(graph, space.errors, space.middles, out)
-        if len(graph.members):
-            if self._objective.averaged:
-                add_changed_conjunctions(graph, space.errors, block.beliefs, block.weight, out)
-            else:
-                add_conjunctions(graph, space.errors, space.middles, out)
-        return out
-
-    def _by_table(self, items: list) -> tuple[tuple, ...]:
-        """Things of all blocks, table by table."""
+    def _by_table(self) -> tuple[tuple[Block, ...], ...]:
+        """Linked blocks, table by table."""
         tables = range(len(self.layout.tables))
-        return tuple(tuple(x for x, t in zip(items, self._tables, strict=True) if t == table) for table in tables)
+        return tuple(tuple(block for t, block in self._linked if t == table) for table in tables)
 
-    def _with_weights(self, sums: list[np.ndarray]) -> list[tuple[tuple[np.ndarray, ...], float]]:
+    def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
+        """Sums over rows, of columns of all tables, as means, table by table."""
+        by_table = np.split(sums, self.layout.column_starts[1:-1])
         tiny = np.finfo(float).tiny
-        return [(s, max(w, tiny)) for s, w in zip(self._by_table(sums), self.total_weights, strict=True)]
-
-
-def _add(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Sum in the order of the blocks, so that the bits never depend on who was ready first."""
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
+        return [part / max(weight, tiny) for part, weight in zip(by_table, self.total_weights, strict=True)]

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import Arcs, MegaSample
-from sparsefield.engines import Threads
-from sparsefield.field.hidden import split
+from sparsefield.data import Arcs, Layout, MegaSample
+from sparsefield.engines import Engine
+from sparsefield.field.hidden import Split, split
 from sparsefield.inference.base import InferenceMethod
-from sparsefield.inference.hidden import Summed, sum_hidden
-from sparsefield.kernels.sweep import gradient
+from sparsefield.inference.hidden import sum_hidden
+from sparsefield.kernels import sweep as kernels
 from sparsefield.objectives.evaluation import Evaluator
+from sparsefield.objectives.parts import Part, uncertainty
 from sparsefield.objectives.pl import PseudoLikelihood
 
 __all__ = ["HiddenEvaluator"]
@@ -25,43 +26,47 @@ class HiddenEvaluator(Evaluator):
     certificate hold for them; that of hidden features is not of this form, so these are in the field from the start.
     """
 
-    def __init__(self, sample: MegaSample, engine: Threads) -> None:
+    def __init__(self, sample: MegaSample, engine: Engine) -> None:
         super().__init__(sample, PseudoLikelihood(), engine)
         (schema,) = sample.layout.schemas
         n_seen = len(schema.targets) - len(schema.hidden)
-        self.has_gaps = any(block.gap_offsets[n_seen] > 0 for block in self._blocks)
-        self._summed: list[Summed] = []
+        self.has_gaps = any(block.gap_offsets[n_seen] > 0 for _, block in sample.blocks())
 
     def compile(self, arcs: Arcs) -> Any:
         return split(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        def one(k: int) -> Summed:
-            return sum_hidden(self._blocks[k], graphs, theta, self._spaces[k].errors)
-
-        self._summed = self._engine.map(one, range(len(self._blocks)))
-        return float(sum(part.loss for part in self._summed)), self.gradient(graphs, len(theta))
+        self._found, (loss, gradient, self._uncertainty) = self._rows.turn(_evaluate, self.layout, graphs, theta)
+        self._rows = self._found  # which has new beliefs of hidden cells
+        return float(loss), gradient
 
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
-        def one(k: int) -> np.ndarray:
-            out = np.empty(size)
-            gradient(graphs.visible, self._spaces[k].errors, self._spaces[k].middles, out)
-            graphs.add_gradient(self._summed[k].totals, self._summed[k].moved, out)
-            return out
-
-        return np.sum(self._engine.map(one, range(len(self._blocks))), axis=0)
+        return self._found.add(_gradient, graphs, size)
 
     def fill_gaps(self, inference: InferenceMethod, graphs: Any, theta: np.ndarray) -> float:
         """Re-estimate q0 of gaps; returns the largest change. That of hidden variables comes with every evaluation."""
-        before = [block.beliefs[: graphs.first].copy() for block in self._blocks]
-        super().fill_gaps(inference, graphs.whole, theta)
-        parts = zip(self._blocks, before, strict=True)
-        return max(float(np.abs(b.beliefs[: graphs.first] - old).max(initial=0.0)) for b, old in parts)
+        return float(self._fill(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
 
-    def uncertainty(self) -> np.ndarray:
-        """(states,): of a hidden state from its beliefs: its errors say how much single cells tell of it."""
-        (schema,) = self.layout.schemas
-        first, out = int(schema.state_offsets[-1 - len(schema.hidden)]), super().uncertainty()
-        q0 = [(block.beliefs[first : len(out)], block.weight) for block in self._blocks]
-        out[first:] = np.sum([(q * (1.0 - q)) @ weight for q, weight in q0], axis=0)
-        return out
+
+def _evaluate(part: Part, layout: Layout, graphs: Split, theta: np.ndarray) -> tuple[Part, tuple]:
+    """The part with beliefs of hidden cells, errors and middles; loss, gradient and uncertainty."""
+    block = part.block._replace(beliefs=part.block.beliefs.copy())
+    errors = np.empty((block.n_target_states, block.n_rows))
+    summed = sum_hidden(block, graphs, theta, errors)
+    part = Part(part.table, block, errors, block.beliefs, summed)
+    return part, (summed.loss, _gradient(part, graphs, len(theta)), _uncertainty(part, layout, graphs.first))
+
+
+def _gradient(part: Part, graphs: Split, size: int) -> np.ndarray:
+    out = np.empty(size)
+    kernels.gradient(graphs.visible, part.errors, part.middles, out)
+    graphs.add_gradient(part.summed.totals, part.summed.moved, out)
+    return out
+
+
+def _uncertainty(part: Part, layout: Layout, first: int) -> np.ndarray:
+    """(states,): of a hidden state from its beliefs: its errors say how much single cells tell of it."""
+    out = uncertainty(part, layout)
+    q0 = part.block.beliefs[first : part.block.n_target_states]
+    out[first:] = (q0 * (1.0 - q0)) @ part.block.weight
+    return out

@@ -19,7 +19,7 @@ class PseudoLikelihood(Objective):
 
     def prepare(self, block: Block) -> Workspace:
         n_states = block.n_target_states
-        return Workspace(np.zeros((n_states, block.n_rows)), block.beliefs)
+        return Workspace(np.empty((n_states, block.n_rows)), block.beliefs)
 
     def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
         return sweep(block, graph, theta, False, block.beliefs, workspace.errors)

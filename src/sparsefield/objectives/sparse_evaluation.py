@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.data import Arcs, Schema, SparseBlock, SparseSample, SparseTable
-from sparsefield.engines import Threads
+from sparsefield.engines import Engine
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.kernels.meetings import transpose
 from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
@@ -73,7 +73,7 @@ class SparseContrast:
     """(columns,): weight of the rows in which each column is on."""
     touched: int
     """Entries that the errors of all rows would take."""
-    engine: Threads
+    engine: Engine
 
     @property
     def total_weight(self) -> float:
@@ -111,7 +111,7 @@ class SparseEvaluator:
     keeps_errors = False
     """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
-    def __init__(self, sample: SparseSample, engine: Threads) -> None:
+    def __init__(self, sample: SparseSample, engine: Engine) -> None:
         self.table = sample.table
         self.layout, self._engine = sample.layout, engine
         self._schema: Schema = self.table.schema

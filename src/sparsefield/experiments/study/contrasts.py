@@ -57,13 +57,11 @@ def share_looked_at(estimator: Any, X: Any, threshold: float) -> float:
 
 def _blocks(contrast: Contrast) -> list[tuple[Array, Array, Array]]:
     """Weights, signals and errors, each of a block of rows; errors are free of the rows' weights."""
-    found = []
-    for errors, middles, weights, means in zip(
-        contrast.errors, contrast.middles, contrast.weights, contrast.means, strict=True
-    ):
-        for error, middle, weight in zip(errors, middles, weights, strict=True):
-            found.append((weight, middle - means[:, None], error / weight))
-    return found
+    return [
+        (part.block.weight, part.middles - means[:, None], part.errors / part.block.weight)
+        for table, means in zip(contrast.shown, contrast.means, strict=True)
+        for part in table
+    ]
 
 
 def _contrast(estimator: Any, X: Any) -> Contrast:
