@@ -32,7 +32,7 @@ class Question:
     """Which entries of sums over all parts are large? Each item has a sum, of arrays (layers, rows, columns)."""
 
     part_of_sum: Callable[..., np.ndarray | None]
-    """``part_of_sum(part, item, *shared)``: what a part adds to the sum of an item, None if nothing. Of module level."""
+    """``part_of_sum(part, item, *shared)``: what a part adds to the sum of an item, or None. Of module level."""
     shared: tuple[Any, ...]
     excess: Callable[[Any, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     """``excess(item, sums, rows, columns)``: how far entries (layers, ...) at places (...) go beyond the cut, above 0
