@@ -39,8 +39,11 @@ SENT_ALONG = 1_000_000
 """Bytes, over all workers, up to which an array is sent with the tasks, through the scheduler. That saves a round trip
 of about 10 ms."""
 
-SMALL = 10_000
+SMALL = 500
 """Bytes up to which anything is."""
+
+A_MOMENT = 0.5
+"""Seconds."""
 
 KEPT = 16
 """Things that are the same in every iteration, such as the features, and lie on the workers."""
@@ -87,6 +90,7 @@ class Cluster(Engine):
         self.live: set[int] = set()
         """Numbers of the makings that are still needed."""
         self._makings = 0
+        self._workers: tuple[float, dict[str, Any]] = (0.0, {})
         self._sent: dict[int, tuple[Any, Any]] = {}
 
     def __enter__(self) -> Cluster:
@@ -136,7 +140,12 @@ class Cluster(Engine):
 
     @property
     def workers(self) -> dict[str, Any]:
-        return self.client.scheduler_info(n_workers=-1)["workers"]
+        """As of a moment ago: asking takes a round trip to the scheduler."""
+        asked, workers = self._workers
+        if time.monotonic() > asked + A_MOMENT or not workers:
+            workers = self.client.scheduler_info(n_workers=-1)["workers"]
+            self._workers = time.monotonic(), workers
+        return workers
 
     @property
     def n_threads(self) -> int:
@@ -332,6 +341,7 @@ class _Rows:
     def _place_again(self) -> None:
         """After a loss: rows that no worker has any more are placed once more."""
         cluster = self.cluster
+        cluster._workers = 0.0, {}
         cluster.wait_for_workers()
         cluster._sent.clear()
         self._known = set()

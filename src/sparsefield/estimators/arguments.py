@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sparsefield.data import Source
 from sparsefield.errors import DataError
 
-__all__ = ["as_seed", "check_count", "check_weights", "check_y", "choose", "column_names"]
+__all__ = ["as_seed", "check_count", "check_engine", "check_weights", "check_y", "choose", "column_names"]
 
 
 def column_names(source: Source, columns: Any) -> list[str]:
@@ -84,3 +84,13 @@ def as_seed(random_state: Any) -> int | None:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(np.iinfo(np.int32).max))
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def check_engine(engine: Any) -> None:
+    """None, an address, or a client of a Dask cluster."""
+    if engine is None or isinstance(engine, str) or callable(getattr(engine, "scheduler_info", None)):
+        return
+    raise ValueError(
+        f"engine is None, a distributed.Client, or the address of a Dask scheduler such as 'dask://host:8786'; got a "
+        f"{type(engine).__name__}."
+    )

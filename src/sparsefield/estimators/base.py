@@ -6,6 +6,8 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
+from copy import copy
 from dataclasses import asdict, fields, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -24,6 +26,7 @@ from sparsefield.data import (
     Schema,
     Source,
     SparseSample,
+    Trainable,
     check_kind,
     make_frame,
     merge_equal_rows,
@@ -31,7 +34,7 @@ from sparsefield.data import (
 )
 from sparsefield.engines import Engine, Threads
 from sparsefield.errors import DataError
-from sparsefield.estimators.arguments import as_seed, check_count, choose, column_names
+from sparsefield.estimators.arguments import as_seed, check_count, check_engine, choose, column_names
 from sparsefield.estimators.exchange_methods import ExchangeMethods
 from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.showing import ShowingMethods
@@ -55,7 +58,7 @@ from sparsefield.objectives import OBJECTIVES, Evaluator, SparseEvaluator
 
 __all__ = ["FieldEstimator", "as_seed", "not_learned", "rebuild", "states_of"]
 
-OF_THE_MACHINE = ("checkpoint", "n_jobs", "verbose")
+OF_THE_MACHINE = ("checkpoint", "engine", "n_jobs", "verbose")
 """Parameters that say where and how a fit ran: nothing that a model should know."""
 
 SELECTIONS = {"heldout": "predictions of held-out cells", "ebic": "EBIC"}
@@ -96,6 +99,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
+        engine: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -122,6 +126,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         self.graph = graph
         self.numeric = numeric
         self.checkpoint = checkpoint
+        self.engine = engine
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -208,11 +213,11 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
-        Times are left out, and so are ``checkpoint``, ``n_jobs`` and ``verbose``, so that the same fit always writes
-        the same bytes.
+        Times and traffic are left out, and so are ``checkpoint``, ``engine``, ``n_jobs`` and ``verbose``, so that the
+        same fit always writes the same bytes, wherever it ran.
         """
         check_is_fitted(self)
-        history = [{k: v for k, v in row.items() if "seconds" not in k} for row in self.field_.about["history"]]
+        history = [{k: v for k, v in row.items() if not _of_the_run(k)} for row in self.field_.about["history"]]
         field = replace(self.field_, about={**self.field_.about, "history": history})
         extra = {
             "estimator": type(self).__name__,
@@ -221,6 +226,16 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             "params": self._plain_params(),
         }
         save_field(field, path, {**extra, **self._extra()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A client of a cluster is of one process: it is not copied, and not written."""
+        state: Any = super().__getstate__()
+        return state if isinstance(self.engine, str) else state | {"engine": None}
+
+    def __sklearn_clone__(self) -> Any:
+        twin: Any = super(FieldEstimator, copy(self)).__sklearn_clone__()
+        twin.engine = self.engine
+        return twin
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -271,12 +286,22 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             return "auto"
         return column_names(source, self.numeric)
 
-    def _learn(self, sample: AnySample, kind: str, start: Start | None = None, choice: Choice | None = None) -> None:
-        """Learn from compiled tables and keep the outcome; l1 is chosen unless it is given, or was chosen before."""
+    def _learn(
+        self,
+        sample: Trainable,
+        kind: str,
+        start: Start | None = None,
+        choice: Choice | None = None,
+        place: Engine | None = None,
+    ) -> None:
+        """Learn from compiled tables and keep the outcome; l1 is chosen unless it is given, or was chosen before.
+
+        ``place`` is an engine that was entered already, and knows where the rows are.
+        """
         self._check_targets(sample)
         options = self._options()
         merged = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
-        with self._engine(merged) as engine:
+        with self._fit_engine(merged) if place is None else nullcontext(place) as engine:
             if choice is None and self.l1 == "auto":
                 choice = self._choose(sample, engine)
             options = options if choice is None else replace(options, l1=choice.l1)
@@ -301,7 +326,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         self.field_ = replace(learned.field, about=about)
         self.kind_ = kind
 
-    def _check_targets(self, sample: AnySample) -> None:
+    def _check_targets(self, sample: Trainable) -> None:
         if sample.layout.n_targets == 0:
             raise DataError(
                 "Every column is observed, so there is nothing to predict: leave at least one column a target."
@@ -309,7 +334,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     def _trainer(
         self,
-        sample: AnySample,
+        sample: Trainable,
         options: Options,
         engine: Engine,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -327,7 +352,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             start=start,
         )
 
-    def _choose(self, sample: AnySample, engine: Engine, ways: Ways | None = None) -> Choice:
+    def _choose(self, sample: Trainable, engine: Engine, ways: Ways | None = None) -> Choice:
         """l1 from the data; see ``selection``."""
         options = replace(self._options(), certify=True)
         ways = replace(
@@ -381,11 +406,20 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         self._rule()
         self._inference()
         choose(OBJECTIVES, self.objective, "objective")
+        check_engine(self.engine)
 
-    def _engine(self, sample: AnySample) -> Engine:
+    def _engine(self, sample: Trainable) -> Engine:
         """Threads for a mega-sample; the result is the same with any number of them."""
         small = sample.n_cells < policy.CELLS_FOR_THREADS
         return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
+
+    def _fit_engine(self, sample: Trainable) -> Engine:
+        """Where a fit runs: on the cluster that is asked for, or here. What is asked of a field is answered here."""
+        if self.engine is None:
+            return self._engine(sample)
+        from sparsefield.engines.cluster import Cluster
+
+        return Cluster(self.engine, self.n_jobs)
 
     def _takes_sparse(self) -> bool:
         """Whether rule and objective can do with a sparse table."""
@@ -465,6 +499,11 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         return _plain(params)
 
 
+def _of_the_run(key: str) -> bool:
+    """Whether something that a fit tells of its iterations differs between runs."""
+    return "seconds" in key or key == "traffic"
+
+
 def _known(value: float | None) -> float:
     """NaN for what a field that was not learned does not have."""
     return np.nan if value is None else value
@@ -483,7 +522,7 @@ def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> 
     return estimator
 
 
-def _about(sample: AnySample, learned: Learned) -> dict[str, Any]:
+def _about(sample: Trainable, learned: Learned) -> dict[str, Any]:
     """How a fit went, in plain values, whatever kind of numbers the options were."""
     return {
         "version": sparsefield.__version__,

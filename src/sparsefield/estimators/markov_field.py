@@ -120,6 +120,9 @@ class MarkovField(TransformerMixin, StreamedEstimator):
     checkpoint : path of a folder, or None
         Where the state of a fit is saved every few iterations. A fit with the same data and options that finds it goes
         on from there and ends with the same bits as one that was never interrupted; it is removed at the end.
+    engine : None, `distributed.Client` or address
+        Where a fit runs: None is this machine; a client, or the address of a scheduler such as ``"dask://host:8786"``,
+        is a Dask cluster (extra ``cluster``). The result is the same, bit for bit. Questions are answered here.
     n_jobs : int or None
         Threads; None takes all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None
@@ -182,6 +185,7 @@ class MarkovField(TransformerMixin, StreamedEstimator):
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
+        engine: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -191,7 +195,7 @@ class MarkovField(TransformerMixin, StreamedEstimator):
             certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
             penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
             lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
-            checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            checkpoint=checkpoint, engine=engine, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.hidden = hidden
 
@@ -258,7 +262,7 @@ class MarkovField(TransformerMixin, StreamedEstimator):
         if self.l1 == "auto":
             # A path begins where no column depends on another, and there hidden states would all become alike.
             alone = MegaSample.single(given)
-            with self._engine(alone) as engine:
+            with self._fit_engine(alone) as engine:
                 choice = self._choose(alone, engine)
         self._learn(sample, source.kind, start, choice)
         self.field_ = with_shares(self.field_, table, self._ask(sample).gaps[0])

@@ -109,6 +109,7 @@ class RelationalField(FieldEstimator):
         graph: Any = None,
         numeric: Any = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
+        engine: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -118,7 +119,7 @@ class RelationalField(FieldEstimator):
             certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
             penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
             lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
-            checkpoint=checkpoint, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            checkpoint=checkpoint, engine=engine, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.templates = templates
 

@@ -83,7 +83,7 @@ class ResamplingMethods:
             walker._check_targets(sample)
             if choice is not None:
                 raise _Walked(choice, kind)
-            with walker._engine(sample) as engine:
+            with walker._fit_engine(sample) as engine:
                 raise _Walked(walker._choose(sample, engine), kind)
 
         walker._choose = lambda sample, engine: choose(sample, engine, Ways(patience=LONG_PATIENCE))
@@ -152,7 +152,7 @@ class ResamplingMethods:
         seed = as_seed(estimator.random_state if random_state is None else random_state) or 0
         l1 = estimator.l1_ * float(np.sqrt(0.5 * sample.n_rows / self.field_.about["n_rows"]))
         options = replace(estimator._options(), l1=l1)
-        with estimator._engine(sample) as engine:
+        with estimator._fit_engine(sample) as engine:
             found = count_selections(
                 sample,
                 lambda half: estimator._trainer(half, options, engine),

@@ -8,7 +8,17 @@ from typing import Literal
 
 import numpy as np
 
-from sparsefield.data import AnySample, MegaSample, SparseSample, draw_rows, hide_cells, merge_equal_rows, take_rows
+from sparsefield.data import (
+    AnySample,
+    MegaSample,
+    PlacedSample,
+    SparseSample,
+    Trainable,
+    draw_rows,
+    hide_cells,
+    merge_equal_rows,
+    take_rows,
+)
 from sparsefield.engines import Engine
 from sparsefield.errors import DataError
 from sparsefield.field import Field
@@ -43,7 +53,7 @@ GROUPS = 10
 
 PRUNINGS = 5
 
-Make = Callable[[AnySample, float, float], Walker]
+Make = Callable[[Trainable, float, float], Walker]
 """``make(sample, l1, kkt_tol)``"""
 
 
@@ -91,7 +101,7 @@ class Choice:
 
 
 def choose_l1(
-    sample: AnySample,
+    sample: Trainable,
     make: Make,
     inference: InferenceMethod,
     engine: Engine,
@@ -157,7 +167,7 @@ def drop_unsupported(trainer: Walker, l2: float, gamma: float = GAMMA) -> Field:
     return field
 
 
-def _judge(sample: AnySample, inference: InferenceMethod, engine: Engine, ways: Ways) -> tuple[Judge, AnySample, float]:
+def _judge(sample: Trainable, inference: InferenceMethod, engine: Engine, ways: Ways) -> tuple[Judge, Trainable, float]:
     """What judges, the sample to learn from, and the factor from its l1 to that of all rows.
 
     The noise in a gradient grows with the square root of the cells that it sums over, and so does the l1 that holds it
@@ -166,6 +176,11 @@ def _judge(sample: AnySample, inference: InferenceMethod, engine: Engine, ways: 
     if ways.selection == "ebic":
         part = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
         return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
+    if isinstance(sample, PlacedSample):
+        raise DataError(
+            "l1='auto' with selection='heldout' holds rows back, for which all rows must be here, and these are on a "
+            "cluster: take selection='ebic', or give l1 a number."
+        )
     rng = np.random.default_rng(ways.seed)
     if isinstance(sample, SparseSample) or (sample.is_plain and sample.n_rows >= FEW_ROWS):
         rows = draw_rows(sample, HELD_OUT, rng)

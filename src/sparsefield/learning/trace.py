@@ -26,6 +26,8 @@ class Step:
     seconds: float
     scoring_seconds: float
     """Time spent on scoring candidates so far."""
+    traffic: int = 0
+    """Bytes that went to and from the workers of a cluster so far; those of the rows themselves do not count."""
 
     def as_row(self) -> dict[str, float | int | str]:
         return asdict(self)

@@ -538,6 +538,7 @@ class Trainer:
             phase=phase,
             seconds=time.perf_counter() - self.started,
             scoring_seconds=self.scoring_seconds,
+            traffic=self.engine.traffic,
         )
         self.steps.append(step)
         if self.progress is not None:

@@ -23,7 +23,7 @@ SWITCHES = {"certify": "--certify", "penalize_unary": "--penalize-unary", "refit
 BY_DATA = ("numeric", "templates", "hidden")
 """Options that the command line has too, under names of their own."""
 
-NOT_OF_THE_FIT = ("checkpoint", "n_jobs", "verbose")
+NOT_OF_THE_FIT = ("checkpoint", "engine", "n_jobs", "verbose")
 
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
