@@ -68,9 +68,11 @@ class Evaluator:
             self._rows = engine.hold([Part(table, block) for table, block in sample.blocks()])
         self._found, self._uncertainty = self._rows, np.empty(0)
         self._linked: list[tuple[int, Block]] = []
-        """Linked rows with gaps are filled together, and here."""
+        self._told: list[Block] = []
+        """Linked rows with gaps are filled together, and here; and what the engine was told of them last."""
         if isinstance(sample, MegaSample) and sample.has_gaps and sample.has_links:
             self._linked = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in sample.blocks()]
+            self._told = [block for _, block in sample.blocks()]
 
     def compile(self, arcs: Arcs) -> tuple[Graph, ...]:
         """Arcs in the form that the other methods take."""
@@ -95,10 +97,9 @@ class Evaluator:
         """The same; (states,): of the beliefs of each state."""
         if self._linked:
             assert isinstance(self.sample, MegaSample)
-            before = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._linked]
             fill_blocks(self.sample, self._by_table(), inference, graphs, theta, self._engine)
-            pairs = zip(before, self._linked, strict=True)
-            change = np.max([parts.moved(t, old, new, self.layout) for (t, old), (_, new) in pairs], axis=0)
+            pairs = zip(self._told, self._linked, strict=True)
+            change = np.max([parts.moved(t, old, new, self.layout) for old, (t, new) in pairs], axis=0)
             self._tell_neighbours()
             return change
         self._rows, change = self._rows.turn(parts.fill_gaps, self.layout, inference, graphs, theta, combine=np.maximum)
@@ -168,8 +169,9 @@ class Evaluator:
         """Send linked rows what is now believed of their gaps, and what they see of their neighbours."""
         assert isinstance(self.sample, MegaSample)
         look_around(self.sample, self._by_table(), self._engine.map)
-        told = [parts.news_of(Part(t, block), self.layout) for t, block in self._linked]
-        self._rows, _ = self._rows.turn(parts.hear, self.layout, each=told)
+        pairs = zip(self._told, self._linked, strict=True)
+        self._rows, _ = self._rows.turn(parts.hear, each=[parts.news_of(old, new) for old, (_, new) in pairs])
+        self._told = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._linked]
 
     def _by_table(self) -> tuple[tuple[Block, ...], ...]:
         """Linked blocks, table by table."""

@@ -90,17 +90,20 @@ def believe(part: Part, beliefs: np.ndarray, layout: Layout) -> tuple[Part, None
     return part._replace(block=block), None
 
 
-def news_of(part: Part, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """Of linked rows, what a filling of gaps may have changed: beliefs in gaps, and what lies behind the own columns,
-    which is what rows see of their neighbours, summed."""
-    return gaps(part, layout), part.block.beliefs[part.block.n_own_columns :].copy()
+def news_of(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Places and values of beliefs that are other than they were: in gaps, and, of the rows that see a gap over a link,
+    what they see of their neighbours, summed."""
+    changed = np.flatnonzero(before.beliefs != after.beliefs)
+    return changed, after.beliefs.ravel()[changed]
 
 
-def hear(part: Part, news: tuple[np.ndarray, np.ndarray], layout: Layout) -> tuple[Part, None]:
+def hear(part: Part, news: tuple[np.ndarray, np.ndarray]) -> tuple[Part, None]:
     """The part with such news taken over."""
+    places, values = news
+    if not len(places):
+        return part, None
     block = part.block._replace(beliefs=part.block.beliefs.copy())
-    block.beliefs[: block.n_target_states][_gaps(part, layout)] = news[0]
-    block.beliefs[block.n_own_columns :] = news[1]
+    block.beliefs.ravel()[places] = values
     return part._replace(block=block), None
 
 
