@@ -107,3 +107,58 @@ def test_observed_columns_of_0_and_1_tell_rows_apart() -> None:
     frame = pd.DataFrame(rng.integers(0, 2, (4000, 8)), columns=list("abcdefgh"))
     sample = sample_of(frame, tuple("cdefgh"))
     assert merge_equal_rows(sample).n_rows == len(frame.drop_duplicates())
+
+
+def merged_slowly(rows: list[tuple], weights: list[float], chunk: int) -> tuple[list[tuple], list[float], int]:
+    """Rows that are left, their weights, and how many rounds that took."""
+    rounds = 0
+    while True:
+        kept: list[tuple[tuple, float]] = []
+        for start in range(0, len(rows), chunk):
+            total: dict[tuple, float] = {}
+            for row, weight in zip(rows[start : start + chunk], weights[start : start + chunk], strict=True):
+                total[row] = total.get(row, 0.0) + weight
+            kept += total.items()
+        if len(kept) > module.WORTH_IT * len(rows):
+            return rows, weights, rounds
+        rounds += 1
+        alone = len(rows) <= chunk
+        rows, weights = [row for row, _ in kept], [weight for _, weight in kept]
+        if alone:
+            return rows, weights, rounds
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kinds", "expected"), [(64, 3, 4), (200, 3, 2), (64, 60, 0), (2000, 3, 1), (300, 40, 4)]
+)
+def test_chunks_are_merged_in_rounds(monkeypatch, chunk: int, kinds: int, expected: int) -> None:
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame(
+        {"a": rng.integers(0, kinds, 2000), "b": rng.integers(0, 2, 2000), "x": rng.choice([0.5, 1.5], 2000)}
+    )
+    weight = rng.random(2000)
+    sample = sample_of(frame, ("x",), weight)
+    rows = [tuple(row) for row in np.concatenate([b.beliefs for b in sample.tables[0].blocks], axis=1).T.tolist()]
+    slow_rows, slow_weights, rounds = merged_slowly(rows, weight.tolist(), chunk)
+    assert rounds == expected
+    merged = merge_equal_rows(sample)
+    blocks = merged.tables[0].blocks
+    assert [tuple(row) for row in np.concatenate([b.beliefs for b in blocks], axis=1).T.tolist()] == slow_rows
+    assert np.concatenate([b.weight for b in blocks]).tolist() == slow_weights
+    assert (merged is sample) == (rounds == 0)
+
+
+def test_a_chunk_whose_marks_clash_stays_as_it_is(monkeypatch) -> None:
+    marks = module._marks
+
+    def clash(codes, givens):
+        return np.zeros(codes.shape[1], dtype=np.uint64) if (codes == 2).any() else marks(codes, givens)
+
+    monkeypatch.setattr(module, "CHUNK", 100)
+    monkeypatch.setattr(module, "_marks", clash)
+    cells = np.concatenate([np.arange(100) % 3, np.arange(300) % 2])
+    sample = sample_of(pd.DataFrame({"a": cells}))
+    merged = merge_equal_rows(sample)
+    assert merged.n_rows == 102
+    assert merged.tables[0].total_weight == 400.0

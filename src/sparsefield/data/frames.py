@@ -300,6 +300,8 @@ def _refuse_duplicates(names: Iterable[str], what: str) -> None:
 
 
 def _array_column(name: str, values: np.ndarray) -> RawColumn:
+    # Cells of a column lie far apart in most arrays, and are gone through several times.
+    values = np.ascontiguousarray(values)
     if values.dtype.kind == "f":
         seen = ~np.isnan(values)
     elif values.dtype.kind == "O":
@@ -307,7 +309,7 @@ def _array_column(name: str, values: np.ndarray) -> RawColumn:
         seen = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
     else:
         seen = np.ones(len(values), dtype=bool)
-    return RawColumn(name, values[seen], seen)
+    return RawColumn(name, values if seen.all() else values[seen], seen)
 
 
 def _holds_times(values: np.ndarray) -> bool:

@@ -10,7 +10,7 @@ from sparsefield import policy
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
-__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_order", "whole_labels"]
+__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_order", "unified", "whole_labels"]
 
 Label = str | int | float | bool
 
@@ -25,6 +25,8 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
     if values.dtype.kind in "iu" and _small_range(values):
         labels, inverse = _factorize_small_range(values)
     elif values.dtype.kind in "biufU":
+        # Zero has two signs, and which of them a sort puts first is left to chance.
+        values = values + 0.0 if values.dtype.kind == "f" else values
         distinct, inverse = np.unique(values, return_inverse=True)
         labels = [as_label(v, column.name) for v in distinct.tolist()]
     else:
@@ -81,6 +83,16 @@ def whole_labels(labels: list[Label]) -> list[Label]:
     if all(isinstance(v, float) and v.is_integer() for v in labels):
         return [int(v) for v in labels]
     return labels
+
+
+def unified(labels: list[Label], are_objects: bool | None) -> list[Label]:
+    """Labels from parts of a column as if they had come in one.
+
+    Parts of whole numbers are read as integers, but one column of numbers has one type.
+    """
+    if are_objects:
+        return whole_labels(labels)
+    return [float(label) for label in labels] if any(isinstance(v, float) for v in labels) else labels
 
 
 def label_order(label: Label) -> tuple[bool, Label]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data.frames import Columns, RawColumn, Source
-from sparsefield.data.labels import Label, as_label, as_numbers, factorize, label_order
+from sparsefield.data.exact import Weights, rounded
+from sparsefield.data.frames import Columns, Source
+from sparsefield.data.labels import Label, as_label, label_order
 from sparsefield.data.schema import Role, Schema, Variable
+from sparsefield.data.summaries import MANY_LABELS, Labels, Moments, describe, find_traits, sum_squares
 from sparsefield.data.switches import Switches, SwitchSchema
 from sparsefield.errors import DataError
 
@@ -18,6 +20,7 @@ __all__ = [
     "check_roles",
     "count_on",
     "is_identifier",
+    "learn_from_parts",
     "learn_schema",
     "make_categorical",
     "make_switches",
@@ -41,14 +44,60 @@ def learn_schema(
     as_they_are = not states and (numeric == "auto" or not numeric)
     if isinstance(source, Source) and source.kind == "sparse" and as_they_are:
         return _learn_switches(source, set(observed), sample_weight)
-    given = set(observed)
-    weight = np.ones(source.n_rows) if sample_weight is None else sample_weight
-    known = states or {}
-    targets = [
-        _learn_categorical(source.column(n), "target", weight, known.get(n, ())) for n in source.names if n not in given
-    ]
-    givens = [_learn_observed(source.column(n), numeric, weight, known.get(n, ())) for n in source.names if n in given]
-    return Schema(tuple(targets + givens), source.names)
+    weights = Weights(sample_weight)
+    return learn_from_parts(
+        source.names,
+        lambda look, *asked: look(source, weights, *asked),
+        observed=observed,
+        numeric=numeric,
+        states=states,
+    )
+
+
+def learn_from_parts(
+    names: tuple[str, ...],
+    ask: Callable[..., list[Any]],
+    *,
+    observed: Sequence[str] = (),
+    numeric: Sequence[str] | Literal["auto"] = "auto",
+    states: Mapping[str, Sequence[Label]] | None = None,
+    most: int | None = None,
+) -> Schema:
+    """The schema of columns that ``ask(look, *asked)`` looks at: it joins what ``look(part, weights, *asked)`` says of
+    each part of the rows.
+
+    A column with more than ``most`` labels is refused.
+    """
+    given, known = set(observed), states or {}
+    unsure = [name for name in names if name in given and not known.get(name)] if numeric == "auto" else []
+    traits = ask(find_traits, unsure) if unsure else []
+    numbers = {name for name, found in zip(unsure, traits, strict=True) if found.numeric}
+    numbers = numbers if numeric == "auto" else set(numeric)
+    found = dict(zip(names, ask(describe, names, numbers, most), strict=True))
+    centres = {name: _centre(name, found[name]) for name in names if name in numbers}
+    squares = dict(zip(centres, ask(sum_squares, centres) if centres else [], strict=True))
+
+    def variable(name: str) -> Variable:
+        if name not in centres:
+            return _categorical(found[name], "observed" if name in given else "target", known.get(name, ()))
+        deviation = found[name].deviation(squares[name])
+        return Variable(name, "observed", centre=centres[name], scale=deviation if deviation > 0 else 1.0)
+
+    order = sorted(names, key=given.__contains__)
+    return Schema(tuple(variable(name) for name in order), names)
+
+
+def _centre(name: str, moments: Moments) -> float:
+    if moments.weight <= 0:
+        raise DataError(f"Observed column {name!r} has no values at all: drop it, or fill in what is known of it.")
+    return moments.centre
+
+
+def _categorical(found: Labels, role: Role, known: Sequence[Label]) -> Variable:
+    if found.too_many:
+        raise DataError(_too_many(found.name, f"more than {MANY_LABELS:,}", found.seen))
+    labels, totals = found.in_order()
+    return make_categorical(found.name, role, labels, rounded(totals), found.seen, known)
 
 
 def check_roles(
@@ -120,12 +169,6 @@ def make_switches(
     return SwitchSchema(part(~given, "target"), part(given, "observed"), names)
 
 
-def _learn_categorical(column: RawColumn, role: Role, weight: np.ndarray, known: Sequence[Label] = ()) -> Variable:
-    labels, codes = factorize(column)
-    totals = np.bincount(codes[column.seen], weights=weight[column.seen], minlength=len(labels))
-    return make_categorical(column.name, role, labels, totals, int(column.seen.sum()), known)
-
-
 def make_categorical(
     name: str, role: Role, labels: list[Label], totals: np.ndarray, seen: int, known: Sequence[Label] = ()
 ) -> Variable:
@@ -133,17 +176,20 @@ def make_categorical(
     if not labels and not known:
         raise DataError(f"Column {name!r} has no values at all: drop it, or fill in what is known of it.")
     if is_identifier(len(labels), seen):
-        raise DataError(
-            f"Column {name!r} has {len(labels):,} different values in {seen:,} cells: it looks like an "
-            "identifier or a measurement. Cut it into classes, or drop it (at the command line: --id; for linked "
-            "tables: ignore=)."
-        )
+        raise DataError(_too_many(name, f"{len(labels):,}", seen))
     labels, totals = _with_known(labels, totals, known, name)
     mass = totals.sum()
     frequencies = totals / mass if mass > 0 else np.full(len(labels), 1 / len(labels))
     # A yes/no column speaks of its yes, as in the paper (Animal measures better so); others of what is unusual.
     base = 0 if labels == [0, 1] else int(np.argmax(totals))
     return Variable(name, role, tuple(labels), base, tuple(frequencies.tolist()))
+
+
+def _too_many(name: str, count: str, seen: int) -> str:
+    return (
+        f"Column {name!r} has {count} different values in {seen:,} cells: it looks like an identifier or a "
+        "measurement. Cut it into classes, or drop it (at the command line: --id; for linked tables: ignore=)."
+    )
 
 
 def is_identifier(n_labels: int, seen: int) -> bool:
@@ -161,38 +207,6 @@ def _with_known(
     merged = sorted(labels + extra, key=label_order)
     count = dict(zip(labels, totals, strict=True))
     return merged, np.array([count.get(label, 0.0) for label in merged])
-
-
-def _learn_observed(
-    column: RawColumn, numeric: Sequence[str] | Literal["auto"], weight: np.ndarray, known: Sequence[Label]
-) -> Variable:
-    wanted = _looks_numeric(column) and not known if numeric == "auto" else column.name in numeric
-    if not wanted:
-        return _learn_categorical(column, "observed", weight, known)
-    values = as_numbers(column)
-    w = weight[column.seen]
-    if values.size == 0 or w.sum() <= 0:
-        raise DataError(
-            f"Observed column {column.name!r} has no values at all: drop it, or fill in what is known of it."
-        )
-    centre = float(np.average(values, weights=w))
-    deviation = float(np.sqrt(np.average((values - centre) ** 2, weights=w)))
-    return Variable(column.name, "observed", centre=centre, scale=deviation if deviation > 0 else 1.0)
-
-
-def _looks_numeric(column: RawColumn) -> bool:
-    """Fractions, or more than a few whole numbers; text and booleans never."""
-    values = column.values
-    if values.dtype.kind == "O":
-        if not all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values):
-            return False
-        values = values.astype(policy.FLOAT)
-    if values.dtype.kind not in "iuf":
-        return False
-    distinct = np.unique(values)
-    if not np.isfinite(distinct).all():
-        return True  # a number, which `as_numbers` will refuse
-    return len(distinct) > policy.NUMERIC_STATES or not np.equal(np.mod(distinct, 1), 0).all()
 
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:

@@ -14,10 +14,19 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import Schema
 from sparsefield.data.switches import SwitchSchema
-from sparsefield.data.table import dense_bytes, read_codes
+from sparsefield.data.table import dense_bytes, look_up
 from sparsefield.errors import UnseenStateWarning
 
-__all__ = ["SparseBlock", "SparseTable", "compile_sparse", "place_rows", "refuse_too_large"]
+__all__ = [
+    "SparseBlock",
+    "SparseTable",
+    "block_ends",
+    "compile_sparse",
+    "place_rows",
+    "read_on",
+    "refuse_too_large",
+    "seems_sparse",
+]
 
 
 class SparseBlock(NamedTuple):
@@ -60,7 +69,7 @@ class SparseTable:
 
     @property
     def total_weight(self) -> float:
-        return float(self.weight.sum())
+        return float(sum(block.weight.sum() for block in self.blocks))
 
     @property
     def blocks(self) -> tuple[SparseBlock, ...]:
@@ -68,13 +77,18 @@ class SparseTable:
 
     def _cut(self) -> Iterator[SparseBlock]:
         """Blocks of about as many cells each; where they lie depends on the data alone."""
-        count = int(np.clip(self.n_on // policy.CELLS_OF_SPARSE_BLOCK, 1, policy.MAX_SPARSE_BLOCKS))
-        ends = np.searchsorted(self.offsets, np.arange(1, count) * (self.n_on / count))
+        ends = np.searchsorted(self.offsets, block_ends(self.n_on))
         places = np.unique(np.concatenate([[0], ends, [self.n_rows]]))
         for start, stop in zip(places[:-1].tolist(), places[1:].tolist(), strict=True):
             offsets = self.offsets[start : stop + 1]
             cells = self.columns[offsets[0] : offsets[-1]]
             yield SparseBlock(start, offsets - offsets[0], cells, self.weight[start:stop])
+
+
+def block_ends(n_on: int) -> np.ndarray:
+    """How many cells are on before each block but the first, of a table of so many: the next row begins it."""
+    count = int(np.clip(n_on // policy.CELLS_OF_SPARSE_BLOCK, 1, policy.MAX_SPARSE_BLOCKS))
+    return np.arange(1, count) * (n_on / count)
 
 
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> SparseTable | None:
@@ -89,34 +103,50 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     return place_rows(schema, matrix.indptr, matrix.indices, weight)
 
 
-def _is_sparse(n_on: float, schema: Schema, n_rows: int) -> bool:
-    """Whether the sparse way is quicker, or the only one that fits into memory."""
+def _is_sparse(n_on: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
+    """Whether the sparse way is quicker, or the only one that fits into memory: that of this machine unless told."""
     cells = n_rows * schema.n_columns
-    return n_on <= policy.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
+    return n_on <= policy.SPARSE_DENSITY * cells or dense_bytes(cells) > (
+        machine_memory() if memory is None else memory
+    )
 
 
 def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> SparseTable | None:
-    """From columns of categories; whether it pays is seen from how often training saw their base states."""
+    if not seems_sparse(schema, source.n_rows) or not set(source.names).issuperset(schema.order):
+        return None
+    on = read_on(source, schema)
+    if on is None:
+        return None
+    refuse_too_large(schema, len(on[1]))
+    return SparseTable(schema, *on, weight)
+
+
+def seems_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> bool:
+    """Whether a table of categories is kept sparse, unless it has gaps; seen from how often training saw base states.
+
+    ``memory`` is that of this machine unless told.
+    """
     if any(variable.numeric for variable in schema.observed):
-        return None
-    on = source.n_rows * sum(1.0 - v.frequencies[v.base] for part in (schema.targets, schema.observed) for v in part)
-    large = source.n_rows * schema.n_columns >= policy.CELLS_FOR_SPARSE
-    if not large or not _is_sparse(on, schema, source.n_rows) or not set(source.names).issuperset(schema.order):
-        return None
+        return False
+    on = n_rows * sum(1.0 - v.frequencies[v.base] for part in (schema.targets, schema.observed) for v in part)
+    return n_rows * schema.n_columns >= policy.CELLS_FOR_SPARSE and _is_sparse(on, schema, n_rows, memory)
+
+
+def read_on(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
+    """Offsets and columns of what is on, as in `SparseTable`; None where there is a gap."""
     rows, columns = [], []
     for variable, first in zip((*schema.targets, *schema.observed), schema.offsets.tolist(), strict=False):
-        codes, _ = read_codes(source, variable, "")
+        codes = look_up(source, variable, {})
         if (codes < 0).any():
             return None
         on_rows = np.flatnonzero(codes)
         rows.append(on_rows)
         columns.append(first + codes[on_rows] - 1)
     row, column = np.concatenate(rows), np.concatenate(columns)
-    refuse_too_large(schema, len(row))
     # Columns come in order, and sorting by row keeps that.
     order = np.argsort(row, kind="stable")
     offsets = np.searchsorted(row[order], np.arange(source.n_rows + 1))
-    return SparseTable(schema, offsets, column[order].astype(np.int32), weight)
+    return offsets, column[order].astype(np.int32)
 
 
 def refuse_too_large(schema: Schema, n_on: int) -> None:

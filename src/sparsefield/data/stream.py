@@ -12,8 +12,9 @@ import numpy as np
 
 from sparsefield import policy
 from sparsefield.data.disk import Growing, OnRows
+from sparsefield.data.exact import Weights, rounded
 from sparsefield.data.frames import RawColumn, Source, read
-from sparsefield.data.labels import Label, factorize, label_order, whole_labels
+from sparsefield.data.labels import Label, factorize, label_order, unified
 from sparsefield.data.learn import (
     PIECE,
     check_roles,
@@ -25,15 +26,11 @@ from sparsefield.data.learn import (
 )
 from sparsefield.data.schema import Role, Schema, Variable
 from sparsefield.data.sparse import SparseTable, place_rows, refuse_too_large
+from sparsefield.data.summaries import MANY_LABELS
 from sparsefield.data.switches import SwitchSchema
 from sparsefield.errors import DataError
 
-__all__ = ["Roles", "Spool", "look_at_blocks", "open_spool", "spool_rows"]
-
-MANY_LABELS = 2**20
-"""From so many labels on, a column is asked with every block whether it is one of identifiers, which would fill the
-memory before the end is there to tell."""
-
+__all__ = ["Roles", "Spool", "look_at_blocks", "open_spool", "refuse_other_columns", "spool_rows"]
 
 # -- blocks ---------------------------------------------------------------------------------------------------------
 
@@ -50,7 +47,7 @@ def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any
         source = read(block, what=name, may_be_empty=True)
         if first is None:
             first = replace(source, native=None)  # or it would stay in memory
-        _refuse_other_columns(source, first, f"B{name[1:]}")
+        refuse_other_columns(source, first, f"B{name[1:]}")
         yield block, source
     if first is None:
         raise DataError(
@@ -68,22 +65,26 @@ def _as_table(block: Any) -> Any:
     return block
 
 
-def _refuse_other_columns(source: Source, first: Source, name: str) -> None:
+def refuse_other_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
+    """DataError that calls a part ``name`` where it is of another kind than the first, or has other columns.
+
+    ``unit`` is what parts are.
+    """
     if source.kind != first.kind:
         raise DataError(
-            f"{name} is of another kind ({source.kind}) than the first ({first.kind}): make all blocks of one kind."
+            f"{name} is of another kind ({source.kind}) than the first ({first.kind}): make all {unit}s of one kind."
         )
     if source.names == first.names:
         return
     if len(source.names) != len(first.names):
         raise DataError(
-            f"{name} has {len(source.names):,} columns, the first block {len(first.names):,}: all blocks "
+            f"{name} has {len(source.names):,} columns, the first {unit} {len(first.names):,}: all {unit}s "
             "have the same columns."
         )
     k = next(k for k, (one, other) in enumerate(zip(source.names, first.names, strict=True)) if one != other)
     raise DataError(
-        f"{name} has the column {source.names[k]!r} where the first block has {first.names[k]!r}: all "
-        "blocks have the same columns in the same order."
+        f"{name} has the column {source.names[k]!r} where the first {unit} has {first.names[k]!r}: all "
+        f"{unit}s have the same columns in the same order."
     )
 
 
@@ -239,33 +240,26 @@ class _Column:
     def __init__(self, name: str) -> None:
         self.name = name
         self.number: dict[Label, int] = {}
-        self.totals = np.zeros(0)
+        self.totals = np.zeros(0, dtype=np.int64)
         self.are_objects: bool | None = None
 
-    def take(self, labels: Sequence[Label], codes: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    def take(self, labels: Sequence[Label], codes: np.ndarray, weights: Weights) -> np.ndarray:
         """(rows,) numbers of the labels of further cells, which ``codes`` gives as places in ``labels``."""
         number = np.array([self.number.setdefault(label, len(self.number)) for label in labels], dtype=np.int64)
         codes = number[codes]
-        self.totals = np.concatenate([self.totals, np.zeros(len(self.number) - len(self.totals))])
-        if weight is None:
-            self.totals += np.bincount(codes, minlength=len(self.totals))
-        else:
-            # One by one, as `bincount` adds, so that the totals do not depend on where blocks end.
-            np.add.at(self.totals, codes, weight)
+        totals = weights.totals(codes, len(self.number))
+        totals[: len(self.totals)] += self.totals
+        self.totals = totals
         return codes
 
     def labels(self) -> list[Label]:
         """All of them in order, as if they had come in one column."""
-        labels = sorted(self.number, key=label_order)
-        if self.are_objects:
-            return whole_labels(labels)
-        # Blocks of whole numbers are read as integers, but one column has one type.
-        return [float(label) for label in labels] if any(isinstance(v, float) for v in labels) else labels
+        return unified(sorted(self.number, key=label_order), self.are_objects)
 
     def variable(self, role: Role, seen: int, known: Sequence[Label]) -> Variable:
         labels = self.labels()
         totals = self.totals[[self.number[label] for label in labels]]
-        return make_categorical(self.name, role, labels, totals, seen, known)
+        return make_categorical(self.name, role, labels, rounded(totals), seen, known)
 
 
 class _Categories(Spool):
@@ -281,11 +275,13 @@ class _Categories(Spool):
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
         codes = np.empty((len(self._columns), source.n_rows), dtype=np.uint8)
+        weights = Weights(weight)
         for k, column in enumerate(self._columns):
-            taken = column.take(*self._labels(source, column), weight)
+            taken = column.take(*self._labels(source, column), weights)
             if len(column.number) > np.iinfo(codes.dtype).max + 1:
                 codes = codes.astype(np.min_scalar_type(len(column.number) - 1))
             codes[k] = taken
+            # Asked with every block: identifiers would fill the memory before the end is there to tell.
             if len(column.number) > MANY_LABELS and is_identifier(len(column.number), self.n_rows + source.n_rows):
                 column.variable("target", self.n_rows + source.n_rows, ())  # refuses it in its own words
         self._parts.append(_Part(self._file.tell(), source.n_rows, codes.dtype))

@@ -11,12 +11,23 @@ import numpy as np
 
 from sparsefield import policy
 from sparsefield.data.frames import Columns
-from sparsefield.data.labels import as_numbers, factorize
+from sparsefield.data.labels import Label, as_numbers, unified
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
+from sparsefield.data.summaries import read_cells
 from sparsefield.errors import DataError, UnseenStateWarning
 
-__all__ = ["Block", "Table", "compile_table", "cut_into_blocks", "dense_bytes", "read_codes"]
+__all__ = [
+    "Block",
+    "Table",
+    "Unseen",
+    "compile_table",
+    "cut_into_blocks",
+    "dense_bytes",
+    "look_up",
+    "read_rows",
+    "warn_of_unseen",
+]
 
 
 class Block(NamedTuple):
@@ -93,54 +104,77 @@ def compile_table(
     width = schema.n_columns if width is None else width
     _refuse_too_large(schema, n_rows, width)
     weight = np.ones(n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
-    codes = np.full((len(schema.targets), n_rows), -1, dtype=np.int32)
+    codes, givens, unseen = read_rows(source, schema, absent_targets=absent_targets)
+    for variable in schema.variables:
+        if variable.name in unseen:
+            warn_of_unseen(variable.name, len(unseen[variable.name].rows), unseen[variable.name].example, name)
+    if repeat > 1:
+        codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
+        givens = [np.repeat(given, repeat, axis=1) for given in givens]
+    strange = {v.name: unseen[v.name].rows for v in schema.targets if v.name in unseen}
+    return Table(schema, tuple(cut_into_blocks(schema, codes, givens, weight, width)), n_rows * repeat, strange)
+
+
+class Unseen(NamedTuple):
+    """Cells of a column with values that training never saw."""
+
+    rows: np.ndarray
+    example: Label
+
+
+def read_rows(
+    source: Columns, schema: Schema, *, absent_targets: bool = False
+) -> tuple[np.ndarray, list[np.ndarray], dict[str, Unseen]]:
+    """(targets, rows) int32 codes; (width, rows) of each observed variable; and, by column, values that are unknown."""
+    codes = np.full((len(schema.targets), source.n_rows), -1, dtype=np.int32)
     there = set(source.names)
-    unseen: dict[str, np.ndarray] = {}
+    unseen: dict[str, Unseen] = {}
     for v, variable in enumerate(schema.targets):
         if variable.name not in there:
             if absent_targets or variable.role == "hidden":
                 continue
             raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
-        codes[v], strangers = read_codes(source, variable, name)
-        if len(strangers):
-            unseen[variable.name] = strangers
-    givens = [_observed_columns(source, variable, name) for variable in schema.observed]
-    if repeat > 1:
-        codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
-        givens = [np.repeat(given, repeat, axis=1) for given in givens]
-    return Table(schema, tuple(cut_into_blocks(schema, codes, givens, weight, width)), n_rows * repeat, unseen)
+        codes[v] = look_up(source, variable, unseen)
+    givens = []
+    for variable in schema.observed:
+        if variable.name not in there:
+            raise DataError(f"Observed column {variable.name!r}, which the field was learned with, is not there.")
+        givens.append(_observed_columns(source, variable, unseen))
+    return codes, givens, unseen
 
 
-def read_codes(source: Columns, variable: Variable, owner: str) -> tuple[np.ndarray, np.ndarray]:
-    """(rows,) codes of a categorical variable, and the rows that hold a value unknown to it."""
-    labels, positions = factorize(source.column(variable.name))
+def look_up(source: Columns, variable: Variable, unseen: dict[str, Unseen]) -> np.ndarray:
+    """(rows,) codes of a categorical variable; values unknown to it are gaps, and are written into ``unseen``."""
+    cells = read_cells(source, variable.name)
     known = variable.code_of_label
-    table = np.array([known.get(label, -1) for label in labels] + [-1], dtype=np.int32)
-    codes = table[positions]
-    strangers = np.flatnonzero((codes < 0) & (positions >= 0))
+    table = np.array([known.get(label, -1) for label in cells.labels] + [-1], dtype=np.int32)
+    codes = table[cells.codes]
+    strangers = np.flatnonzero((codes < 0) & (cells.codes >= 0))
     if len(strangers):
-        odd = [label for label in labels if label not in known]
-        whose = f" of table {owner!r}" if owner else ""
-        warnings.warn(
-            f"Column {variable.name!r}{whose} has {len(strangers)} cell(s) with values that training never saw "
-            f"(such as {odd[0]!r}); they are treated as gaps.",
-            UnseenStateWarning,
-            stacklevel=2,
-        )
-    return codes, strangers
+        odd = unified([*cells.labels], cells.are_objects)[cells.codes[strangers].min()]
+        unseen[variable.name] = Unseen(strangers, odd)
+    return codes
 
 
-def _observed_columns(source: Columns, variable: Variable, owner: str) -> np.ndarray:
+def warn_of_unseen(column: str, count: int, example: Label, owner: str = "") -> None:
+    """``owner`` is the table, where there are several."""
+    whose = f" of table {owner!r}" if owner else ""
+    warnings.warn(
+        f"Column {column!r}{whose} has {count} cell(s) with values that training never saw "
+        f"(such as {example!r}); they are treated as gaps.",
+        UnseenStateWarning,
+        stacklevel=2,
+    )
+
+
+def _observed_columns(source: Columns, variable: Variable, unseen: dict[str, Unseen]) -> np.ndarray:
     """(width, rows). A missing or unknown value carries no signal: it sits at its training mean."""
-    if variable.name not in source.names:
-        raise DataError(f"Observed column {variable.name!r}, which the field was learned with, is not there.")
     if variable.numeric:
         column = source.column(variable.name)
         values = np.zeros((1, source.n_rows), dtype=policy.FLOAT)
         values[0, column.seen] = (as_numbers(column) - variable.centre) / variable.scale
         return values
-    codes, _ = read_codes(source, variable, owner)
-    return _one_hot(codes, variable)
+    return _one_hot(look_up(source, variable, unseen), variable)
 
 
 def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
@@ -153,10 +187,19 @@ def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
 
 
 def cut_into_blocks(
-    schema: Schema, codes: np.ndarray, givens: list[np.ndarray], weight: np.ndarray, width: int
+    schema: Schema,
+    codes: np.ndarray,
+    givens: list[np.ndarray],
+    weight: np.ndarray,
+    width: int,
+    *,
+    size: int | None = None,
+    first: int = 0,
 ) -> Iterator[Block]:
+    """Blocks of ``size`` rows; of all rows of a table that is told by how many there are. ``first`` is the number that
+    the first row has in the table."""
     n_rows = codes.shape[1]
-    size = policy.block_rows(n_rows)
+    size = policy.block_rows(n_rows) if size is None else size
     # A table without rows has one block too, so that sums over its blocks have a shape.
     for start in range(0, max(n_rows, 1), size):
         rows = slice(start, min(start + size, n_rows))
@@ -173,7 +216,7 @@ def cut_into_blocks(
         if givens:
             beliefs[schema.n_states : schema.n_columns] = np.concatenate([given[:, rows] for given in givens])
         counts = schema.n_states, schema.n_columns
-        yield Block(start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, *counts)
+        yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, *counts)
 
 
 def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sparsefield.data import Source
+from sparsefield.data.summaries import refuse_odd_weights
 from sparsefield.errors import DataError
 
 __all__ = ["as_seed", "check_count", "check_engine", "check_weights", "check_y", "choose", "column_names"]
@@ -45,9 +46,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
         raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        row = int(np.flatnonzero(~np.isfinite(weight) | (weight < 0))[0])
-        raise DataError(f"sample_weight of row {row} is {weight[row]}: weights are finite and not negative.")
+    refuse_odd_weights(weight)
     if weight.sum() == 0:
         raise DataError("All sample weights are zero: nothing to learn from.")
     return weight

@@ -32,6 +32,7 @@ __all__ = [
     "parquet_rows",
     "read_blocks",
     "read_matrix",
+    "refuse_other_names",
     "save_rows",
 ]
 
@@ -169,12 +170,16 @@ def parquet_columns(files: Sequence[Path]) -> list[str]:
     """Names of the columns, which must be the same in all files; their order may differ."""
     names = _names(files[0])
     for file in files[1:]:
-        other = _names(file)
-        odd = sorted(set(names) ^ set(other))
-        if odd:
-            where = file if odd[0] in other else files[0]
-            raise DataError(f"{file}: the columns are not those of {files[0]}: only {where} has {odd[0]!r}.")
+        refuse_other_names(file, _names(file), files[0], names)
     return names
+
+
+def refuse_other_names(file: Path, names: Sequence[str], first: Path, those: Sequence[str]) -> None:
+    """DataError where a file has other columns than the first; their order may differ."""
+    odd = sorted(set(names) ^ set(those))
+    if odd:
+        where = file if odd[0] in names else first
+        raise DataError(f"{file}: the columns are not those of {first}: only {where} has {odd[0]!r}.")
 
 
 def parquet_rows(files: Sequence[Path]) -> int:

@@ -1,0 +1,134 @@
+"""A schema does not depend on how the rows were parted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
+
+from sparsefield.data import Schema, learn_schema, read
+from sparsefield.data.exact import Weights
+from sparsefield.data.learn import learn_from_parts
+from sparsefield.data.summaries import join
+from sparsefield.errors import DataError
+
+KINDS = {
+    "pandas": lambda frame: frame,
+    "polars": lambda frame: pl.from_pandas(frame),
+    "objects": lambda frame: frame.astype(object).where(frame.notna(), None).to_numpy(),
+}
+
+
+def learn_parted(parts, weight=None, most=None, **roles) -> Schema:
+    """As `learn_schema`, with two joins on the way to one."""
+    sources = [read(part, may_be_empty=True) for part in parts]
+    weighed = weight or [None] * len(parts)
+
+    def ask(look, *asked):
+        found = [look(source, Weights(w), *asked) for source, w in zip(sources, weighed, strict=True)]
+        half = len(found) // 2
+        return join([join(some, most) for some in (found[:half], found[half:]) if some], most)
+
+    return learn_from_parts(sources[0].names, ask, most=most, **roles)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_rows_in_parts_have_the_schema_of_all_rows(kind, data) -> None:
+    frame = data.draw(frames())
+    weight, parted = data.draw(weights(len(frame))), data.draw(runs(len(frame)))
+    X = KINDS[kind](frame)
+    names = read(X).names
+    observed = [names[list(COLUMNS).index(name)] for name in OBSERVED]
+    numeric = data.draw(st.sampled_from(["auto", [], observed[:2]]))
+    roles = {"observed": observed, "numeric": numeric, "states": {names[0]: ["q"], names[8]: [7]}}
+    together = learn_schema(read(X), sample_weight=weight, **roles)
+    parts = [X.iloc[run] if kind == "pandas" else X[run] for run in parted]
+    weighed = None if weight is None else [weight[run] for run in parted]
+    # Words tell more than equality: of labels their types, of zeros their signs.
+    assert repr(learn_parted(parts, weighed, **roles)) == repr(together)
+
+
+def test_one_part_may_have_whole_numbers_and_another_fractions() -> None:
+    parts = [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [0.5, np.nan]}), pd.DataFrame({"a": [None]})]
+    assert learn_parted(parts).variables[0].states == (0.5, 1.0, 2.0)
+    assert [type(state) for state in learn_parted(parts).variables[0].states] == [float] * 3
+    schema = learn_parted(parts, observed=["a"])
+    assert schema.variables[0].numeric
+    assert schema.variables[0].centre == 3.5 / 3
+
+
+def test_integers_beyond_floats_become_one_among_fractions() -> None:
+    parts = [pd.DataFrame({"a": [2**53, 2**53 + 1]}), pd.DataFrame({"a": [0.5]})]
+    (variable,) = learn_parted(parts).variables
+    assert (variable.states, variable.frequencies) == ((0.5, 2.0**53), (1 / 3, 2 / 3))
+
+
+def test_truths_with_and_without_gaps_are_of_one_kind() -> None:
+    parts = [pd.DataFrame({"a": [True, False]}), pd.DataFrame({"a": pd.Series([True, None], dtype=object)})]
+    (variable,) = learn_parted(parts).variables
+    assert variable.states == (False, True)
+    assert variable.states[1] is True
+    assert variable.frequencies == (1 / 3, 2 / 3)
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0], [0, 2, 1]])
+def test_numbers_here_and_text_there_are_refused(order) -> None:
+    parts = [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": ["1", "z"]}), pd.DataFrame({"a": [3]})]
+    with pytest.raises(DataError, match="'a' holds numbers in some partitions and text in others: give it one type"):
+        learn_parted([parts[k] for k in order])
+
+
+def test_what_one_part_takes_for_numbers_another_may_know_for_words() -> None:
+    cells = [*range(30), "many"]
+    parts = [pd.DataFrame({"a": pd.Series(run, dtype=object)}) for run in (cells[:25], cells[25:])]
+    (variable,) = learn_parted(parts, observed=["a"]).variables
+    assert not variable.numeric
+    assert variable.states == tuple(cells)
+
+
+def test_summaries_of_numbers_stay_small() -> None:
+    from sparsefield.data.summaries import find_traits
+
+    source = read(np.arange(10_000).reshape(-1, 1))
+    (traits,) = join([find_traits(source, Weights(None), ["x0"])] * 3)
+    assert traits.numeric
+    assert len(traits.distinct) == 11
+
+
+@pytest.mark.parametrize("most", [60, 120, 299])
+def test_too_many_labels_are_refused_wherever_they_lie(most) -> None:
+    parts = [np.arange(k, k + 100).reshape(-1, 1) for k in (0, 100, 200)]
+    with pytest.raises(DataError, match=r"'x0' has more than .* different values in 300 cells: .*drop it"):
+        learn_parted(parts, most=most)
+
+
+def test_labels_that_come_again_are_no_identifiers() -> None:
+    parts = [np.arange(150).reshape(-1, 1)] * 2
+    assert learn_parted(parts, most=150) == learn_schema(read(np.concatenate(parts)))
+    with pytest.raises(DataError, match="300 different values in 300 cells"):
+        learn_parted([parts[0], parts[0] + 150])
+
+
+@pytest.mark.parametrize("weight", [None, np.array([2.0, 1e200, 3.0])])
+def test_numbers_that_cannot_be_squared_are_refused(weight) -> None:
+    source = read(np.array([[1.5, 0], [1e160, 1], [-1e160, 0]]))
+    with pytest.raises(DataError, match="'x0' holds numbers that are too large"):
+        learn_schema(source, observed=["x0"], sample_weight=weight)
+
+
+def test_columns_without_values_are_refused() -> None:
+    parts = [pd.DataFrame({"a": [1, 0], "b": [np.nan, np.nan]})] * 2
+    for roles in ({}, {"observed": ["b"]}, {"observed": ["b"], "numeric": ["b"]}):
+        with pytest.raises(DataError, match="'b' has no values at all"):
+            learn_parted(parts, **roles)
+
+
+def test_rows_of_no_weight_leave_a_number_without_values() -> None:
+    frame = pd.DataFrame({"a": [1, 0, 1], "b": [0.5, np.nan, np.nan]})
+    with pytest.raises(DataError, match="'b' has no values at all"):
+        learn_schema(read(frame), observed=["b"], sample_weight=np.array([0.0, 1.0, 1.0]))
