@@ -51,6 +51,7 @@ bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes p
 	$(BIN)/sparsefield bench inference
 	$(BIN)/sparsefield bench hidden
 	$(BIN)/sparsefield bench choosing --nodes 100
+	$(BIN)/sparsefield bench cluster
 
 reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and goes on where it was interrupted
 	$(BIN)/sparsefield reproduce table1 --output table1

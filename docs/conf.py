@@ -54,6 +54,7 @@ CONTENTS = {
         "sequences-and-grids",
         "hidden-variables",
         "large-data",
+        "cluster",
     ],
     "Reference": [
         "reference/estimators",

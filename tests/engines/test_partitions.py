@@ -61,7 +61,7 @@ def in_memory(X: Any, weight: np.ndarray | None = None, merge: bool = True, **ro
 def assert_same_bits(client: Any, placed: Placed, sample: MegaSample) -> None:
     (table,) = sample.tables
     assert repr(placed.schema) == repr(table.schema)
-    blocks = [block for shard in client.gather(placed.shards) for block in shard]
+    blocks = [block for shard in client.gather(placed.shards) for block in shard.parts]
     assert len(blocks) == len(table.blocks)
     for one, other in zip(blocks, table.blocks, strict=True):
         for name in Block._fields:
@@ -173,7 +173,7 @@ def test_sparse_rows_have_the_blocks_of_the_sparse_table(client, blocks) -> None
     placed = place_rows(client, da.from_array(ON, chunks=(1300, 200)), sparse=True, **asked)
     assert placed.sparse
     assert repr(placed.schema) == repr(schema)
-    shards = client.gather(placed.shards)
+    shards = [shard.parts for shard in client.gather(placed.shards)]
     assert max(map(len, shards)) == (blocks or 1)
     made = [block for shard in shards for block in shard]
     for one, other in zip(made, table.blocks, strict=True):

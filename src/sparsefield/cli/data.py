@@ -14,7 +14,7 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     from sparsefield.readers.schema_file import Described
 
-__all__ = ["Given", "is_linked", "is_matrix", "read_data", "read_linked", "stream_data"]
+__all__ = ["Given", "is_linked", "is_matrix", "may_be_placed", "place_data", "read_data", "read_linked", "stream_data"]
 
 MANY_STATES = 10
 
@@ -104,6 +104,35 @@ def stream_data(
     columns = blocks.parquet_columns(files)
     ids, given, numbers = _roles(columns, observed, identifiers, numeric)
     X = blocks.read_blocks(files, columns=[name for name in columns if name not in ids])
+    return Given(X, False, given, numbers or "auto", blocks.parquet_rows(files), why)
+
+
+def may_be_placed(data: Path) -> bool:
+    """Whether the workers of a cluster can read what a path names: Parquet, one file or a folder or pattern of such."""
+    from sparsefield.readers.files import is_parquet
+
+    if data.is_dir():
+        return not (data / "schema.toml").exists()
+    return is_parquet(data)
+
+
+def place_data(
+    data: Path,
+    reading: Reading,
+    observed: list[str] | None,
+    identifiers: list[str] | None,
+    numeric: list[str] | None,
+) -> Given:
+    """Parquet that the workers of a cluster read; they, and this process, see it under the same path."""
+    from sparsefield.readers import blocks
+
+    if reading.missing:
+        raise DataError(f"{data}: --missing has no place where workers read Parquet, which has nulls for gaps.")
+    files = [file.resolve() for file in blocks.parquet_files(data)]
+    columns = blocks.parquet_columns(files)
+    ids, given, numbers = _roles(columns, observed, identifiers, numeric)
+    X = blocks.ParquetFiles(tuple(files), tuple(name for name in columns if name not in ids))
+    why = "with rows on a cluster no cells are hidden."
     return Given(X, False, given, numbers or "auto", blocks.parquet_rows(files), why)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show
-from sparsefield.cli.data import Given, is_matrix, read_data, stream_data
+from sparsefield.cli.data import Given, is_matrix, may_be_placed, place_data, read_data, stream_data
 from sparsefield.cli.linked import keep_inputs
 from sparsefield.cli.tables import Reading, check_output
 from sparsefield.cli.words import STRONGEST, certificate, size, strongest
@@ -50,6 +52,16 @@ Stream = Annotated[
         help="Read DATA, Parquet or a folder of such, block by block: for more rows than memory holds. It has no gaps "
         "then, and nothing is checked on hidden cells. Temporary files go where TMPDIR says.",
         rich_help_panel=opt.READING,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Fit on the Dask cluster whose scheduler is at this address, such as host:8786. Workers read DATA where "
+        "it is Parquet; other data are read here and sent.",
+        rich_help_panel=opt.RUNNING,
     ),
 ]
 Induction = Annotated[
@@ -91,6 +103,7 @@ def fit(
     max_iter: opt.MaxIter = 1000,
     check: Check = True,
     checkpoint: Checkpoint = None,
+    cluster: Cluster = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -102,18 +115,21 @@ def fit(
     """
     check_output(output)
     reading = Reading(tuple(missing or ()), not no_header, separator)
-    read = stream_data if stream and not is_matrix(data) else read_data
+    on_workers = cluster is not None and may_be_placed(data)
+    read = read_data if is_matrix(data) else place_data if on_workers else stream_data if stream else read_data
     given = read(data, reading, observed, identifiers, numeric)
     keep_inputs([output], [data, *given.inputs])
     field = opt.make_field(
         given, template, induction=induction, objective=objective, l1=opt.read_l1(l1), l2=l2,
-        selection=selection or ("ebic" if stream else "heldout"), refit=refit, threshold=threshold,
+        selection=selection or ("ebic" if stream or on_workers else "heldout"), refit=refit, threshold=threshold,
         batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
         order_penalty=order_penalty, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter,
         jobs=jobs, seed=seed, hidden=hidden,
     )  # fmt: skip
     field.checkpoint = checkpoint
-    seconds = _learn(field, given)
+    with _client_of(cluster) as field.engine:  # pyright: ignore[reportAttributeAccessIssue]
+        seconds = _learn(field, given)
+    field.engine = cluster
     field.save(output)
     _report(field, seconds)
     if check and given.unchecked:
@@ -143,7 +159,7 @@ def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
 
 def _learn(field: AnyField, given: Given) -> float:
     started = time.perf_counter()
-    with Watch(f"Learning from {given.rows:,} rows") as watch:
+    with Watch(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
         field._hear_path = lambda point: watch.tell(  # pyright: ignore[reportAttributeAccessIssue]
             f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
@@ -151,6 +167,21 @@ def _learn(field: AnyField, given: Given) -> float:
         field._reading = lambda rows: watch.tell(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
         given.fit(field)
     return time.perf_counter() - started
+
+
+@contextmanager
+def _client_of(cluster: str | None) -> Iterator[Any]:
+    """A client of the cluster, with word of where it can be watched; None where the fit runs here."""
+    if cluster is None:
+        yield None
+        return
+    from sparsefield.engines.cluster import connect
+
+    with connect(cluster) as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        threads = sum(worker["nthreads"] for worker in workers)
+        note(f"{len(workers)} worker(s) with {threads} thread(s); Dask's dashboard: {client.dashboard_link}")
+        yield client
 
 
 def _report(field: AnyField, seconds: float) -> None:
@@ -161,6 +192,9 @@ def _report(field: AnyField, seconds: float) -> None:
         whose = ", of a field without hidden variables" if getattr(field, "hidden", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
+    sent = field.field_.about["history"][-1].get("traffic", 0) if field.field_.about["history"] else 0
+    if sent:
+        show(f"Sent to and from the cluster, beside the rows: {sent / field.n_iter_ / 1e6:.3g} MB an iteration.")
     features = strongest(field, SHOWN_FEATURES)
     show(f"\n{STRONGEST}")
     show("\n".join(features) if features else "  none: no pair of columns depends on each other at this l1.")

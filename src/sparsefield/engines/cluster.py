@@ -17,11 +17,12 @@ from sparsefield.engines import shards
 from sparsefield.engines.adding import Combine, plus
 from sparsefield.engines.base import Engine, Held, Large, Question
 from sparsefield.engines.large import Search
+from sparsefield.engines.limits import refuse_beyond
 from sparsefield.engines.shards import Shard
 from sparsefield.engines.threads import Threads
-from sparsefield.errors import ClusterError, DataError
+from sparsefield.errors import ClusterError
 
-__all__ = ["Cluster", "Shards", "connect", "memory_of", "shard_length", "too_large"]
+__all__ = ["Cluster", "Shards", "connect", "shard_length"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,9 +51,6 @@ KEPT = 16
 
 ITEMS_AT_A_TIME = 256
 """Of tiles, whose sums a shard holds between the two rounds of a search: 32 MB of them."""
-
-MEMORY_SHARE = 0.6
-"""Of the workers' memory, what rows and what is found in them may take; from there on Dask writes to disk."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +120,10 @@ class Cluster(Engine):
     def hold(self, parts: Sequence[Any] | Shards) -> HeldAway:
         if isinstance(parts, Shards):
             return HeldAway(_Rows(self, list(parts.futures), list(parts.counts), parts.again))
-        if 2.0 * _bytes(tuple(parts)) > MEMORY_SHARE * memory_of(self.workers):
-            raise too_large(2.0 * _bytes(tuple(parts)), self.workers)
+        size = _bytes(tuple(parts))
+        refuse_beyond(
+            self.client, 2.0 * size, f"{len(parts):,} blocks of rows ({size / 2**30:.1f} GiB) and their errors"
+        )
         length = shard_length(len(parts), self.n_threads)
         runs = [tuple(parts[k : k + length]) for k in range(0, len(parts), length)]
         return HeldAway(_Rows(self, self._scatter(runs), [len(run) for run in runs], lambda: self._scatter(runs)))
@@ -429,21 +429,6 @@ def connect(address: str) -> Any:
 def shard_length(n_parts: int, n_threads: int) -> int:
     """Parts per shard, a power of two: a few shards for each thread where there are parts enough."""
     return 2 ** int(np.log2(max(n_parts / (SHARDS_PER_THREAD * n_threads), 1.0)))
-
-
-def memory_of(workers: dict[str, Any]) -> float:
-    """Bytes that all workers may take; infinite where one has no limit."""
-    return float(sum(worker["memory_limit"] or np.inf for worker in workers.values()))
-
-
-def too_large(needed: float, workers: dict[str, Any]) -> DataError:
-    there = memory_of(workers)
-    more = int(np.ceil(needed / (MEMORY_SHARE * there / len(workers))))
-    return DataError(
-        f"The rows and what is found in them take {needed / 2**30:.1f} GiB, and {len(workers)} worker(s) may hold "
-        f"{MEMORY_SHARE * there / 2**30:.1f} GiB ({MEMORY_SHARE:.0%} of their memory limits): take {more} workers of "
-        "this size, or larger ones."
-    )
 
 
 def _bytes(value: Any) -> int:

@@ -15,13 +15,21 @@ from sparsefield.data.frames import Source, read
 from sparsefield.data.shards import runs_of_rows
 from sparsefield.data.stream import refuse_other_columns
 from sparsefield.errors import DataError
-from sparsefield.readers.blocks import LEAST_ROWS, parquet_columns, parquet_files, parquet_rows, refuse_other_names
+from sparsefield.readers.blocks import (
+    LEAST_ROWS,
+    ParquetFiles,
+    holds_rows,
+    parquet_columns,
+    parquet_files,
+    parquet_rows,
+    refuse_other_names,
+)
 from sparsefield.readers.files import polars_errors
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["Parts", "is_collection", "open_parts", "read_part"]
+__all__ = ["Parts", "is_collection", "is_parquet_source", "open_parts", "read_part"]
 
 CELLS_OF_PART = 2**24
 """Cells of a Parquet file that a task reads; larger files are read by several."""
@@ -46,6 +54,14 @@ class Parts:
 def is_collection(X: Any) -> bool:
     """Whether ``X`` is an array or a frame of Dask."""
     return any(kind.__module__.split(".")[0] in ("dask", "dask_expr") for kind in type(X).__mro__)
+
+
+def is_parquet_source(X: Any) -> bool:
+    """Whether ``X`` names Parquet files, for workers to read."""
+    if isinstance(X, (str, os.PathLike)):
+        return not holds_rows(Path(X))
+    paths = isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(path, (str, os.PathLike)) for path in X)
+    return isinstance(X, ParquetFiles) or paths
 
 
 def open_parts(client: Client, X: Any) -> Parts:
@@ -88,22 +104,24 @@ def _collection(client: Client, X: Any) -> list[Future]:
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def _files(client: Client, X: Paths) -> list[Future]:
-    files: Any = client.submit(_find_files, X, pure=False).result()
+def _files(client: Client, X: Paths | ParquetFiles) -> list[Future]:
+    wanted = X if isinstance(X, ParquetFiles) else ParquetFiles(X)
+    files: Any = client.submit(_find_files, wanted.path, pure=False).result()
     if not files:
         raise DataError("X is a list of no files: 0 sample(s) while a minimum of 1 is required.")
     looks: Any = client.gather(client.map(_look_at_file, files, pure=False))
     names = looks[0][0]
+    chosen = names if wanted.columns is None else list(wanted.columns)
     for file, (others, _) in zip(files, looks, strict=True):
         refuse_other_names(file, others, files[0], names)
-    rows = max(CELLS_OF_PART // max(len(names), 1), LEAST_ROWS)
+    rows = max(CELLS_OF_PART // max(len(chosen), 1), LEAST_ROWS)
     # A file without rows has a part too, so that there is one to tell the names.
     runs = [
         (file, run)
         for file, (_, height) in zip(files, looks, strict=True)
         for run in runs_of_rows(height, rows) or [(0, 0)]
     ]
-    return client.map(_read_run, *zip(*runs, strict=True), names=names, pure=False)
+    return client.map(_read_run, *zip(*runs, strict=True), names=chosen, pure=False)
 
 
 def _find_files(X: Paths) -> list[Path]:

@@ -30,7 +30,7 @@ from sparsefield.data.shards import (
     own_arrays,
     shard_rows,
 )
-from sparsefield.data.sparse import SparseBlock, block_ends, seems_sparse
+from sparsefield.data.sparse import block_ends, seems_sparse
 from sparsefield.data.sparse_shards import (
     SparsePiece,
     compile_sparse_piece,
@@ -41,8 +41,10 @@ from sparsefield.data.sparse_shards import (
 )
 from sparsefield.data.summaries import MANY_LABELS, join, refuse_odd_weights
 from sparsefield.data.table import Block, dense_bytes, warn_of_unseen
+from sparsefield.engines.limits import MEMORY_SHARE, memory_limits, refuse_beyond
 from sparsefield.engines.parted import Parts, is_collection, open_parts, read_part
 from sparsefield.engines.rows import OnWorkers
+from sparsefield.engines.shards import Shard
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,9 +58,6 @@ JOINED_AT_ONCE = 8
 SHARE_OF_SHARD = 1 / 16
 """Of a worker's memory, for what a fit makes of a shard: several are worked on at a time, beside all that are held."""
 
-SHARE_OF_ALL = 0.6
-"""Of the memory of all workers, for what a fit makes of all rows: from there on Dask writes to disk."""
-
 SHARDS_PER_THREAD = 2
 
 
@@ -71,7 +70,9 @@ class Placed:
     kind: str
     """What `read` says of a partition: ``"array"``, ``"pandas"``, ``"polars"``."""
     shards: list[Future]
-    """Each of a tuple of `Block` or `SparseBlock`: together those that the table would have in memory."""
+    """Each of a `Shard` of `Block` or `SparseBlock`: together those that the table would have in memory."""
+    counts: list[int]
+    """(shards,): their blocks."""
     n_rows: int
     """Rows in the shards, of which each may stand for several."""
     total_weight: float
@@ -133,6 +134,7 @@ def place_rows(
         source.names,
         source.kind,
         shards,
+        [len(fact.weights) for fact in facts],
         n_rows,
         # In the order of `Table.total_weight`.
         float(sum(weight for fact in facts for weight in fact.weights)),
@@ -170,14 +172,14 @@ class _Table:
     def sparse_shards(self, blocks_per_shard: int) -> tuple[int, list[Future]] | None:
         """The number of rows, and shards of `SparseBlock`; None where the table is not sparse, or has gaps."""
         client, counts = self.client, self.parts.counts
-        memory = SHARE_OF_ALL * sum(_memory_limits(client))
+        memory = MEMORY_SHARE * sum(memory_limits(client))
         if not seems_sparse(self.schema, sum(counts), memory):
             return None
         pieces = self._compile(_compile_sparse)
         on: Any = client.gather(client.map(_count_on, pieces, pure=False))
         if None in on:
             return None
-        _refuse_beyond(client, policy.BYTES_OF_CELL * float(sum(on)), f"{sum(on):,} cells that are on")
+        refuse_beyond(client, policy.BYTES_OF_CELL * float(sum(on)), f"{sum(on):,} cells that are on")
         cells, rows = np.cumsum([0, *on])[:-1].tolist(), np.cumsum([0, *counts])[:-1].tolist()
         ends: Any = client.gather(
             client.map(ends_within, pieces, [block_ends(sum(on))] * len(on), cells, rows, pure=False)
@@ -198,36 +200,14 @@ def choose_blocks_per_shard(client: Client, n_rows: int, width: int) -> int:
 
     DataError with the figures where all rows are more than the workers can hold.
     """
-    _refuse_beyond(client, dense_bytes(float(n_rows) * width), f"{n_rows:,} rows x {width:,} states")
+    refuse_beyond(client, dense_bytes(float(n_rows) * width), f"{n_rows:,} rows x {width:,} states")
     size = policy.block_rows(n_rows)
-    threads = sum(worker["nthreads"] for worker in _workers(client))
+    threads: Any = client.nthreads()
     most = min(
-        SHARE_OF_SHARD * min(_memory_limits(client)) / dense_bytes(size * max(width, 1)),
-        -(-n_rows // size) / (SHARDS_PER_THREAD * threads),
+        SHARE_OF_SHARD * min(memory_limits(client)) / dense_bytes(size * max(width, 1)),
+        -(-n_rows // size) / (SHARDS_PER_THREAD * sum(threads.values())),
     )
     return 1 << (max(int(most), 1).bit_length() - 1)
-
-
-def _workers(client: Client) -> list[dict[str, Any]]:
-    workers: Any = client.scheduler_info(n_workers=-1)["workers"]
-    if not workers:
-        raise DataError("The cluster has no workers: start some, or wait for them with client.wait_for_workers(1).")
-    return list(workers.values())
-
-
-def _memory_limits(client: Client) -> list[float]:
-    return [worker["memory_limit"] or float("inf") for worker in _workers(client)]
-
-
-def _refuse_beyond(client: Client, needed: float, what: str) -> None:
-    limits = _memory_limits(client)
-    if needed > SHARE_OF_ALL * sum(limits):
-        smallest = min(limits)
-        raise DataError(
-            f"{what} may take {needed / 2**30:.1f} GiB, and the {len(limits)} workers have "
-            f"{sum(limits) / 2**30:.1f} GiB, of which {SHARE_OF_ALL:.0%} are for data: "
-            f"{int(np.ceil(needed / (SHARE_OF_ALL * smallest))):,} workers of {smallest / 2**30:.1f} GiB would do."
-        )
 
 
 # -- looking and weighing --------------------------------------------------------------------------------------------
@@ -355,15 +335,16 @@ def _has_weight(weight: np.ndarray) -> bool:
     return bool(weight.any())
 
 
-def _make_shard(pieces: list[Piece], first: int, size: int, schema: Schema) -> tuple[Block, ...]:
-    return own_arrays(cut_piece(schema, concatenate(pieces), first, size))
+def _make_shard(pieces: list[Piece], first: int, size: int, schema: Schema) -> Shard:
+    return Shard(own_arrays(cut_piece(schema, concatenate(pieces), first, size)))
 
 
-def _make_sparse_shard(pieces: list[SparsePiece], places: list[int]) -> tuple[SparseBlock, ...]:
-    return own_arrays(cut_sparse_piece(concatenate_sparse(pieces), places))
+def _make_sparse_shard(pieces: list[SparsePiece], places: list[int]) -> Shard:
+    return Shard(own_arrays(cut_sparse_piece(concatenate_sparse(pieces), places)))
 
 
-def _tell(blocks: tuple[Block | SparseBlock, ...]) -> _Told:
+def _tell(shard: Shard) -> _Told:
+    blocks = shard.parts
     return _Told(
         [float(block.weight.sum()) for block in blocks],
         any(isinstance(block, Block) and len(block.gap_rows) for block in blocks),

@@ -30,6 +30,7 @@ from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators.arguments import as_seed, check_weights, check_y, column_names
 from sparsefield.estimators.base import not_learned
 from sparsefield.estimators.hidden import check_hidden, start_hidden, with_shares
+from sparsefield.estimators.placing import PlacedEstimator
 from sparsefield.estimators.queries import (
     Completion,
     Probability,
@@ -37,7 +38,6 @@ from sparsefield.estimators.queries import (
     marginal_probabilities,
     warn_of_search,
 )
-from sparsefield.estimators.streams import StreamedEstimator
 from sparsefield.estimators.tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.exchange import read_uai
 from sparsefield.field import Field
@@ -53,7 +53,7 @@ QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """For questions that exact inference cannot answer: one row, so there is time for long chains."""
 
 
-class MarkovField(TransformerMixin, StreamedEstimator):
+class MarkovField(TransformerMixin, PlacedEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of categorical columns with gaps.
 
     Parameters
@@ -217,7 +217,8 @@ class MarkovField(TransformerMixin, StreamedEstimator):
             and with the same columns (or a function that returns an iterator, or something to iterate over that is
             no table); or the path of a Parquet file, of a folder of such, or a list of paths; or that of a folder
             which `sparsefield.readers.save_rows` wrote. Its rows go through temporary files, whose place TMPDIR
-            decides, and have no gaps. The path of an ``.npz`` of scipy's is read whole.
+            decides, and have no gaps. The path of an ``.npz`` of scipy's is read whole. With ``engine``, a Dask array
+            or frame, or Parquet files that its workers read: rows stay there, and may have gaps.
         y : ignored
             It stands here because scikit-learn's pipelines pass it.
         observed : columns, by name or position, that are conditioned on and never predicted
@@ -227,10 +228,12 @@ class MarkovField(TransformerMixin, StreamedEstimator):
         """
         self._check_parameters()
         X = read_matrix(X) if is_matrix_file(X) else X
-        if is_stream(X):
+        placed = self._is_placed(X)
+        if placed or is_stream(X):
             if self.hidden:
-                raise DataError("hidden= needs all rows in memory, as one table; X is a stream of blocks.")
-            return self._fit_stream(X, y, observed, sample_weight, states)
+                raise DataError("hidden= needs all rows in memory, as one table; X comes in parts.")
+            fit = self._fit_placed if placed else self._fit_stream
+            return fit(X, y, observed, sample_weight, states)
         source = self._read(X, reset=True)
         check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "ParquetFiles",
     "holds_rows",
     "is_matrix_file",
     "is_stream",
@@ -51,6 +53,17 @@ FACES_OF_TABLES = (
     "shape",
 )
 """What tables have, of which some can be iterated over as well."""
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Parquet files for the workers of a cluster to read."""
+
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    """A file, a folder, a pattern with ``*``, or a list; as workers see it."""
+    columns: Sequence[str] | None = None
+    """Which to read; all when None."""
+
 
 INDPTR, INDICES, SHAPE = "indptr.npy", "indices.npy", "shape.npy"
 
