@@ -276,6 +276,9 @@ class Workers:
     def scheduler_info(self, **_: Any) -> dict[str, Any]:
         return {"workers": self.workers}
 
+    def nthreads(self) -> dict[str, int]:
+        return {name: worker["nthreads"] for name, worker in self.workers.items()}
+
 
 @pytest.mark.parametrize(
     ("workers", "n_rows", "width", "expected"),
@@ -293,7 +296,9 @@ def test_the_size_of_shards_follows_memory_and_threads(workers, n_rows, width, e
 
 
 def test_rows_beyond_all_workers_are_refused_with_the_figures() -> None:
-    words = r"may take 29\.8 GiB, and the 2 workers have 8\.0 GiB, of which 60% are for data: 13 workers of 4\.0 GiB"
+    words = (
+        r"may take 29\.8 GiB, and the 2 worker\(s\) have 8\.0 GiB, of which 60% are for data: 13 workers of 4\.0 GiB"
+    )
     with pytest.raises(DataError, match=words):
         choose_blocks_per_shard(Workers(2, 1, 4), 10**7, 100)  # pyright: ignore[reportArgumentType]
     with pytest.raises(DataError, match="no workers"):

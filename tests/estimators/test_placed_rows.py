@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -84,7 +86,7 @@ def test_l1_is_chosen_on_the_cluster(client, tmp_path) -> None:
 
 
 def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
-    """A fit that is interrupted goes on, and only with the rows that it knows."""
+    """A fit that is interrupted goes on, there or here, and only with the rows that it knows."""
 
     class StopError(Exception):
         pass
@@ -105,12 +107,16 @@ def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
         MarkovField(l1=2.0, engine=client, checkpoint=folder).fit(
             dd.from_pandas(frame(3000, seed=5), npartitions=3), observed=["age"]
         )
-    heard: list[int] = []
-    again = MarkovField(l1=2.0, engine=client, checkpoint=folder)
-    again._progress = lambda step: heard.append(step.iteration)
-    again.fit(dd.from_pandas(table, npartitions=2), observed=["age"])
-    assert heard[0] > 1
-    assert saved(again, tmp_path / "again") == saved(undisturbed, tmp_path / "undisturbed")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    shutil.copy(next(folder.iterdir()), elsewhere)
+    parted = dd.from_pandas(table, npartitions=2)
+    for X, engine, place in ((parted, client, folder), (table, None, elsewhere)):
+        heard: list[int] = []
+        again = MarkovField(l1=2.0, engine=engine, checkpoint=place)
+        again._progress = lambda step, heard=heard: heard.append(step.iteration)
+        again.fit(X, observed=["age"])
+        assert heard[0] > 1
+        assert saved(again, tmp_path / "again") == saved(undisturbed, tmp_path / "undisturbed")
 
 
 def test_parquet_that_workers_read(client, tmp_path) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import PlacedSample, SparseSample, SparseTable, SwitchSchema, Trainable
+from sparsefield.data.shards import digest_block, digest_of_all
 from sparsefield.errors import DataError
 from sparsefield.field.storage import write_atomically
 
 __all__ = ["Checkpoint", "fingerprint"]
 
 NAME = "fit.checkpoint"
-VERSION = "3"
+VERSION = "4"
 
 
 class Checkpoint:
@@ -93,10 +94,8 @@ def fingerprint(sample: Trainable, *parts: Any) -> str:
     if isinstance(sample, PlacedSample):
         digest.update(sample.mark.encode())
         return digest.hexdigest()
-    for _, block in sample.blocks():
-        given = block.beliefs[block.n_target_states : block.n_own_columns]
-        for array in (block.codes, given, block.weight):
-            digest.update(np.ascontiguousarray(array).tobytes())
+    # The same mark as of rows on a cluster: a fit may go on elsewhere.
+    digest.update(digest_of_all(digest_block(block) for _, block in sample.blocks()).encode())
     for neighbours in sample.neighbours:
         digest.update(neighbours.offsets.tobytes())
         digest.update(neighbours.rows.tobytes())
