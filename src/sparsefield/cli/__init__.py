@@ -15,6 +15,7 @@ import typer
 
 import sparsefield
 from sparsefield.cli import (
+from sparsefield.errors import ClusterError
     bench,
     demo,
     evaluate,
@@ -109,6 +110,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         return f"{place}{error.strerror}.", BAD_USAGE
     if isinstance(error, (ValueError, OSError)):
         return _one_line(str(error)), BAD_USAGE
+    if isinstance(error, ClusterError):
+        return _one_line(str(error)), FAILED
     if isinstance(error, MemoryError):
         return "There is not enough memory for this: use fewer rows or columns.", FAILED
     return f"{type(error).__name__}: {_one_line(str(error))} (unexpected; --debug shows where).", FAILED

@@ -18,8 +18,8 @@ from sparsefield.engines.shards import Rounded
 
 __all__ = ["Search"]
 
-MARGIN = 1e-9
-"""Share by which an excess may be off besides, since it is itself computed in floating point."""
+MARGIN = 1e-6
+"""Share by which an excess may be off besides, since it is itself computed in floating point, of 32 bits maybe."""
 
 Places = tuple[np.ndarray, np.ndarray]
 
@@ -38,11 +38,12 @@ class Search:
     def narrow(self, items: Sequence[Any], rounded: Iterable[Sequence[Rounded | None]]) -> list[Places]:
         """Of each item the places that may be among the answers, from what every shard has sent of it."""
         sums: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(items)
-        for shard in rounded:
-            for k, part in enumerate(shard):
-                if part is not None:
-                    sums[k] = (part.values, part.slack) if sums[k] is None else _added(sums[k], part)
-        bounds = [self._bounds(item, *found) if found else None for item, found in zip(items, sums, strict=True)]
+        with np.errstate(over="ignore", invalid="ignore"):  # such entries are sent in full
+            for shard in rounded:
+                for k, part in enumerate(shard):
+                    if part is not None:
+                        sums[k] = (part.values, part.slack) if sums[k] is None else _added(sums[k], part)
+            bounds = [self._bounds(item, *found) if found else None for item, found in zip(items, sums, strict=True)]
         self.entries += sum(found[0].size for found in sums if found)
         least = self._least([bound for bound in bounds if bound])
         nowhere = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -72,14 +73,14 @@ class Search:
         """Places that may be large and count, with the least and the largest excess that they may have."""
         excess = self.question.excess(item, sums, *everywhere(sums))
         apart = slack.sum(axis=0) + MARGIN * (np.abs(excess) + np.abs(sums).sum(axis=0))
-        apart = np.where(excess == -np.inf, 0.0, apart)  # never large, whatever the sum
-        unknown = np.isnan(excess)
-        excess, apart = np.where(unknown, 0.0, excess), np.where(unknown, np.inf, apart)
-        rows, columns = np.nonzero(excess > -apart)
+        low, high = excess - apart, excess + apart
+        never = excess == -np.inf  # whatever the sum
+        unknown = ~np.isfinite(high) | ~np.isfinite(low)
+        low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+        rows, columns = np.nonzero((high > 0.0) & ~never)
         kept = self.question.eligible(item, rows, columns)
         rows, columns = rows[kept], columns[kept]
-        excess, apart = excess[rows, columns], apart[rows, columns]
-        return (rows, columns), excess - apart, excess + apart
+        return (rows, columns), low[rows, columns], high[rows, columns]
 
     def _least(self, bounds: Sequence[tuple[Places, np.ndarray, np.ndarray]]) -> float:
         """What as many entries as are asked for have at least."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,14 +20,18 @@ from sparsefield.engines.threads import Threads
 
 __all__ = ["Node", "Rounded", "Shard", "add", "each", "pick", "root", "sums_of", "turn", "work"]
 
-FINEST = 2.0**15
-"""Sums are scaled to at most this before they are rounded to 16 bits, whose largest number is 65,504."""
+FINEST, LEAST = 15, -1022
+"""Sums are scaled to at most 2^15 before they are rounded to 16 bits, whose largest number is 65,504; and by no less
+than the smallest number with all its digits."""
+
+LARGEST = 2.0**1000
+"""Sums with such entries, or with some that are no numbers, are sent as they are."""
 
 Node = tuple[int, int]
 """(level, place): of the tree of additions over shards; it stands for 2^level shards from place x 2^level on."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Shard:
     """Some consecutive parts, and what making them brought."""
 
@@ -48,8 +53,9 @@ def _count(value: Any, seen: dict[int, int]) -> None:
             _count(inside, seen)
 
 
-_MADE: dict[tuple[str, int, int], Shard] = {}
-"""What this worker has made: (fit, number of the making, number of the shard)."""
+_MADE: WeakKeyDictionary[Shard, dict[tuple[str, int], Shard]] = WeakKeyDictionary()
+"""What this worker has made of the rows that it has: by fit and number of the making. It goes when the rows go, also
+where nobody is left to say that it may."""
 _LOCK = threading.Lock()
 
 
@@ -79,14 +85,16 @@ def work(
     _forget(fit, live)
 
     def one(k: int) -> tuple[bool, Any]:
-        shard = rows[k] if start is None else _MADE.get((fit, start, numbers[k]))
+        with _LOCK:
+            made = _MADE.setdefault(rows[k], {})
+        shard = rows[k] if start is None else made.get((fit, start))
         if shard is None:
             return False, None
         for number, function, own, shared in makings:
             shard = function(shard, None if own is None else own[k], *shared)
             if number in live:
                 with _LOCK:
-                    _MADE[fit, number, numbers[k]] = Shard(shard.parts)
+                    made[fit, number] = Shard(shard.parts)
         if reading is None:
             return True, shard.value
         function, shared = reading
@@ -102,8 +110,9 @@ def work(
 
 def _forget(fit: str, live: Sequence[int]) -> None:
     with _LOCK:
-        for key in [key for key in _MADE if key[0] == fit and key[1] not in live]:
-            del _MADE[key]
+        for made in list(_MADE.values()):
+            for key in [key for key in made if key[0] == fit and key[1] not in live]:
+                del made[key]
 
 
 def forget_fit(fit: str) -> None:
@@ -133,8 +142,8 @@ def _climb(values: dict[Node, Any], merge: Combine, n_shards: int) -> dict[Node,
 
 
 def root(values: dict[Node, Any], merge: Combine, n_shards: int) -> Any:
-    """What all shards tell together."""
-    (found,) = _climb(dict(values), merge, n_shards).values()
+    """What all shards tell together; None where there are none."""
+    (found,) = _climb(dict(values), merge, n_shards).values() if values else (None,)
     return found
 
 
@@ -173,14 +182,13 @@ class Rounded(NamedTuple):
 
     @property
     def values(self) -> np.ndarray:
-        return self.digits.astype(float) * self.scale if self.scale else self.digits
+        return self.digits.astype(float) * (self.scale or 1.0)
 
     @property
     def slack(self) -> np.ndarray:
-        """By how much the numbers may be off: half a unit in the last of 11 binary digits, or of the smallest step."""
-        if not self.scale:
-            return np.zeros(self.digits.shape)
-        return (np.abs(self.digits.astype(float)) * 2.0**-10.99 + 2.0**-24.99) * self.scale
+        """By how much the numbers may be off: half a unit in the last of 11 binary digits, or of the smallest step.
+        Numbers that were not rounded are no better off: adding them up rounds too, in 32 bits maybe."""
+        return (np.abs(self.digits.astype(float)) * 2.0**-10.99 + 2.0**-24.99) * (self.scale or 1.0)
 
 
 def sums_of(shard: Shard, own: None, items: Sequence[Any], function: Callable[..., Any], *shared: Any) -> Shard:
@@ -191,10 +199,10 @@ def sums_of(shard: Shard, own: None, items: Sequence[Any], function: Callable[..
 
 def _round(values: np.ndarray) -> Rounded:
     top = float(np.abs(values).max(initial=0.0))
-    if not np.isfinite(top):
+    if not top < LARGEST:
         return Rounded(values, 0.0)
-    scale = 2.0 ** np.ceil(np.log2(top)) / FINEST if top > 0.0 else 1.0
-    return Rounded((values / scale).astype(np.float16), float(scale))
+    scale = float(np.ldexp(1.0, max(int(np.frexp(top)[1]) - FINEST, LEAST)))  # a power of two: dividing loses nothing
+    return Rounded((values.astype(float) / scale).astype(np.float16), scale)
 
 
 def pick(sums: Shard, places: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray | None]:

@@ -1,0 +1,165 @@
+"""A Dask scheduler and its workers in processes of their own, which tests may kill."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+LIMIT = 60.0
+"""Seconds after which something that should have come is given up."""
+
+
+class Processes:
+    """A scheduler at a port of its own, workers, and a client."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        self.scheduler: subprocess.Popen | None = None
+        self.workers: list[subprocess.Popen] = []
+        self.client: Any = None
+
+    def start_scheduler(self, *path: str) -> None:
+        """Packages are looked for in ``path`` first."""
+        port = self.address.rsplit(":", 1)[1]
+        options = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        self.scheduler = _python("dask_scheduler", *options, first=path)
+
+    def start_worker(
+        self, *path: str, threads: int = 1, nanny: bool = False, memory_limit: str = "0"
+    ) -> subprocess.Popen:
+        """It joins when it is ready; the nanny of one starts it again when it dies."""
+        kind = "--nanny" if nanny else "--no-nanny"
+        options = ("--nthreads", str(threads), "--no-dashboard", "--memory-limit", memory_limit)
+        worker = _python("dask_worker", self.address, kind, *options, "--death-timeout", str(LIMIT), first=path)
+        self.workers.append(worker)
+        return worker
+
+    def connect(self) -> Any:
+        from distributed import Client
+
+        deadline = time.monotonic() + LIMIT
+        while True:
+            try:
+                self.client = Client(self.address, timeout=5, set_as_default=False)
+                return self.client
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def wait_for(self, count: int) -> None:
+        """Until exactly so many workers are there."""
+        until(lambda: len(self.pids()) == count)
+
+    def pids(self) -> dict[str, int]:
+        """{address: number of its process} of the workers."""
+        return self.client.run(os.getpid, on_error="ignore")
+
+    def end(self) -> None:
+        if self.client is not None:
+            self.client.close()
+        for process in [*self.workers, self.scheduler]:
+            if process is not None:
+                kill(process)
+
+
+@contextmanager
+def processes(workers: int = 2, *, threads: int = 1, nanny: bool = False) -> Iterator[Processes]:
+    with silence():
+        here = Processes()
+        try:
+            here.start_scheduler()
+            for _ in range(workers):
+                here.start_worker(threads=threads, nanny=nanny)
+            here.connect()
+            here.wait_for(workers)
+            yield here
+        finally:
+            here.end()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Dask has much to say about those who die."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def kill(process: subprocess.Popen) -> None:
+    """With all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout=LIMIT)
+
+
+def until(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.1)
+
+
+def in_time(function: Callable[[], Any], limit: float = LIMIT) -> Any:
+    """What a function returns or raises; an error where it does neither in time."""
+    outcome: list[tuple[bool, Any]] = []
+
+    def run() -> None:
+        try:
+            outcome.append((True, function()))
+        except BaseException as error:
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit)
+    assert outcome, f"nothing came of it within {limit:.0f} seconds"
+    good, value = outcome[0]
+    if good:
+        return value
+    raise value
+
+
+def _python(command: str, *arguments: str, first: tuple[str, ...] = ()) -> subprocess.Popen:
+    nowhere: Any = subprocess.DEVNULL
+    line = [sys.executable, "-m", f"distributed.cli.{command}", *arguments]
+    path = os.pathsep.join(filter(None, [*first, *sys.path]))  # functions of tests are found there too
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.Popen(
+        line, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=environment
+    )
+
+
+# -- what workers are asked to do; here, where little else is imported with it ----------------------------------------
+
+
+def add_and_tell(part: int, more: int) -> tuple[int, int]:
+    return part + more, part
+
+
+def fail_at_the_third(part: int, kind: type[Exception], log: str) -> int:
+    if part != 3:
+        return part
+    with Path(log).open("a") as file:
+        file.write("failed\n")
+    raise kind("the third")
+
+
+def count_what_is_made() -> int:
+    from sparsefield.engines import shards
+
+    return sum(map(len, shards._MADE.values()))
