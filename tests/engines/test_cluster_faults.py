@@ -173,7 +173,7 @@ def test_rows_beyond_the_workers_memory_are_refused_before_they_are_sent() -> No
     with processes(0) as here:
         here.start_worker(memory_limit="100MiB")
         here.wait_for(1)
-        with pytest.raises(DataError, match=r"take 0\.\d GiB, and 1 worker\(s\) may hold 0\.1 GiB.*take \d+ workers"):
+        with pytest.raises(DataError, match=r"take 0\.\d GiB, and the 1 worker\(s\) have 0\.1 GiB.*: \d+ workers"):
             in_time(lambda: MarkovField(engine=here.client).fit(X))
         assert not any(here.client.has_what().values())
 

@@ -15,7 +15,6 @@ import typer
 
 import sparsefield
 from sparsefield.cli import (
-from sparsefield.errors import ClusterError
     bench,
     demo,
     evaluate,
@@ -31,6 +30,7 @@ from sparsefield.errors import ClusterError
     stability,
 )
 from sparsefield.cli.console import say, warnings_as_notes
+from sparsefield.errors import ClusterError
 
 __all__ = ["app", "main"]
 
