@@ -11,7 +11,7 @@ import pytest
 from sparsefield.cli import main
 from sparsefield.experiments import kernels
 from sparsefield.experiments.kernels import Demand, Sizes, Walk, Work
-from sparsefield.induction.resting import Known, Traits
+from sparsefield.induction.gathered import Known, Traits
 from sparsefield.kernels.meetings import score_columns
 from sparsefield.kernels.rows import pass_rows
 from sparsefield.objectives.sparse_evaluation import Entries
@@ -29,7 +29,7 @@ def random_entries(rng, rows: int, columns: int) -> Entries:
     """Entries of 1, columns ascending within each row."""
     there = rng.random((rows, columns)) < 0.3
     offsets = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return Entries.of(offsets, np.nonzero(there)[1].astype(np.int32), np.ones(there.sum()), columns)
+    return Entries.of(offsets, np.nonzero(there)[1].astype(np.int32), np.ones(there.sum(), dtype=np.int64), columns)
 
 
 def test_a_walk_is_what_rows_visit(planted) -> None:
@@ -75,7 +75,7 @@ def test_updates_are_the_additions_into_scores(seed) -> None:
     nothing, everyone = np.zeros(columns), np.arange(columns)
     traits = Traits(nothing, nothing, nothing, nothing, everyone)
     known = Known(np.zeros(columns + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
-    _, _, added, count = score_columns(0, columns, 0, on, errors, traits, known, 0.0)
+    _, _, added, count = score_columns(0, columns, 0, on, errors, traits, known, 1.0, 0.0)
     assert added[:count].sum() == forth + back
     work = kernels.work_of_scores(on, errors)
     assert work.units == {"candidate updates": forth + back}

@@ -11,7 +11,7 @@ from sparse_tables import sparse_sample
 
 from sparsefield import policy
 from sparsefield.data import MegaSample, compile_sparse, compile_table, learn_schema, read
-from sparsefield.engines import Threads
+from sparsefield.engines import Threads, threads
 from sparsefield.induction import ContrastiveInduction, Grafting, resting
 from sparsefield.induction.resting import score_resting
 from sparsefield.objectives import PseudoLikelihood, SparseContrast, make_evaluator
@@ -153,7 +153,7 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
         weight[-1] = 1.0
     with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
         patch.setattr(policy, "SPARSE_DENSITY", 1.0)
-        patch.setattr(resting, "machine_memory", memory_for(entries))
+        patch.setattr(threads, "machine_memory", memory_for(entries))
         sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
         schema = sparse.layout.schemas[0]
         pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
@@ -238,7 +238,7 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
         with Threads(n_jobs) as engine:
             contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
             assert isinstance(contrast, SparseContrast)
-            assert len(contrast.blocks) > 5
+            assert len(contrast.parts) > 5
             found = score_resting(contrast, problem.layout, threshold, 1.0, NOTHING)
             outcomes.append([part.tobytes() for part in (found.a, found.b, found.gradient, found.rank)])
     assert len(outcomes[0][0]) > 0
@@ -253,7 +253,7 @@ def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, 
     contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
     outcomes, rounds = [], []
     for entries in (10**9, 100, 30, 1):
-        monkeypatch.setattr(resting, "machine_memory", memory_for(entries))
+        monkeypatch.setattr(threads, "machine_memory", memory_for(entries))
         rounds.append(len(resting._rounds(contrast, resting._line_up(contrast, problem.layout, 0.5)[1])))
         outcomes.append(as_dict(score_resting(contrast, problem.layout, threshold, 0.5, known)))
     assert rounds[0] == 1

@@ -118,10 +118,13 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
     number = np.random.default_rng(0).permutation(n).astype(np.int32)
     number[1] = -1
     counts = np.empty(rows, dtype=np.int64)
-    columns, entries, filled = errors_of_rows(
-        case.block, case.arcs, case.resting, threshold, number, counts, np.empty(room, np.int32), np.empty(room)
-    )
+    columns, whole, filled = errors_of_rows(
+        case.block, case.arcs, case.resting, threshold, number, 2.0**44, counts,
+        np.empty(room, np.int32), np.empty(room, np.int64),
+    )  # fmt: skip
     assert counts.sum() == filled
+    assert whole.dtype == np.int64
+    entries = whole * 2.0**-44
     found = np.zeros((rows, n))
     np.add.at(found, (np.repeat(np.arange(rows), counts), columns[:filled]), entries[:filled])
     beyond = (
@@ -158,7 +161,7 @@ def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) ->
     np.testing.assert_allclose(out + at_rest, per_arc[:, 0], atol=1e-10)
     counts, number = np.empty(4, dtype=np.int64), np.arange(schema.n_states, dtype=np.int32)
     _, entries, filled = errors_of_rows(
-        case.block, case.arcs, case.resting, 0.0, number, counts, np.empty(0, np.int32), np.empty(0)
+        case.block, case.arcs, case.resting, 0.0, number, 2.0**44, counts, np.empty(0, np.int32), np.empty(0, np.int64)
     )
     beyond = case.errors - case.resting[:, REST, None]
-    assert entries[:filled].sum() == pytest.approx(beyond.sum(), abs=1e-8)
+    assert entries[:filled].sum() * 2.0**-44 == pytest.approx(beyond.sum(), abs=1e-8)

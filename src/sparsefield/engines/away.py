@@ -14,6 +14,8 @@ from sparsefield.engines import shards
 from sparsefield.engines.adding import Combine, plus
 from sparsefield.engines.base import Held, Large, Question
 from sparsefield.engines.large import Search
+from sparsefield.engines.limits import memory_limits
+from sparsefield.engines.lots import LotsAway
 from sparsefield.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -74,11 +76,16 @@ class Rows:
         makings: Sequence[Making],
         reading: tuple[Any, ...] | None = None,
         merge: Combine | None = plus,
+        lots: LotsAway | None = None,
+        finish: Callable[[Any], Any] | None = None,
     ) -> dict[shards.Node, Any]:
         """What shards tell after some makings that begin where the last of those before the new ones left off.
 
         ``makings`` are all since the rows; those up to number ``start`` are only made where a worker has lost them.
+        With ``lots`` these tell, and stay the same sets of shards wherever these have gone. ``finish`` is done with what
+        a worker has put together, before it is sent.
         """
+        there, whole = (None, None) if lots is None else (lots.there, lots.whole)
         new = [making for making in makings if start is None or making.number > start]
         found: dict[shards.Node, Any] = {}
         waiting, attempts = None, 0
@@ -86,8 +93,8 @@ class Rows:
             try:
                 if waiting is None:
                     self._place_what_is_lost()
-                    found, waiting = {}, [(numbers, start, new) for numbers in self._groups()]
-                told = self._ask([self._task(*task, reading, merge) for task in waiting])
+                    found, waiting = {}, [(numbers, start, new, there) for numbers in self.groups(lots)]
+                told = self._ask([self._task(*task, reading, merge, finish) for task in waiting])
             except _Failure as failure:
                 raise failure.explained() from None
             except _signs_of_loss() as error:
@@ -98,8 +105,8 @@ class Rows:
                 waiting = None
                 continue
             self.cluster.traffic += sum(bytes_of(list(part.values())) for part in told if part is not None)
-            missing = [numbers for (numbers, _, _), part in zip(waiting, told, strict=True) if part is None]
-            waiting = [(numbers, None, makings) for numbers in missing]
+            missing = [task[0] for task, part in zip(waiting, told, strict=True) if part is None]
+            waiting = [(numbers, None, makings, whole) for numbers in missing]
             self.cluster.remade += sum(map(len, missing))
             for part in told:
                 found |= part or {}
@@ -122,8 +129,10 @@ class Rows:
         numbers: Sequence[int],
         start: int | None,
         makings: Sequence[Making],
+        lot: Sequence[Any] | None,
         reading: tuple[Any, ...] | None,
         merge: Combine | None,
+        finish: Callable[[Any], Any] | None,
     ) -> Any:
         cluster = self.cluster
         steps = [
@@ -142,6 +151,8 @@ class Rows:
             read,
             merge,
             len(self.futures),
+            None if lot is None else [*lot[:2], [cluster.send(value) for value in lot[2]]],
+            finish,
             workers=[self._places[numbers[0]]],
             allow_other_workers=True,
             pure=False,
@@ -162,11 +173,13 @@ class Rows:
 
     # -- where shards lie ----------------------------------------------------------------------------------------
 
-    def _groups(self) -> list[list[int]]:
-        """Shards by the worker that has them; looks anew where workers have come or gone."""
+    def groups(self, lots: LotsAway | None = None) -> list[list[int]]:
+        """Shards by the worker that has them, or as they are in lots; looks anew where workers have come or gone."""
         workers = self.cluster.workers
         if self._stale or set(workers) != self._known:
             self._find(workers)
+        if lots is not None:
+            return lots.groups
         groups: dict[str, list[int]] = {}
         for number, place in enumerate(self._places):
             groups.setdefault(place, []).append(number)
@@ -231,6 +244,10 @@ class HeldAway(Held):
         return self._rows.starts[-1]
 
     @property
+    def memory(self) -> float:
+        return sum(memory_limits(self._rows.cluster.client))
+
+    @property
     def _start(self) -> int | None:
         return self._makings[-1].number if self._makings else None
 
@@ -253,12 +270,15 @@ class HeldAway(Held):
         for k in range(0, len(items), ITEMS_AT_A_TIME):
             some = list(items[k : k + ITEMS_AT_A_TIME])
             sums = self._make(shards.sums_of, (some, question.part_of_sum, *question.shared))
-            rounded = self._rows.run(self._start, sums._makings, merge=None)
+            rounded = self._rows.run(self._start, sums._makings, finish=shards.round_off)
             places = search.narrow(some, rounded.values())
-            picked = self._rows.run(sums._start, sums._makings, (shards.pick, places), merge=None)
-            search.settle(some, places, [picked[node] for node in sorted(picked)])
+            picked = self._rows.run(sums._start, sums._makings, (shards.pick, places))
+            search.settle(some, places, [self._root(picked, plus)])
         self._rows.cluster.searches.append(search)
         return search.found
+
+    def lots(self, function: Callable[..., Any], *shared: Any) -> LotsAway:
+        return LotsAway(self._rows, self._makings, function, shared)
 
     def _make(
         self, function: Callable[..., Any], shared: tuple[Any, ...], each: Sequence[Any] | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsefield.engines.adding import Combine, plus
 
-__all__ = ["Engine", "Held", "Large", "Question", "everywhere", "large_entries"]
+__all__ = ["Engine", "Held", "Large", "Lots", "Question", "everywhere", "large_entries"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,6 +52,11 @@ class Held(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    @property
+    @abstractmethod
+    def memory(self) -> float:
+        """Bytes that there are where parts lie, in all places together."""
+
     @abstractmethod
     def turn(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
@@ -72,6 +77,29 @@ class Held(ABC):
     @abstractmethod
     def large(self, question: Question, items: Sequence[Any]) -> list[Large]:
         """The large entries of every item's sum."""
+
+    @abstractmethod
+    def lots(self, function: Callable[..., Any], *shared: Any) -> Lots:
+        """``function(engine, parts, *shared)`` of all parts that lie in one place, for every place where some lie.
+
+        The fewer lots the better for what is looked for in a lot as a whole. How many there are, and which parts are in
+        them, is a matter of where parts lie: a result must not depend on it.
+        """
+
+
+class Lots(ABC):
+    """What was made of all parts in one place, where it was made; given back with this object."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        """``function(engine, lot, *shared)`` of every lot."""
+
+    @abstractmethod
+    def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:
+        """For one item after another ``function(lot, item, *shared)`` of every lot."""
 
 
 class Engine(ABC):

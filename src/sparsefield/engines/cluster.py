@@ -212,9 +212,10 @@ class Cluster(Engine):
             self._sent[id(value)] = known
             return known[1]
         size, workers = bytes_of(value), max(len(self.workers), 1)
-        self.traffic += size * workers
         if size <= SMALL or (isinstance(value, np.ndarray) and size * workers <= SENT_ALONG):
+            self.traffic += size  # with one task; there is one for each worker
             return value
+        self.traffic += size * workers
         future = self._put(value)
         self._sent[id(value)] = (value, future)  # with the value, so that its number is not given to another
         while len(self._sent) > KEPT:

@@ -1,7 +1,7 @@
 """Which entries of a sum over shards are large, without sending the summands: an exact answer in two rounds.
 
 A shard's own largest entries say little of the sum's: the noise of a shard is as large as what matters in the sum. So
-every shard first sends all its entries in 16 bits, with a bound on what the rounding hides. That tells all but a few
+every worker first sends all its entries in 16 bits, with a bound on what the rounding hides. That tells all but a few
 entries apart from the cut, and from the last of those that are asked for; only these few are then sent in full.
 """
 

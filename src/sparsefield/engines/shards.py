@@ -53,9 +53,9 @@ def _count(value: Any, seen: dict[int, int]) -> None:
             _count(inside, seen)
 
 
-_MADE: WeakKeyDictionary[Shard, dict[tuple[str, int], Shard]] = WeakKeyDictionary()
-"""What this worker has made of the rows that it has: by fit and number of the making. It goes when the rows go, also
-where nobody is left to say that it may."""
+_MADE: WeakKeyDictionary[Shard, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
+"""What this worker has made of the rows that it has: by fit and number of the making; and, with the first of them, by
+the numbers of shards that were taken together. It goes when the rows go, also where nobody is left to say so."""
 _LOCK = threading.Lock()
 
 
@@ -69,6 +69,8 @@ def work(
     reading: Sequence[Any] | None,
     merge: Combine | None,
     n_shards: int,
+    lot: Sequence[Any] | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> dict[Node, Any] | None:
     """Make things from some shards of rows, and tell what was found; None where something to start from is missing.
 
@@ -81,8 +83,17 @@ def work(
     makings : (number, function, what each shard is given, what all share)
     reading : (function, what all share): what to tell; None tells what the last making brought
     merge : puts what neighbours tell together; None leaves them apart
+    lot : (number, function, what it is given): what to make of all these shards together, without a function one that
+        stands there already; ``reading`` then tells of that, under the number of the first shard
+    finish : what is done with what was put together, before it is sent
     """
     _forget(fit, live)
+    if lot is not None and lot[1] is None:
+        made = _MADE.get(rows[0], {}).get((fit, lot[0], *numbers))
+        if made is None:
+            return None
+        with Threads(_threads_of_worker()) as engine:
+            return _read_lot(engine, made, numbers, reading)
 
     def one(k: int) -> tuple[bool, Any]:
         with _LOCK:
@@ -95,6 +106,8 @@ def work(
             if number in live:
                 with _LOCK:
                     made[fit, number] = Shard(shard.parts)
+        if lot is not None:
+            return True, shard.parts
         if reading is None:
             return True, shard.value
         function, shared = reading
@@ -102,10 +115,26 @@ def work(
 
     with Threads(_threads_of_worker()) as engine:
         found = engine.map(one, range(len(rows)))
-    if not all(there for there, _ in found):
-        return None
+        if not all(there for there, _ in found):
+            return None
+        if lot is not None:
+            number, function, shared = lot
+            made = function(engine, [part for _, parts in found for part in parts], *shared)
+            with _LOCK:
+                _MADE.setdefault(rows[0], {})[fit, number, *numbers] = made
+            return _read_lot(engine, made, numbers, reading)
     values = {(0, number): value for number, (_, value) in zip(numbers, found, strict=True)}
-    return values if merge is None else _climb(values, merge, n_shards)
+    values = values if merge is None else _climb(values, merge, n_shards)
+    return values if finish is None else {node: finish(value) for node, value in values.items()}
+
+
+def _read_lot(engine: Threads, lot: Any, numbers: Sequence[int], reading: Sequence[Any] | None) -> dict[Node, Any]:
+    function, shared = reading or (_nothing, ())
+    return {(0, numbers[0]): function(engine, lot, *shared)}
+
+
+def _nothing(engine: Threads, lot: Any) -> None:
+    """For a lot that is only made."""
 
 
 def _forget(fit: str, live: Sequence[int]) -> None:
@@ -168,6 +197,11 @@ def each(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[Any]:
     return [function(part, *shared) for part in shard.parts]
 
 
+def each_item(engine: Threads, lot: Any, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
+    """Of a lot, for every item."""
+    return engine.map(lambda item: function(lot, item, *shared), items)
+
+
 def same(shard: Shard) -> Shard:
     """For a shard that moves."""
     return shard
@@ -192,9 +226,13 @@ class Rounded(NamedTuple):
 
 
 def sums_of(shard: Shard, own: None, items: Sequence[Any], function: Callable[..., Any], *shared: Any) -> Shard:
-    """For each item what the shard adds to its sum, None where that is nothing; and the same in 16 bits."""
+    """For each item what the shard adds to its sum, None where that is nothing."""
     sums = tuple(total(function(part, item, *shared) for part in shard.parts) for item in items)
-    return Shard(sums, [None if found is None else _round(found) for found in sums])
+    return Shard(sums, sums)
+
+
+def round_off(sums: tuple[np.ndarray | None, ...]) -> list[Rounded | None]:
+    return [None if found is None else _round(found) for found in sums]
 
 
 def _round(values: np.ndarray) -> Rounded:
@@ -205,7 +243,7 @@ def _round(values: np.ndarray) -> Rounded:
     return Rounded((values.astype(float) / scale).astype(np.float16), scale)
 
 
-def pick(sums: Shard, places: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray | None]:
+def pick(sums: Shard, places: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray | None, ...]:
     """The exact sums at some places of each item."""
     pairs = zip(sums.parts, places, strict=True)
-    return [None if found is None else found[:, rows, columns] for found, (rows, columns) in pairs]
+    return tuple(None if found is None else found[:, rows, columns] for found, (rows, columns) in pairs)

@@ -10,8 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from sparsefield.data.memory import machine_memory
 from sparsefield.engines.adding import Combine, Tree, plus, total
-from sparsefield.engines.base import Engine, Held, Large, Question, large_entries
+from sparsefield.engines.base import Engine, Held, Large, Lots, Question, large_entries
 
 __all__ = ["Threads", "products_on_one_thread"]
 
@@ -85,6 +86,10 @@ class HeldHere(Held):
     def __len__(self) -> int:
         return len(self._parts)
 
+    @property
+    def memory(self) -> float:
+        return machine_memory()
+
     def turn(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
     ) -> tuple[HeldHere, Any]:
@@ -111,6 +116,25 @@ class HeldHere(Held):
             return large_entries(question, item, total(parts))
 
         return self._engine.map(one, items)
+
+    def lots(self, function: Callable[..., Any], *shared: Any) -> LotHere:
+        return LotHere(function(self._engine, self._parts, *shared), self._engine)
+
+
+class LotHere(Lots):
+    """All parts in the memory of this process are one lot."""
+
+    def __init__(self, lot: Any, engine: Engine) -> None:
+        self._lot, self._engine = lot, engine
+
+    def __len__(self) -> int:
+        return 1
+
+    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        return [function(self._engine, self._lot, *shared)]
+
+    def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:
+        return self._engine.stream(lambda item: [function(self._lot, item, *shared)], items)
 
 
 class _SingleThreadedProducts:

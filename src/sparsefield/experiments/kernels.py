@@ -27,6 +27,7 @@ from sparsefield.experiments.measure import Report
 from sparsefield.experiments.planted import draw_planted
 from sparsefield.experiments.scale import default_l1
 from sparsefield.induction import resting
+from sparsefield.induction.gathered import gather, unit_for
 from sparsefield.induction.tiles import score_tiles
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.meetings import score_columns, transpose
@@ -350,7 +351,8 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     some = np.random.default_rng(seed).permutation(len(beside))[: len(pairs)]
     watched = evaluator.compile(evaluator.layout.arcs(beside[np.sort(some)]))
     cut = default_l1(data.matrix)
-    return Planted(f"{columns:,} x {rows:,}", table, pairs, contrast.arcs, watched, contrast, cut)
+    arcs = contrast.arcs._replace(weight=contrast.weights)
+    return Planted(f"{columns:,} x {rows:,}", table, pairs, arcs, watched, contrast, cut)
 
 
 def row_cases(data: Planted) -> Iterator[Case]:
@@ -360,10 +362,11 @@ def row_cases(data: Planted) -> Iterator[Case]:
     states, n_arcs = len(at_rest), len(arcs.target)
     per_arc, per_state, out = np.zeros((n_arcs, 2)), np.zeros((states, 2)), np.zeros(len(watched.target))
     number, room = np.arange(states, dtype=np.int32), 2 * max(len(block.columns) for block in blocks) + 1024
-    counts, columns, entries = np.empty(data.table.n_rows, np.int64), np.empty(room, np.int32), np.empty(room)
+    counts, columns, entries = np.empty(data.table.n_rows, np.int64), np.empty(room, np.int32), np.empty(room, np.int64)
+    scale = 1.0 / unit_for(data.table.total_weight)
 
     def errors() -> int:
-        parts = (errors_of_rows(b, arcs, at_rest, 0.0, number, counts, columns, entries) for b in blocks)
+        parts = (errors_of_rows(b, arcs, at_rest, 0.0, number, scale, counts, columns, entries) for b in blocks)
         return sum(filled for _, _, filled in parts)
 
     def watch() -> None:
@@ -376,22 +379,23 @@ def row_cases(data: Planted) -> Iterator[Case]:
     yield Case("errors_of_rows", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
 
 
-def meeting_cases(data: Planted) -> Iterator[Case]:
+def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Errors by column, and scores of all pairs, as induction calls them with threshold 0."""
     layout = MegaSample.single(data.table).layout
     column, traits = resting._line_up(data.contrast, layout, data.cut)
     number = np.full(len(data.contrast.together), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
-    errors = data.contrast.errors(0.0, number, len(column))
-    on = resting._renumbered(data.contrast.on, number, len(column))
     inside = resting._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)
     known = resting._by_first(number[inside], len(column))
+    point, unit = (data.contrast.arcs, data.contrast.weights, data.contrast.resting), unit_for(data.table.total_weight)
+    lot = gather(engine, data.table.blocks, *point, 0.0, number, traits.rest, traits.owner, known, unit)
+    on, errors = lot.on, lot.errors
     places, rows, entries = errors.column_offsets[:-1].copy(), np.empty_like(errors.rows), np.empty_like(errors.entries)
     yield Case("transpose", data.name, work_of_transpose(len(rows), len(column)),
                lambda: transpose(errors.offsets, errors.columns, errors.entries, places, rows, entries),
                lambda: np.copyto(places, errors.column_offsets[:-1]))  # fmt: skip
     yield Case("score_columns", data.name, work_of_scores(on, errors),
-               lambda: score_columns(0, len(column), 0, on, errors, traits, known, data.cut))  # fmt: skip
+               lambda: score_columns(0, len(column), 0, on, errors, traits, known, unit, data.cut))  # fmt: skip
 
 
 def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[Case]:
@@ -428,7 +432,7 @@ def _cases(sizes: Sizes, seed: int, engine: Threads, report: Report) -> Iterator
         report(f"Planted data, {columns:,} columns, {rows:,} rows ...")
         data = make_planted(columns, rows, sizes.on, seed, engine)
         yield from row_cases(data)
-        yield from meeting_cases(data)
+        yield from meeting_cases(data, engine)
     report(f"Ising data, {sizes.ising[0]:,} columns, {sizes.ising[1]:,} rows ...")
     yield from dense_cases(*sizes.ising, seed, engine)
 

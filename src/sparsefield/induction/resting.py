@@ -1,23 +1,28 @@
 """Scores of all candidate pairs of a sparse table: those that meet in some row, and those that only rest.
 
 With thresholds 0 a score is the exact gradient. Nothing of the size of rows x states or states x states is made.
+
+A gradient is a sum over rows, and these may lie in several places. Each place tells of pairs whose gradient in its own
+rows is beyond its share of the cut, so that a pair of which nobody tells cannot exceed it. Of the others a sum and a
+bound are known then, and only those that these leave open are asked for once more. Where all rows lie in one place,
+what it tells is the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsefield import policy
 from sparsefield.data import Layout
-from sparsefield.data.memory import machine_memory
+from sparsefield.engines import Lots
 from sparsefield.induction.candidates import Scored, merge, select
-from sparsefield.kernels.meetings import score_columns
+from sparsefield.induction.gathered import Known, Summary, Told, Traits, gather, pick, summarise, tell, unit_for
+from sparsefield.kernels.meetings import add_told
 from sparsefield.kernels.rows import REST as AT_REST
-from sparsefield.objectives.sparse_evaluation import Entries, SparseContrast
+from sparsefield.objectives.sparse_evaluation import SparseContrast
 
 __all__ = ["score_resting"]
 
@@ -30,22 +35,9 @@ MANY_PAIRS = 1_000_000
 TILES = 64
 """Runs of columns that threads share out, of about the same work."""
 
-
-class Known(NamedTuple):
-    """Pairs (a, b), a < b, that are in the field already, by a."""
-
-    offsets: np.ndarray
-    b: np.ndarray
-
-
-class Traits(NamedTuple):
-    """What `score_columns` has to know of each column."""
-
-    together: np.ndarray
-    rest: np.ndarray
-    reach: np.ndarray
-    loudness: np.ndarray
-    owner: np.ndarray
+UNTOLD = 0.7
+"""Share of the cut that places keep to themselves, where there are several. The less, the more pairs they tell; the
+more, the more pairs are open afterwards."""
 
 
 def score_resting(
@@ -65,16 +57,11 @@ def score_resting(
     if not len(column):
         return merge([])
     inside = _known(known, layout.n_columns, column)
-    task = Task(contrast, threshold, float(cut), column, traits, inside)
-    found, held = [], 0
-    for first, second in _rounds(contrast, traits):
-        for part in _score_round(task, first, second):
-            found.append(part)
-            held += len(part)
-            if limit is not None and held > 2 * limit + MANY_PAIRS:
-                found = [select(merge(found), limit)]
-                held = limit
-    return merge(found) if limit is None else select(merge(found), limit)
+    task = Task(contrast, threshold, float(cut), column, traits, inside, limit)
+    found = merge([_score_round(task, *both) for both in _rounds(contrast, traits)])
+    if limit is not None:
+        return select(found, limit)
+    return found.take(np.lexsort((found.b, found.a)))
 
 
 class Task(NamedTuple):
@@ -88,37 +75,116 @@ class Task(NamedTuple):
     traits: Traits
     inside: np.ndarray
     """(pairs, 2): pairs that are in the field already."""
+    limit: int | None
+
+    @property
+    def unit(self) -> float:
+        return unit_for(self.contrast.total_weight)
 
 
-def _score_round(task: Task, first: slice, second: slice) -> Iterator[Scored]:
+class Sheet(NamedTuple):
+    """Where `add_told` adds up."""
+
+    sums: np.ndarray
+    gradients: np.ndarray
+    tellers: np.ndarray
+    untold: np.ndarray
+
+    @classmethod
+    def empty(cls, size: int) -> Sheet:
+        return cls(np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size, dtype=np.int32), np.zeros(size))
+
+
+class Open(NamedTuple):
+    """Pairs that may exceed the cut, and what is known of them, see `add_told`."""
+
+    a: np.ndarray
+    b: np.ndarray
+    sums: np.ndarray
+    middle: np.ndarray
+    apart: np.ndarray
+    complete: np.ndarray
+
+    def take(self, index: np.ndarray) -> Open:
+        return Open(*(part[index] for part in self))
+
+
+def _score_round(task: Task, first: slice, second: slice) -> Scored:
     """Pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
     contrast, column = task.contrast, task.column
-    lowest = 0 if first == second else first.stop - first.start
     members = np.arange(len(column))[first]
     members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
     number = np.full(len(contrast.together), -1, dtype=np.int32)
     number[column[members]] = np.arange(len(members))
-    errors = contrast.errors(task.threshold, number, len(members))
-    on = _renumbered(contrast.on, number, len(members))
-    theirs = Traits(*(trait[members] for trait in task.traits))
-    known = _by_first(number[task.inside], len(members))
+    traits = Traits(*(trait[members] for trait in task.traits))
+    lots = contrast.parts.lots(
+        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, traits.rest, traits.owner,
+        _by_first(number[task.inside], len(members)), task.unit,
+    )  # fmt: skip
+    width = first.stop - first.start
+    pairs = _settled(lots, _told(task, lots, traits, width, 0 if first == second else width))
+    gradient = pairs.sums * task.unit + traits.together[pairs.a] * traits.rest[pairs.b]
+    gradient += traits.together[pairs.b] * traits.rest[pairs.a]
+    beyond = np.abs(gradient) > task.cut
+    gradient, ends = gradient[beyond], (column[members[pairs.a[beyond]]], column[members[pairs.b[beyond]]])
+    return Scored(np.minimum(*ends), np.maximum(*ends), gradient, np.abs(gradient))
 
-    def one(tile: tuple[int, int]) -> Scored:
-        a: np.ndarray
-        b: np.ndarray
-        a, b, gradient, count = score_columns(  # pyright: ignore
-            *tile, lowest, on, errors, theirs, known, task.cut
-        )
-        ends = column[members[a[:count]]], column[members[b[:count]]]
-        return Scored(np.minimum(*ends), np.maximum(*ends), gradient[:count].copy(), np.abs(gradient[:count]))
 
-    return contrast.engine.stream(one, _tiles(on, errors, first.stop - first.start))
+def _told(task: Task, lots: Lots, traits: Traits, width: int, lowest: int) -> Open:
+    """What lots tell of pairs of the first ``width`` columns with those from ``lowest`` on; with a limit, only of those
+    that may be among the best."""
+    known: list[Summary] = lots.each(summarise)
+    together = np.stack([lot.together for lot in known])
+    cut_per_weight = (task.cut if len(lots) == 1 else UNTOLD * task.cut) / task.contrast.total_weight
+    least = np.array([cut_per_weight * lot.weight for lot in known])
+    tiles = _tiles(np.sum([lot.work for lot in known], axis=0), width)
+    shared = together, traits.rest, task.unit, least, task.cut, Sheet.empty(len(traits.rest))
+    found, held = [], 0
+    for tile, told in zip(tiles, lots.stream(tell, tiles, lowest, cut_per_weight), strict=True):
+        found.append(_added(told, tile[0], *shared))
+        held += len(found[-1].a)
+        if task.limit is not None and held > 2 * task.limit + MANY_PAIRS:
+            found = [_best(_merged(found), task.limit)]
+            held = len(found[0].a)
+    return _merged(found) if task.limit is None else _best(_merged(found), task.limit)
+
+
+def _added(told: list[Told], first: int, *shared: Any) -> Open:
+    """What all lots tell of a tile together; ``shared`` is what `add_told` takes besides."""
+    counts = np.stack([part.counts for part in told]).astype(np.int64)
+    ends = np.cumsum(counts).reshape(counts.shape)
+    starts = np.column_stack([ends[:, 0] - counts[:, 0], ends])
+    b, sums = (np.concatenate(parts) for parts in ([part.b for part in told], [part.sums for part in told]))
+    return Open(*add_told(starts, b, sums, first, *shared))
+
+
+def _best(pairs: Open, limit: int) -> Open:
+    """Without those that ``limit`` others exceed for certain."""
+    if len(pairs.a) <= limit:
+        return pairs
+    size = np.abs(pairs.middle)
+    low = np.partition(size - pairs.apart, len(size) - limit)[len(size) - limit]
+    return pairs.take(np.flatnonzero(size + pairs.apart >= low))
+
+
+def _settled(lots: Lots, pairs: Open) -> Open:
+    """With the sums of all lots, also where some did not tell."""
+    open_ones = np.flatnonzero(~pairs.complete)
+    if not len(open_ones):
+        return pairs
+    picked = lots.each(pick, pairs.a[open_ones], pairs.b[open_ones])
+    pairs.sums[open_ones] = np.sum(picked, axis=0)
+    return pairs
+
+
+def _merged(parts: list[Open]) -> Open:
+    return Open(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice]]:
     """Pairs of runs of columns whose errors fit into memory together; how many there are changes no result."""
     width = len(traits.rest)
-    room = policy.ERRORS_SHARE * machine_memory() / ENTRY_BYTES
+    room = policy.ERRORS_SHARE * contrast.parts.memory / ENTRY_BYTES
     runs = 1 if contrast.touched <= room else min(width, int(np.ceil(2 * contrast.touched / room)))
     # Errors are mostly those of what is on, so that runs of as many cells have as many errors.
     cells = np.cumsum(traits.together)
@@ -142,16 +208,8 @@ def _line_up(contrast: SparseContrast, layout: Layout, cut: float) -> tuple[np.n
     loud = np.flatnonzero(bound > cut)
     loudness = np.maximum(together, total * rest)
     column = loud[np.argsort(-loudness[loud], kind="stable")]
-    together, rest, owner = together[column], rest[column], layout.schemas[0].variable_of_column[column]
-    return column, Traits(together, rest, together / total + rest, loudness[column], owner)
-
-
-def _renumbered(on: Entries, number: np.ndarray, n_columns: int) -> Entries:
-    """What is on under the new numbers, ascending within each row."""
-    placed = number[on.columns]
-    keep = placed >= 0
-    offsets = np.concatenate([[0], np.cumsum(keep)])[on.offsets]
-    return Entries.of(offsets, placed[keep], np.empty(0), n_columns)
+    owner = layout.schemas[0].variable_of_column[column]
+    return column, Traits.of(together[column], total, rest[column], owner)
 
 
 def _known(keys: np.ndarray, n_columns: int, column: np.ndarray) -> np.ndarray:
@@ -169,11 +227,8 @@ def _by_first(pairs: np.ndarray, size: int) -> Known:
     return Known(np.searchsorted(pairs[:, 0], np.arange(size + 1)), np.ascontiguousarray(pairs[:, 1]))
 
 
-def _tiles(on: Entries, errors: Entries, width: int) -> list[tuple[int, int]]:
-    """Runs of the first ``width`` columns of about equal work, which the data alone decide."""
-    rows = max(len(on.offsets) - 1, 1)
-    per_row_on, per_row_errors = len(on.columns) / rows, len(errors.columns) / rows
-    work = np.diff(on.column_offsets) * per_row_errors + np.diff(errors.column_offsets) * per_row_on + 1.0
+def _tiles(work: np.ndarray, width: int) -> list[tuple[int, int]]:
+    """Runs of the first ``width`` columns of about equal work."""
     done = np.cumsum(work[:width])
     ends = np.searchsorted(done, np.arange(1, TILES) * (done[-1] / TILES))
     places = np.unique([0, *ends, width]).tolist()

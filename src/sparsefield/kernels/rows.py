@@ -206,8 +206,9 @@ def watch_rows(block, arcs, resting, watched_offsets, watched_target, out):
 
 
 @njit(nogil=True, cache=True)
-def errors_of_rows(block, arcs, resting, threshold, number, counts, found_columns, found_entries):
-    """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix.
+def errors_of_rows(block, arcs, resting, threshold, number, scale, counts, found_columns, found_entries):
+    """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix of
+    whole numbers, which are ``scale`` times as large: sums of these are exact, in any order.
 
     States go by their new ``number``, in any order; those without one (-1), and entries of 0, are left out. With a
     threshold of 0 all errors count, also one of exactly 0 that is not 0 at rest.
@@ -215,7 +216,7 @@ def errors_of_rows(block, arcs, resting, threshold, number, counts, found_column
     Parameters
     ----------
     counts : (rows,) out: entries of each row
-    found_columns, found_entries : some room; larger arrays are made where it does not suffice
+    found_columns, found_entries : (room,) int32 and int64; larger arrays are made where it does not suffice
 
     Returns
     -------
@@ -247,7 +248,7 @@ def errors_of_rows(block, arcs, resting, threshold, number, counts, found_column
                 q[slot[on[k]]] -= 1.0
         if filled + count > found_columns.shape[0]:
             size = 2 * (filled + count)
-            more_columns, more_entries = np.empty(size, dtype=np.int32), np.empty(size)
+            more_columns, more_entries = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int64)
             more_columns[:filled], more_entries[:filled] = found_columns[:filled], found_entries[:filled]
             found_columns, found_entries = more_columns, more_entries
         before = filled
@@ -255,9 +256,10 @@ def errors_of_rows(block, arcs, resting, threshold, number, counts, found_column
             s = states[p]
             slot[s] = -1
             large = threshold == 0.0 or abs(q[p]) > threshold
-            if number[s] >= 0 and large and q[p] != resting[s, 1]:
-                found_columns[filled] = number[s]
-                found_entries[filled] = row_weight[row] * (q[p] - resting[s, 1])
-                filled += 1
+            if number[s] >= 0 and large:
+                entry = np.int64(np.rint(row_weight[row] * (q[p] - resting[s, 1]) * scale))
+                if entry != 0:
+                    found_columns[filled], found_entries[filled] = number[s], entry
+                    filled += 1
         counts[row] = filled - before
     return found_columns, found_entries, filled

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.data import Arcs, Schema, SparseBlock, SparseSample, SparseTable
-from sparsefield.engines import Engine
+from sparsefield import policy
+from sparsefield.data import Arcs, Schema, SparseBlock, SparseSample
+from sparsefield.engines import Engine, Held
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.kernels.meetings import transpose
-from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
+from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, pass_rows, watch_rows
 
 __all__ = ["Entries", "Sources", "SparseContrast", "SparseEvaluator"]
 
@@ -28,6 +28,7 @@ class Sources(NamedTuple):
     feature: np.ndarray
     """Index into theta."""
     weight: np.ndarray
+    """(arcs,), put there where they are walked: it changes from point to point, and all else does not."""
     variable: np.ndarray
     """(states,): variable of each."""
     state_offsets: np.ndarray
@@ -50,7 +51,7 @@ class Entries(NamedTuple):
     def of(cls, offsets: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> Entries:
         """From entries by row, in any order; they are put into order in place."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=n_columns))])
-        rows, by_column = np.empty(len(columns), dtype=np.int32), np.empty(len(entries))
+        rows, by_column = np.empty(len(columns), dtype=np.int32), np.empty_like(entries)
         transpose(offsets, columns, entries, starts[:-1].copy(), rows, by_column)
         transpose(starts, rows, by_column, offsets[:-1].copy(), columns, entries)
         return cls(offsets, columns, entries, starts, rows, by_column)
@@ -60,48 +61,21 @@ class Entries(NamedTuple):
 class SparseContrast:
     """A point at which a sparse table was evaluated: all that scoring a candidate takes."""
 
-    table: SparseTable
-    blocks: tuple[SparseBlock, ...]
-    on: Entries
-    """What is on, without entries."""
+    parts: Held
+    """`SparseBlock` by `SparseBlock`."""
     arcs: Sources
+    """Without weights, which change from point to point."""
+    weights: np.ndarray
+    """(arcs,)"""
     resting: np.ndarray
     """(states, 4): as `kernels.rows` takes it."""
     unary: np.ndarray
     """(states,): gradient of each unary feature."""
     together: np.ndarray
     """(columns,): weight of the rows in which each column is on."""
+    total_weight: float
     touched: int
     """Entries that the errors of all rows would take."""
-    engine: Engine
-
-    @property
-    def total_weight(self) -> float:
-        return float(self.table.total_weight)
-
-    def errors(self, threshold: float, number: np.ndarray, n_columns: int) -> Entries:
-        """Errors beyond ``threshold`` (Definition 1), less those at rest, under new numbers of the columns; -1 leaves
-        a column out."""
-
-        def one(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            counts = np.empty(block.n_rows, dtype=np.int64)
-            room = 2 * len(block.columns) + 1024
-            columns, entries, filled = errors_of_rows(
-                block, self.arcs, self.resting, threshold, number, counts,
-                np.empty(room, dtype=np.int32), np.empty(room),
-            )  # fmt: skip
-            return counts, columns[:filled], entries[:filled]
-
-        parts = self.engine.map(one, self.blocks)
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in parts]))])
-        columns, entries = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1])
-        end = len(columns)
-        while parts:  # given back one by one, so that not all entries are there twice
-            _, part_columns, part_entries = parts.pop()
-            start = end - len(part_columns)
-            columns[start:end], entries[start:end] = part_columns, part_entries
-            end = start
-        return Entries.of(offsets, columns, entries, n_columns)
 
 
 class SparseEvaluator:
@@ -112,16 +86,11 @@ class SparseEvaluator:
     """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
     def __init__(self, sample: SparseSample, engine: Engine) -> None:
-        self.table = sample.table
-        self.layout, self._engine = sample.layout, engine
-        self._schema: Schema = self.table.schema
-        self._blocks = self.table.blocks
-        self.total_weights = [self.table.total_weight]
-        parts = (
-            np.bincount(b.columns, np.repeat(b.weight, np.diff(b.offsets)), self._schema.n_columns)
-            for b in self._blocks
-        )
-        self._together = sum(parts, start=np.zeros(self._schema.n_columns))
+        self.layout = sample.layout
+        self._schema: Schema = sample.layout.schemas[0]
+        self._rows = engine.hold(sample.table.blocks)
+        self.total_weights = [sample.table.total_weight]
+        self._together = self._rows.add(weigh_columns, self._schema.n_columns)
 
     def compile(self, arcs: Arcs) -> Sources:
         """Arcs in the form that `evaluate` takes."""
@@ -130,7 +99,7 @@ class SparseEvaluator:
             np.searchsorted(arcs.source[order], np.arange(self._schema.n_columns + 1)),
             arcs.target[order].astype(np.int32),
             self.layout.n_states + arcs.feature[order],
-            np.zeros(len(order)),
+            np.empty(0),
             self._schema.variable_of_column[: self.layout.n_states],
             self._schema.state_offsets,
             int(np.diff(self._schema.state_offsets).max(initial=1)),
@@ -140,40 +109,22 @@ class SparseEvaluator:
     def evaluate(self, arcs: Sources, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and gradient, without penalties."""
         n, total = self.layout.n_states, self.total_weights[0]
-        arcs = arcs._replace(weight=theta[arcs.feature])
-        resting = rest(self._schema, theta[:n])
-
-        def one(block: SparseBlock) -> tuple[tuple[float, int], np.ndarray, np.ndarray]:
-            per_arc, per_state = np.zeros((len(arcs.target), 2)), np.zeros((n, 2))
-            return pass_rows(block, arcs, resting, per_arc, per_state), per_arc, per_state
-
-        loss, touched = total * float(resting[:, LOG].sum()), 0
-        per_arc, per_state = np.zeros((len(arcs.target), 2)), np.zeros((n, 2))
-        for (part_loss, part_touched), part_arcs, part_states in self._engine.stream(one, self._blocks):
-            loss += part_loss
-            touched += part_touched
-            per_arc += part_arcs
-            per_state += part_states
+        weights, resting = theta[arcs.feature], rest(self._schema, theta[:n])
+        loss, touched, per_arc, per_state = self._rows.add(walk_part, arcs, weights, resting)
+        loss += total * float(resting[:, LOG].sum())
         gradient = np.zeros(len(theta))
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
         gradient[:n] = total * resting[:, REST] + per_state[:, 0] - self._together[:n]
         uncertainty = np.maximum(total * resting[:, SPREAD] + per_state[:, 1], 0.0)
-        self._last = Evaluated(arcs, resting, gradient, uncertainty, per_arc[:, 1], touched)
+        self._last = Evaluated(arcs, weights, resting, gradient, uncertainty, per_arc[:, 1], touched)
         return float(loss), gradient.copy()
 
     def gradient(self, arcs: Sources, size: int) -> np.ndarray:
         """Gradient of other arcs at the last evaluation; takes another pass."""
         last, n = self._last, self.layout.n_states
-
-        def one(block: SparseBlock) -> np.ndarray:
-            out = np.zeros(len(arcs.target))
-            watch_rows(block, last.arcs, last.resting, arcs.offsets, arcs.target, out)
-            return out
-
         per_arc = self._together[self._source(arcs)] * last.resting[arcs.target, REST]
-        for part in self._engine.stream(one, self._blocks):
-            per_arc += part
+        per_arc += self._rows.add(watch_part, last.arcs, last.weights, last.resting, arcs)
         gradient = np.zeros(size)
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc, size)
@@ -226,16 +177,17 @@ class SparseEvaluator:
 
     def contrast(self) -> SparseContrast:
         """What the last evaluation found."""
-        arcs, resting, gradient = self._last[:3]
-        unary = gradient[: self.layout.n_states]
+        arcs, weights, resting, gradient = self._last[:4]
         return SparseContrast(
-            self.table, self._blocks, self._on, arcs, resting, unary, self._together, self._last.touched, self._engine
+            self._rows,
+            arcs,
+            weights,
+            resting,
+            unary=gradient[: self.layout.n_states],
+            together=self._together,
+            total_weight=self.total_weights[0],
+            touched=self._last.touched,
         )
-
-    @cached_property
-    def _on(self) -> Entries:
-        """What is on, by row and by column."""
-        return Entries.of(self.table.offsets, self.table.columns.copy(), np.empty(0), self._schema.n_columns)
 
     # -- a sparse table has no gaps --------------------------------------------------------------------------------
 
@@ -253,6 +205,8 @@ class Evaluated(NamedTuple):
     """What an evaluation leaves behind."""
 
     arcs: Sources
+    weights: np.ndarray
+    """(arcs,)"""
     resting: np.ndarray
     gradient: np.ndarray
     uncertainty: np.ndarray
@@ -261,6 +215,30 @@ class Evaluated(NamedTuple):
     """(arcs,): the same of an arc's target over the rows in which its source is on."""
     touched: int
     """States that all rows touch: entries that their errors would take."""
+
+
+def weigh_columns(block: SparseBlock, n_columns: int) -> np.ndarray:
+    """(columns,): weight of the rows in which each is on."""
+    weight = np.repeat(block.weight, np.diff(block.offsets))
+    return np.bincount(block.columns, weight, n_columns).astype(policy.FLOAT, copy=False)  # of nothing it counts whole
+
+
+def walk_part(
+    block: SparseBlock, arcs: Sources, weights: np.ndarray, resting: np.ndarray
+) -> tuple[float, int, np.ndarray, np.ndarray]:
+    """Loss and states touched, and what `kernels.rows.pass_rows` finds for each arc and each state."""
+    per_arc, per_state = np.zeros((len(weights), 2)), np.zeros((len(resting), 2))
+    loss, touched = pass_rows(block, arcs._replace(weight=weights), resting, per_arc, per_state)
+    return loss, touched, per_arc, per_state
+
+
+def watch_part(
+    block: SparseBlock, arcs: Sources, weights: np.ndarray, resting: np.ndarray, watched: Sources
+) -> np.ndarray:
+    """(arcs,): the gradient of each that is only watched, beyond rest."""
+    out = np.zeros(len(watched.target))
+    watch_rows(block, arcs._replace(weight=weights), resting, watched.offsets, watched.target, out)
+    return out
 
 
 def rest(schema: Schema, unary: np.ndarray) -> np.ndarray:
