@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +30,24 @@ settings.load_profile("suite")
 def engine():
     with Threads(1) as threads:
         yield threads
+
+
+@pytest.fixture(scope="session")
+def dask_client():
+    """Of a cluster of two processes, which stays for all tests that do it no harm."""
+    distributed = pytest.importorskip("distributed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ports that are taken, and the like
+        cluster = distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            silence_logs=logging.CRITICAL,
+        )
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield client
 
 
 @pytest.fixture(scope="session")

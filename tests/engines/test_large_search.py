@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparsefield.engines.adding import total
 from sparsefield.engines.base import Large, Question, large_entries
 from sparsefield.engines.large import Search
-from sparsefield.engines.shards import Rounded, Shard, _round, pick, sums_of
+from sparsefield.engines.shards import Rounded, Shard, _round, pick, round_off, sums_of
 
 
 def summand(part: dict, item: str) -> np.ndarray | None:
@@ -38,7 +38,7 @@ def searched(question: Question, shards: list[Shard], items: list[str], at_a_tim
     for k in range(0, len(items), at_a_time):
         some = items[k : k + at_a_time]
         sums = [sums_of(shard, None, some, question.part_of_sum) for shard in shards]
-        places = search.narrow(some, [found.value for found in sums])
+        places = search.narrow(some, [round_off(found.value) for found in sums])
         search.settle(some, places, [pick(found, places) for found in sums])
     return search
 

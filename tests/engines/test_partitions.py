@@ -42,13 +42,9 @@ GAPPY = FRAME.assign(yes=FRAME["yes"].where(rng.random(N) < 0.8), height=FRAME["
 OBSERVED = ["height", "size"]
 
 
-@pytest.fixture(scope="module")
-def client():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of ports that are taken, and the like
-        cluster = distributed.LocalCluster(processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None)
-        with cluster, distributed.Client(cluster) as client:
-            yield client
+@pytest.fixture
+def client(dask_client):
+    return dask_client
 
 
 def in_memory(X: Any, weight: np.ndarray | None = None, merge: bool = True, **roles) -> MegaSample:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from sparse_tables import switches
@@ -23,13 +20,9 @@ from sparsefield.objectives import OBJECTIVES
 distributed = pytest.importorskip("distributed")
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+@pytest.fixture
+def client(dask_client):
+    return dask_client
 
 
 def sample_of(seed: int, weighted: bool) -> SparseSample:
@@ -95,7 +88,11 @@ def test_lots_are_given_back(client) -> None:
         held = engine.hold(list(range(32)))
         lots = held.lots(joined, 1)
         lots.each(count_and_total)
-        assert sum(client.run(lambda: len(on_worker._MADE)).values()) == 2
+        assert sum(client.run(made_there, engine.fit).values()) == 2
         del lots
         held.lots(joined, 2).each(count_and_total)
-        assert sum(client.run(lambda: len(on_worker._MADE)).values()) == 2
+        assert sum(client.run(made_there, engine.fit).values()) == 2
+
+
+def made_there(fit: str) -> int:
+    return sum(key[0] == fit for made in on_worker._MADE.values() for key in made)

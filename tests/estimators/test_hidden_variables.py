@@ -234,7 +234,7 @@ def test_data_that_hidden_variables_cannot_be_learned_from_are_refused() -> None
         MarkovField(hidden={"x1": 2}).fit(TRAIN)
     with pytest.raises(DataError, match="X is a sparse matrix"):
         MarkovField(hidden={"topic": 2}).fit(sp.csr_matrix(TRAIN))
-    with pytest.raises(DataError, match="stream of blocks"):
+    with pytest.raises(DataError, match="comes in parts"):
         MarkovField(hidden={"topic": 2}).fit(iter([TRAIN]))
     with pytest.raises(DataError, match="needs as many rows"):
         MarkovField(hidden={"topic": 8}).fit(TRAIN[:5])

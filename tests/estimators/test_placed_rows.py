@@ -10,24 +10,18 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sparsefield import MarkovField, load
+from sparsefield import MarkovField, load, policy
 from sparsefield.cli import app
 from sparsefield.errors import DataError
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+@pytest.fixture
+def client(dask_client):
+    return dask_client
 
 
 def frame(n_rows: int, seed: int = 0, gaps: float = 0.0) -> pd.DataFrame:
@@ -75,6 +69,18 @@ def test_dask_arrays_with_equal_rows(client, tmp_path) -> None:
     there.fit(da.from_array(rows, chunks=(1500, 2)), sample_weight=da.from_array(weight, chunks=700))
     assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
     assert here.field_.about["n_rows"] == there.field_.about["n_rows"] == 4000
+
+
+def test_tables_that_are_sparse_stay_so(client, tmp_path, monkeypatch) -> None:
+    """As they would here, where they are large enough for it to pay."""
+    monkeypatch.setattr(policy, "CELLS_FOR_SPARSE", 1000)
+    rng = np.random.default_rng(8)
+    rows = (rng.random((3000, 30)) < 0.03).astype(int)
+    rows[:, 1] |= rows[:, 0] & (rng.random(3000) < 0.8)
+    here = MarkovField(l1=3.0).fit(rows)
+    there = MarkovField(l1=3.0, engine=client).fit(da.from_array(rows, chunks=(700, 30)))
+    assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
+    assert ("x0", "x1") in set(zip(there.edges_["variable_a"], there.edges_["variable_b"], strict=True))
 
 
 def test_l1_is_chosen_on_the_cluster(client, tmp_path) -> None:

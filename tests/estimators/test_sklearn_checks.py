@@ -81,6 +81,7 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "graph": [("a", "b")],
         "numeric": ["a"],
         "checkpoint": "folder",
+        "engine": "dask://host:8786",
         "n_jobs": 2,
         "random_state": 9,
         "verbose": 1,

@@ -16,6 +16,7 @@ import typer
 import sparsefield
 from sparsefield.cli import (
     bench,
+    bench_cluster,
     demo,
     evaluate,
     explore,
@@ -55,6 +56,7 @@ app.command("report")(report.report)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("import")(export.import_)
+bench.app.command("cluster")(bench_cluster.cluster)
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")
 

@@ -138,6 +138,10 @@ class SparseSample:
         return (self.table,)
 
     @property
+    def total_weights(self) -> list[float]:
+        return [self.table.total_weight]
+
+    @property
     def n_rows(self) -> int:
         return self.table.n_rows
 
@@ -159,6 +163,8 @@ class PlacedSample:
     has_gaps: bool
     mark: str
     """One word for what the rows hold."""
+    sparse: bool = False
+    """Whether blocks are those of a sparse table."""
     has_links: ClassVar[bool] = False
 
     @property

@@ -82,8 +82,8 @@ class Rows:
         """What shards tell after some makings that begin where the last of those before the new ones left off.
 
         ``makings`` are all since the rows; those up to number ``start`` are only made where a worker has lost them.
-        With ``lots`` these tell, and stay the same sets of shards wherever these have gone. ``finish`` is done with what
-        a worker has put together, before it is sent.
+        With ``lots`` these tell, and stay the same sets of shards wherever these have gone. ``finish`` is done with
+        what a worker has put together, before it is sent.
         """
         there, whole = (None, None) if lots is None else (lots.there, lots.whole)
         new = [making for making in makings if start is None or making.number > start]
@@ -178,11 +178,13 @@ class Rows:
         workers = self.cluster.workers
         if self._stale or set(workers) != self._known:
             self._find(workers)
-        if lots is not None:
+        if lots is not None and lots.groups:
             return lots.groups
         groups: dict[str, list[int]] = {}
         for number, place in enumerate(self._places):
             groups.setdefault(place, []).append(number)
+        if lots is not None:
+            lots.groups = list(groups.values())
         return list(groups.values())
 
     def _find(self, workers: dict[str, Any]) -> None:

@@ -27,9 +27,11 @@ class LotsAway(Lots):
         self._rows, self._makings = rows, makings
         number = rows.cluster.new_making()
         weakref.finalize(self, rows.cluster.live.discard, number)
-        self.groups: list[list[int]] = rows.groups()
+        self.groups: list[list[int]] = []
+        """Shards in each lot, settled when these are made."""
         self.whole = self.there = (number, function, shared)
         """What a worker has to know to make a lot, and what it has to know of one that it may have."""
+        self._tell()
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -48,6 +50,6 @@ class LotsAway(Lots):
 
     def _tell(self, *reading: Any) -> list[Any]:
         start = self._makings[-1].number if self._makings else None
-        found = self._rows.run(start, self._makings, reading, None, self)
+        found = self._rows.run(start, self._makings, reading or None, None, self)
         self.there = (self.whole[0], None, ())
         return [found[0, numbers[0]] for numbers in self.groups]

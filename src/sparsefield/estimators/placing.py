@@ -47,6 +47,7 @@ class PlacedEstimator(StreamedEstimator):
                 "numeric": self._numeric(parts.source),
                 "states": states,
                 "sample_weight": sample_weight,
+                "sparse": self._takes_sparse(),
             }
             placed = place_rows(cluster.client, parts, **asked)
             del parts  # which would keep the rows as they came beside the blocks made of them
@@ -63,6 +64,7 @@ class PlacedEstimator(StreamedEstimator):
                 [placed.total_weight],
                 placed.has_gaps,
                 placed.digest,
+                placed.sparse,
             )
             self._learn(sample, placed.kind, place=cluster)
         return self

@@ -1,6 +1,6 @@
 """Objectives by name. A new one is a file here and a line in the registry."""
 
-from sparsefield.data import MegaSample, SparseSample, Trainable
+from sparsefield.data import MegaSample, PlacedSample, SparseSample, Trainable
 from sparsefield.engines import Engine
 from sparsefield.objectives.base import AnyEvaluator, Objective, Workspace
 from sparsefield.objectives.cd import ContrastiveDivergence
@@ -17,7 +17,7 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 def make_evaluator(sample: Trainable, objective: Objective, engine: Engine) -> AnyEvaluator:
     """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective, and
     where `pl` has hidden variables to sum out."""
-    if not isinstance(sample, SparseSample):
+    if not (isinstance(sample, SparseSample) or (isinstance(sample, PlacedSample) and sample.sparse)):
         if isinstance(sample, MegaSample) and sample.layout.has_hidden and isinstance(objective, PseudoLikelihood):
             return HiddenEvaluator(sample, engine)
         return Evaluator(sample, objective, engine)

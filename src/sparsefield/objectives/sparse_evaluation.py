@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import policy
-from sparsefield.data import Arcs, Schema, SparseBlock, SparseSample
+from sparsefield.data import Arcs, PlacedSample, Schema, SparseBlock, SparseSample
 from sparsefield.engines import Engine, Held
 from sparsefield.inference.base import InferenceMethod
 from sparsefield.kernels.meetings import transpose
@@ -85,11 +85,11 @@ class SparseEvaluator:
     keeps_errors = False
     """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
-    def __init__(self, sample: SparseSample, engine: Engine) -> None:
+    def __init__(self, sample: SparseSample | PlacedSample, engine: Engine) -> None:
         self.layout = sample.layout
         self._schema: Schema = sample.layout.schemas[0]
-        self._rows = engine.hold(sample.table.blocks)
-        self.total_weights = [sample.table.total_weight]
+        self._rows = engine.hold(sample.shards if isinstance(sample, PlacedSample) else sample.table.blocks)
+        self.total_weights = sample.total_weights
         self._together = self._rows.add(weigh_columns, self._schema.n_columns)
 
     def compile(self, arcs: Arcs) -> Sources:
