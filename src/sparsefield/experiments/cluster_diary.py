@@ -91,6 +91,7 @@ class _Kept(Engine):
     def hold(self, parts: Sequence[Any]) -> Held:
         start, diary = time.perf_counter(), self.diary
         held = super().hold(parts)  # pyright: ignore[reportAbstractUsage]
+        held.each(_nothing)  # a cluster places rows when it has something to do with them
         diary.rows = sum(part.block.n_rows for part in parts if isinstance(part, Part))
         diary.placing = time.perf_counter() - start
         diary.processor = self.processor_seconds()
@@ -121,6 +122,10 @@ class KeptCluster(_Kept, Cluster):
         self.out += self.traffic - before
         self.broadcasts += found is not value and (known is None or known[1] is not found)
         return found
+
+
+def _nothing(part: Any) -> None:
+    pass
 
 
 class _KeptHeld(Held):
