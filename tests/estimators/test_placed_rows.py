@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sparsefield import MarkovField, load, policy
+from sparsefield import CRFClassifier, MarkovField, load, policy
 from sparsefield.cli import app
 from sparsefield.errors import DataError
 
@@ -89,6 +89,14 @@ def test_l1_is_chosen_on_the_cluster(client, tmp_path) -> None:
     here = MarkovField(**options).fit(table, observed=["age"])
     there = MarkovField(**options, engine=client).fit(dd.from_pandas(table, npartitions=3), observed=["age"])
     assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
+
+
+def test_a_path_of_placed_rows(client) -> None:
+    table = frame(1500, seed=9)
+    here = MarkovField(selection="ebic").regularization_path(table, observed=["age"])
+    parts = dd.from_pandas(table, npartitions=3)
+    there = MarkovField(selection="ebic", engine=client).regularization_path(parts, observed=["age"])
+    pd.testing.assert_frame_equal(there, here, check_exact=True)
 
 
 def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
@@ -181,5 +189,9 @@ def test_what_cannot_be_done_is_said(client) -> None:
         MarkovField(l1="auto", engine=client).fit(table)
     with pytest.raises(DataError, match="in parts"):
         MarkovField(hidden={"topic": 2}, engine=client).fit(table)
+    field = MarkovField().fit(frame(600), observed=["age"])
+    for ask in (field.score, field.transform, field.predict_proba, CRFClassifier(engine=client).fit):
+        with pytest.raises(DataError, match=r"of Dask.*compute\(\)"):
+            ask(table, *([np.zeros(600)] if ask.__name__ == "fit" else []))
     with pytest.raises(DataError, match="'nobody'"):
         MarkovField(engine=client).fit(table, observed=["nobody"])

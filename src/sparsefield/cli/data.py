@@ -108,11 +108,12 @@ def stream_data(
 
 
 def may_be_placed(data: Path) -> bool:
-    """Whether the workers of a cluster can read what a path names: Parquet, one file or a folder or pattern of such."""
+    """Whether the workers of a cluster can read what a path names: Parquet, one file or a folder of such."""
+    from sparsefield.readers.blocks import holds_rows
     from sparsefield.readers.files import is_parquet
 
     if data.is_dir():
-        return not (data / "schema.toml").exists()
+        return not (data / "schema.toml").exists() and not holds_rows(data)
     return is_parquet(data)
 
 

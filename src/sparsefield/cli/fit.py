@@ -192,9 +192,10 @@ def _report(field: AnyField, seconds: float) -> None:
         whose = ", of a field without hidden variables" if getattr(field, "hidden", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
-    sent = field.field_.about["history"][-1].get("traffic", 0) if field.field_.about["history"] else 0
-    if sent:
-        show(f"Sent to and from the cluster, beside the rows: {sent / field.n_iter_ / 1e6:.3g} MB an iteration.")
+    sent = [step.get("traffic", 0) for step in field.field_.about["history"]]
+    if len(sent) > 1 and sent[-1] > sent[0]:
+        each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
+        show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
     features = strongest(field, SHOWN_FEATURES)
     show(f"\n{STRONGEST}")
     show("\n".join(features) if features else "  none: no pair of columns depends on each other at this l1.")

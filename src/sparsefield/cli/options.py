@@ -102,7 +102,7 @@ Selection = Annotated[
         "--selection",
         metavar="heldout|ebic",
         help="What --l1 auto goes by: predictions of held-out cells, or a criterion that wants few features, for "
-        "networks. heldout unless told; ebic with --stream.",
+        "networks. heldout unless told; ebic with --stream, or where workers of --cluster read DATA.",
         rich_help_panel=LEARNING,
     ),
 ]

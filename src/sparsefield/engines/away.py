@@ -14,14 +14,13 @@ from sparsefield.engines import shards
 from sparsefield.engines.adding import Combine, plus
 from sparsefield.engines.base import Held, Large, Question
 from sparsefield.engines.large import Search
-from sparsefield.engines.limits import memory_limits
 from sparsefield.engines.lots import LotsAway
 from sparsefield.errors import ClusterError
 
 if TYPE_CHECKING:
     from sparsefield.engines.cluster import Cluster
 
-__all__ = ["HeldAway", "Rows", "bytes_of"]
+__all__ = ["HeldAway", "Rows", "bytes_of", "signs_of_loss"]
 
 ATTEMPTS = 10
 """How often work that was lost is given out again."""
@@ -30,7 +29,7 @@ A_MOMENT = 0.5
 """Seconds between two of them."""
 
 ITEMS_AT_A_TIME = 256
-"""Of tiles, whose sums a shard holds between the two rounds of a search: 32 MB of them."""
+"""Whose sums a shard holds between the two rounds of a search; of tiles of 128 x 128 they are 32 MB."""
 
 
 class Making(NamedTuple):
@@ -97,7 +96,7 @@ class Rows:
                 told = self._ask([self._task(*task, reading, merge, finish) for task in waiting])
             except _Failure as failure:
                 raise failure.explained() from None
-            except _signs_of_loss() as error:
+            except signs_of_loss() as error:
                 attempts += 1
                 if attempts == ATTEMPTS:
                     raise _worn_out(error) from error
@@ -224,6 +223,8 @@ class Rows:
         if self._place is None:
             raise ClusterError("Rows were lost with a worker, and cannot be placed again: start the fit again.")
         workers, load = self.cluster.workers, Counter(self._places)
+        if not workers:
+            raise ConnectionError("All workers have left.")
         load.subtract(self._places[k] for k in lost if self._places)
         shares: Counter[str] = Counter()
         for _ in lost:
@@ -247,7 +248,8 @@ class HeldAway(Held):
 
     @property
     def memory(self) -> float:
-        return sum(memory_limits(self._rows.cluster.client))
+        self._rows.cluster.wait_for_workers()
+        return sum(worker["memory_limit"] or float("inf") for worker in self._rows.cluster.workers.values())
 
     @property
     def _start(self) -> int | None:
@@ -319,7 +321,7 @@ class _Failure(Exception):  # noqa: N818
         return _worn_out(self.error) if isinstance(self.error, KilledWorker) else self.error
 
 
-def _signs_of_loss() -> tuple[type[BaseException], ...]:
+def signs_of_loss() -> tuple[type[BaseException], ...]:
     """How Dask says that something went away: results, a worker, or the scheduler."""
     from asyncio import CancelledError
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import sparsefield
 from sparsefield.engines import shards
-from sparsefield.engines.away import HeldAway, Rows, bytes_of
+from sparsefield.engines.away import HeldAway, Rows, bytes_of, signs_of_loss
 from sparsefield.engines.base import Engine
 from sparsefield.engines.large import Search
 from sparsefield.engines.limits import refuse_beyond
@@ -23,7 +23,7 @@ from sparsefield.engines.shards import Shard
 from sparsefield.engines.threads import Threads
 from sparsefield.errors import ClusterError
 
-__all__ = ["Cluster", "Shards", "connect", "shard_length"]
+__all__ = ["Cluster", "Patient", "Shards", "connect", "shard_length"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,6 +51,9 @@ A_MOMENT = 0.5
 
 CONNECTING = 10.0
 """Seconds in which a scheduler has to answer."""
+
+BESIDE_ROWS = 3.0
+"""Memory that rows take with their errors, a copy for gaps, and what a search makes of both, in sizes of their own."""
 
 KEPT = 16
 """Things that are the same in every iteration, such as the features, and lie on the workers."""
@@ -152,7 +155,8 @@ class Cluster(Engine):
         if isinstance(parts, Shards):
             return self._held(Rows(self, parts.counts, parts.place if parts.again else None, parts.futures))
         size = bytes_of(tuple(parts))
-        refuse_beyond(self.client, 2.0 * size, f"Rows of {size / 2**30:.2f} GiB, with their errors,")
+        self.wait_for_workers()
+        refuse_beyond(self.client, BESIDE_ROWS * size, f"Rows of {size / 2**30:.2f} GiB, with what is found in them,")
         length = shard_length(len(parts), self.n_threads)
         runs = [tuple(parts[k : k + length]) for k in range(0, len(parts), length)]
 
@@ -252,6 +256,7 @@ class Cluster(Engine):
         """Until all are there, or have failed; an error where some are lost, or nobody is left to work on them."""
         from distributed import wait
 
+        running = time.monotonic()
         while True:
             try:
                 with self.client.as_current():  # there may be other clients
@@ -259,6 +264,13 @@ class Cluster(Engine):
                 return
             except TimeoutError:
                 self.wait_for_workers()
+                if any(worker.get("status") != "paused" for worker in self.workers.values()):
+                    running = time.monotonic()
+                elif time.monotonic() > running + PATIENCE:
+                    raise ClusterError(
+                        f"All workers at {self.address} have paused, since they are short of memory: give them more, "
+                        "or take more workers. A fit with checkpoint=folder goes on where it stood."
+                    ) from None
                 if any(future.status == "lost" for future in futures):
                     raise ConnectionError("Results were lost with a worker.") from None
 
@@ -269,6 +281,27 @@ class Cluster(Engine):
                 return
             time.sleep(0.2)
         raise ClusterError(f"The cluster at {self.address} {problem}.")
+
+
+class Patient:
+    """The client of a cluster, with a `gather` that gives up where no workers are left, and says so."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster.client, name)
+
+    def gather(self, futures: Iterable[Any]) -> Any:
+        futures = list(futures)
+        try:
+            self._cluster.wait(futures)
+            return self._cluster.client.gather(futures)
+        except signs_of_loss() as error:
+            raise ClusterError(
+                f"Rows at {self._cluster.address} went away while they were read, with their source ({error}): start "
+                "the fit again."
+            ) from error
 
 
 def connect(address: str) -> Any:

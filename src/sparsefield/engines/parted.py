@@ -27,7 +27,7 @@ from sparsefield.readers.blocks import (
 from sparsefield.readers.files import polars_errors
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 __all__ = ["Parts", "is_collection", "is_parquet_source", "open_parts", "read_part"]
 
@@ -64,7 +64,7 @@ def is_parquet_source(X: Any) -> bool:
     return isinstance(X, ParquetFiles) or paths
 
 
-def open_parts(client: Client, X: Any) -> Parts:
+def open_parts(client: Any, X: Any) -> Parts:
     """The partitions of an array or frame of Dask, or of Parquet files: a folder, a pattern with ``*``, or a list.
 
     Workers must be able to read the files; the client need not.
@@ -90,7 +90,7 @@ def _look(part: Any, number: int) -> Source:
     return replace(read_part(part, number), native=None)
 
 
-def _collection(client: Client, X: Any) -> list[Future]:
+def _collection(client: Any, X: Any) -> list[Future]:
     if not hasattr(X, "to_delayed"):
         raise DataError(f"X is a {type(X).__name__} of Dask; pass a Dask array or a Dask frame.")
     if hasattr(X, "rechunk"):
@@ -104,9 +104,9 @@ def _collection(client: Client, X: Any) -> list[Future]:
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def _files(client: Client, X: Paths | ParquetFiles) -> list[Future]:
+def _files(client: Any, X: Paths | ParquetFiles) -> list[Future]:
     wanted = X if isinstance(X, ParquetFiles) else ParquetFiles(X)
-    files: Any = client.submit(_find_files, wanted.path, pure=False).result()
+    (files,) = client.gather([client.submit(_find_files, wanted.path, pure=False)])
     if not files:
         raise DataError("X is a list of no files: 0 sample(s) while a minimum of 1 is required.")
     looks: Any = client.gather(client.map(_look_at_file, files, pure=False))

@@ -41,14 +41,14 @@ from sparsefield.data.sparse_shards import (
 )
 from sparsefield.data.summaries import MANY_LABELS, join, refuse_odd_weights
 from sparsefield.data.table import Block, dense_bytes, warn_of_unseen
-from sparsefield.engines.limits import MEMORY_SHARE, memory_limits, refuse_beyond
+from sparsefield.engines.limits import memory_limits, refuse_beyond
 from sparsefield.engines.parted import Parts, is_collection, open_parts, read_part
 from sparsefield.engines.rows import OnWorkers
 from sparsefield.engines.shards import Shard
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 __all__ = ["Placed", "choose_blocks_per_shard", "place_rows"]
 
@@ -86,7 +86,7 @@ class Placed:
 
 
 def place_rows(
-    client: Client,
+    client: Any,
     X: Any,
     *,
     observed: Sequence[str] = (),
@@ -149,7 +149,7 @@ def place_rows(
 class _Table:
     """Partitions under a schema."""
 
-    client: Client
+    client: Any
     parts: Parts
     weights: list[Any]
     schema: Schema
@@ -172,8 +172,8 @@ class _Table:
     def sparse_shards(self, blocks_per_shard: int) -> tuple[int, list[Future]] | None:
         """The number of rows, and shards of `SparseBlock`; None where the table is not sparse, or has gaps."""
         client, counts = self.client, self.parts.counts
-        memory = MEMORY_SHARE * sum(memory_limits(client))
-        if not seems_sparse(self.schema, sum(counts), memory):
+        # By how much is on, and not by what this cluster can hold: the same rows are kept alike everywhere.
+        if not seems_sparse(self.schema, sum(counts), float("inf")):
             return None
         pieces = self._compile(_compile_sparse)
         on: Any = client.gather(client.map(_count_on, pieces, pure=False))
@@ -195,7 +195,7 @@ class _Table:
         return self.client.map(how, parts.futures, self.weights, parts.numbers, schema=self.there, pure=False)
 
 
-def choose_blocks_per_shard(client: Client, n_rows: int, width: int) -> int:
+def choose_blocks_per_shard(client: Any, n_rows: int, width: int) -> int:
     """A power of two: shards of which workers can hold several, and enough of them for all threads.
 
     DataError with the figures where all rows are more than the workers can hold.
@@ -213,7 +213,7 @@ def choose_blocks_per_shard(client: Client, n_rows: int, width: int) -> int:
 # -- looking and weighing --------------------------------------------------------------------------------------------
 
 
-def _asker(client: Client, parts: Parts, weights: list[Any]) -> Callable[..., list[Any]]:
+def _asker(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., list[Any]]:
     """For `learn_from_parts`: looks at all partitions, and joins what is found on the workers."""
 
     def ask(look: Callable[..., Any], *asked: Any) -> list[Any]:
@@ -224,12 +224,12 @@ def _asker(client: Client, parts: Parts, weights: list[Any]) -> Callable[..., li
             groups = [found[k : k + JOINED_AT_ONCE] for k in range(0, len(found), JOINED_AT_ONCE)]
             found = [client.submit(join, group, MANY_LABELS, pure=False) for group in groups]
             if len(found) == 1:
-                return found[0].result()
+                return client.gather(found)[0]
 
     return ask
 
 
-def _weights(client: Client, sample_weight: Any, parts: Parts) -> list[Any]:
+def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
     """What rows of each partition weigh: None, a number or an array, or the future of one."""
     n_rows = parts.source.n_rows
     if sample_weight is None or np.isscalar(sample_weight):

@@ -11,7 +11,7 @@ from sparsefield.data.shards import Piece, concatenate, overlaps, runs_of_rows, 
 from sparsefield.data.sparse_shards import SparsePiece, slice_sparse
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 __all__ = ["OnWorkers"]
 
@@ -19,7 +19,7 @@ __all__ = ["OnWorkers"]
 class OnWorkers(Chunks):
     """Pieces of rows in order, one behind the other."""
 
-    def __init__(self, client: Client, pieces: Sequence[Future], counts: Sequence[int]) -> None:
+    def __init__(self, client: Any, pieces: Sequence[Future], counts: Sequence[int]) -> None:
         self.client, self.pieces, self.counts = client, pieces, counts
         self.n_rows, self.n_chunks = sum(counts), len(pieces)
         self._twins: Sequence[Future] = []
@@ -60,21 +60,24 @@ class OnWorkers(Chunks):
         return self.client.submit(_slice, self.pieces[k], start, stop, pure=False)
 
 
-def _find_homes(client: Client, futures: Sequence[Future], runs: Sequence[Sequence[tuple[int, int, int]]]) -> list[str]:
-    """A worker for each run: the one that has most of its rows, unless it has its share of runs already."""
+def _find_homes(client: Any, futures: Sequence[Future], runs: Sequence[Sequence[tuple[int, int, int]]]) -> list[str]:
+    """A worker for each run. Neighbours lie together, so that what is found in them can be added up there: rows move
+    once, sums all the time. They go to the worker, of those that have none, with most of their rows."""
     holders: Any = client.who_has(list(futures))
     threads: Any = client.nthreads()
-    room = {worker: -(-len(runs) * count // sum(threads.values())) for worker, count in threads.items()}
-    homes = []
-    for run in runs:
-        rows: Counter[str] = Counter()
-        for k, start, stop in run:
-            for worker in holders.get(futures[k].key, ()):
-                rows[worker] += stop - start
-        near = [worker for worker, _ in rows.most_common() if room.get(worker, 0) > 0]
-        home = near[0] if near else max(room, key=lambda worker: room[worker])
-        room[home] -= 1
-        homes.append(home)
+    if not threads:
+        raise ConnectionError("All workers have left.")
+    homes: list[str] = []
+    while len(homes) < len(runs):
+        left, rows = len(runs) - len(homes), Counter(dict.fromkeys(threads, 0))
+        for run in runs[len(homes) : len(homes) + -(-left // len(threads))]:
+            for k, start, stop in run:
+                for worker in set(holders.get(futures[k].key, ())) & set(threads):
+                    rows[worker] += stop - start
+        home, _ = rows.most_common(1)[0]
+        share = -(-left * threads[home] // sum(threads.values()))
+        homes += [home] * min(share, left)
+        del threads[home]
     return homes
 
 

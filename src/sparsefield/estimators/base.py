@@ -33,6 +33,7 @@ from sparsefield.data import (
     read,
 )
 from sparsefield.engines import Engine, Threads
+from sparsefield.engines.parted import is_collection
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed, check_count, check_engine, choose, column_names
 from sparsefield.estimators.exchange_methods import ExchangeMethods
@@ -277,6 +278,10 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         """Look at ``X``, with scikit-learn's own bookkeeping of its columns and its own words for a mismatch."""
         if not reset:
             check_is_fitted(self)
+        if is_collection(X):
+            raise DataError(
+                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."
+            )
         source = read(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsefield.data import Layout, PlacedSample
 from sparsefield.engines.parted import is_collection, is_parquet_source, open_parts
-from sparsefield.errors import DataError
+from sparsefield.errors import ClusterError, DataError
 from sparsefield.estimators.arguments import check_y, column_names
 from sparsefield.estimators.streams import StreamedEstimator
 
@@ -26,7 +26,7 @@ class PlacedEstimator(StreamedEstimator):
         return is_collection(X) or (self.engine is not None and is_parquet_source(X))
 
     def _fit_placed(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> Any:
-        from sparsefield.engines.cluster import Cluster, Shards
+        from sparsefield.engines.cluster import Cluster, Patient, Shards
         from sparsefield.engines.partitions import place_rows
 
         if self.l1 == "auto" and self.selection == "heldout":
@@ -35,7 +35,8 @@ class PlacedEstimator(StreamedEstimator):
                 "cluster take selection='ebic', or give l1 a number."
             )
         with Cluster(self.engine, self.n_jobs) as cluster:
-            parts = open_parts(cluster.client, X)
+            patient = Patient(cluster)
+            parts = open_parts(patient, X)
             check_y(y, parts.source.n_rows)
             self.n_features_in_ = len(parts.source.names)
             if parts.source.kind != "array":
@@ -49,12 +50,15 @@ class PlacedEstimator(StreamedEstimator):
                 "sample_weight": sample_weight,
                 "sparse": self._takes_sparse(),
             }
-            placed = place_rows(cluster.client, parts, **asked)
+            placed = place_rows(patient, parts, **asked)
             del parts  # which would keep the rows as they came beside the blocks made of them
             per_shard = placed.counts[0]
 
             def again() -> list[Any]:
-                made = place_rows(cluster.client, X, **asked, schema=placed.schema, blocks_per_shard=per_shard)
+                told = asked | {"sparse": placed.sparse, "schema": placed.schema, "blocks_per_shard": per_shard}
+                made = place_rows(patient, X, **told)
+                if (made.counts, made.digest) != (placed.counts, placed.digest):
+                    raise ClusterError("Rows were lost with a worker, and X has others by now: start the fit again.")
                 return made.shards
 
             sample = PlacedSample(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -13,7 +14,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.data import AnySample, make_frame
+from sparsefield.data import AnySample, Trainable, make_frame
+from sparsefield.engines import Engine
 from sparsefield.errors import DataError
 from sparsefield.estimators.arguments import as_seed
 from sparsefield.field import Field, selection_table, widen
@@ -79,11 +81,13 @@ class ResamplingMethods:
                 setattr(walker, name, getattr(self, name))
         choose = walker._choose
 
-        def walk(sample: AnySample, kind: str, start: Any = None, choice: Choice | None = None) -> None:
+        def walk(
+            sample: Trainable, kind: str, start: Any = None, choice: Choice | None = None, place: Engine | None = None
+        ) -> None:
             walker._check_targets(sample)
             if choice is not None:
                 raise _Walked(choice, kind)
-            with walker._fit_engine(sample) as engine:
+            with walker._fit_engine(sample) if place is None else nullcontext(place) as engine:
                 raise _Walked(walker._choose(sample, engine), kind)
 
         walker._choose = lambda sample, engine: choose(sample, engine, Ways(patience=LONG_PATIENCE))

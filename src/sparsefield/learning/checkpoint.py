@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsefield.data import PlacedSample, SparseSample, SparseTable, SwitchSchema, Trainable
 from sparsefield.data.shards import digest_block, digest_of_all
+from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError
 from sparsefield.field.storage import write_atomically
 
@@ -108,6 +109,4 @@ def _digest_sparse(digest: hashlib.blake2b, table: SparseTable) -> None:
         digest.update("\n".join(table.schema.order).encode())
         for part in table.schema.switches:
             digest.update("\n".join(part.names).encode())
-    for block in table.blocks:
-        for array in (block.offsets, block.columns, block.weight):
-            digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(digest_of_all(digest_sparse_block(block) for block in table.blocks).encode())

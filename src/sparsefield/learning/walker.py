@@ -13,6 +13,9 @@ from sparsefield.learning.trainer import Trainer
 
 __all__ = ["Walker"]
 
+MANY_PAIRS = 1_000_000
+"""Of a sparse table: pairs that join at one look at most."""
+
 SMALLEST_L1 = 1e-6
 """Gradients below it are nothing but rounding."""
 
@@ -32,7 +35,7 @@ class Walker(Trainer):
         self._turn_to(l1)
         if not self.closed:
             self.options = replace(self.options, l1=near)
-            found = self._violators()
+            found = self._violators(None if self.evaluator.keeps_errors else MANY_PAIRS)
             self.options = replace(self.options, l1=l1)
             self._let_go()
             if len(found):
