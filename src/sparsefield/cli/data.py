@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,11 +100,8 @@ def stream_data(
         if ids:
             raise DataError(f"{data}: rows of a sparse matrix are read with all their columns: --id has no place here.")
         return Given(rows, False, given, numbers or "auto", rows.n_rows, why)
-    files = blocks.parquet_files(data)
-    columns = blocks.parquet_columns(files)
-    ids, given, numbers = _roles(columns, observed, identifiers, numeric)
-    X = blocks.read_blocks(files, columns=[name for name in columns if name not in ids])
-    return Given(X, False, given, numbers or "auto", blocks.parquet_rows(files), why)
+    found = _parquet(data, observed, identifiers, numeric)
+    return replace(found, X=blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
 
 
 def may_be_placed(data: Path) -> bool:
@@ -125,16 +122,21 @@ def place_data(
     numeric: list[str] | None,
 ) -> Given:
     """Parquet that the workers of a cluster read; they, and this process, see it under the same path."""
-    from sparsefield.readers import blocks
-
     if reading.missing:
         raise DataError(f"{data}: --missing has no place where workers read Parquet, which has nulls for gaps.")
+    found = _parquet(data, observed, identifiers, numeric)
+    return replace(found, unchecked="with rows on a cluster no cells are hidden.")
+
+
+def _parquet(data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None) -> Given:
+    """Parquet files without their ids, not read yet."""
+    from sparsefield.readers import blocks
+
     files = [file.resolve() for file in blocks.parquet_files(data)]
     columns = blocks.parquet_columns(files)
     ids, given, numbers = _roles(columns, observed, identifiers, numeric)
-    X = blocks.ParquetFiles(tuple(files), tuple(name for name in columns if name not in ids))
-    why = "with rows on a cluster no cells are hidden."
-    return Given(X, False, given, numbers or "auto", blocks.parquet_rows(files), why)
+    X = blocks.ParquetFiles(files, [name for name in columns if name not in ids])
+    return Given(X, False, given, numbers or "auto", blocks.parquet_rows(files))
 
 
 def is_matrix(data: Path) -> bool:
