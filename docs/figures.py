@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from reproduction.panels import Curve, Level, Panel, Spot, draw_panels
 from sparsefield import MarkovField
 from sparsefield.datasets import MadeField, make_field
-from sparsefield.field.storage import write_atomically
-from sparsefield.report.panels import Curve, Level, Panel, Spot, draw_panels
-from sparsefield.report.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, diverging
+from sparsefield.io.model_file import write_atomically
+from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, diverging
 
 FOLDER = Path(__file__).parent / "images" / "how-it-works"
 

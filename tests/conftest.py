@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, settings
 from oracle import Row, SlowField, candidate_pairs, rows_of
 from plain import graphs_of
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.compute import Threads
 from sparsefield.data import Layout, MegaSample, Schema, Table, compile_table, learn_schema, read
-from sparsefield.engines import Threads
-from sparsefield.field import Graph
+from sparsefield.model import Graph
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -142,4 +142,4 @@ def _random_gaps(schema: Schema, block, rng: np.random.Generator):
 @pytest.fixture(autouse=True)
 def threads_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables of the tests are small; threads are to be tried on them all the same."""
-    monkeypatch.setattr(policy, "CELLS_FOR_THREADS", 0)
+    monkeypatch.setattr(config, "CELLS_FOR_THREADS", 0)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from oracle import SlowField, candidate_features
 
+from sparsefield.compute import Threads
 from sparsefield.data import Layout, MegaSample, Schema
-from sparsefield.engines import Threads
-from sparsefield.field import Field, Graph, compile_graphs, widen
+from sparsefield.model import Field, Graph, compile_graphs, widen
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 

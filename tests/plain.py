@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparsefield.compute import Threads
 from sparsefield.data import Block, Layout, MegaSample, Schema, Table
-from sparsefield.engines import Threads
-from sparsefield.field import Graph, compile_graphs
 from sparsefield.inference import InferenceMethod
-from sparsefield.inference.web import fill_blocks
+from sparsefield.inference.missing_problem import fill_blocks
+from sparsefield.model import Graph, compile_graphs
 
 
 def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Graph, ...]:

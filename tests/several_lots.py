@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sparsefield.engines import Lots, Threads
-from sparsefield.engines.threads import HeldHere
+from sparsefield.compute import Lots, Threads
+from sparsefield.compute.threads import HeldHere
 
 
 class InLots(Threads):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, Relational, Step, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
-    from sparsefield.readers import read_atoms, read_database, read_schema, read_triples
+    from sparsefield.io import read_atoms, read_database, read_schema, read_triples
 
 __all__ = [
     "BeliefPropagation",
@@ -48,10 +48,10 @@ _HOMES = {
     "BeliefPropagation": "sparsefield.inference",
     "ExactInference": "sparsefield.inference",
     "Gibbs": "sparsefield.inference",
-    "read_atoms": "sparsefield.readers",
-    "read_database": "sparsefield.readers",
-    "read_schema": "sparsefield.readers",
-    "read_triples": "sparsefield.readers",
+    "read_atoms": "sparsefield.io",
+    "read_database": "sparsefield.io",
+    "read_schema": "sparsefield.io",
+    "read_triples": "sparsefield.io",
 }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from browsing import wait
 
-from sparsefield.explore.server import open_server
-from sparsefield.explore.subject import Subject
+from sparsefield.viz.explorer.server import open_server
+from sparsefield.viz.explorer.session import Subject
 
 TABS = ("variable", "evidence", "rows")
 

@@ -15,9 +15,9 @@ from explorer_pages import ExplorerPage, served
 
 from sparsefield import MarkovField
 from sparsefield.datasets import load_dataset
-from sparsefield.explore.rows import Rows, TableGiven
-from sparsefield.explore.subject import make_subject
-from sparsefield.field.storage import write_atomically
+from sparsefield.io.model_file import write_atomically
+from sparsefield.viz.explorer.session import make_subject
+from sparsefield.viz.explorer.table_rows import Rows, TableGiven
 
 
 def draw(path: Path) -> None:

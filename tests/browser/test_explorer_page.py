@@ -23,8 +23,8 @@ from explorer_pages import ExplorerPage, served
 from surveys import make_survey, with_gaps
 
 from sparsefield import MarkovField, Relational, RelationalField
-from sparsefield.explore.rows import Rows, TableGiven
-from sparsefield.explore.subject import make_subject
+from sparsefield.viz.explorer.session import make_subject
+from sparsefield.viz.explorer.table_rows import Rows, TableGiven
 
 
 @dataclass(frozen=True)

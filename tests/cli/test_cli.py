@@ -330,7 +330,7 @@ def test_info_says_what_is_in_a_model(run, model: Path) -> None:
 
 
 def test_bench_prints_rows_as_a_table_or_json(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparsefield.experiments import heldout, impute, peers
+    from benchmarks import heldout, impute, peers
 
     row = {"data": "d", "method": "ours", "status": "done", "accuracy": 0.71234, "seconds": 1.5}
     monkeypatch.setattr(impute, "run_impute", lambda *_, **__: [row, {**row, "status": "no data"}])
@@ -346,7 +346,7 @@ def test_bench_prints_rows_as_a_table_or_json(run, tmp_path: Path, monkeypatch: 
 
 
 def test_demo_is_called_with_its_folder(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    demo = pytest.importorskip("sparsefield.experiments.demo")
+    demo = pytest.importorskip("sparsefield.demo.digits_demo")
     calls = []
     monkeypatch.setattr(demo, "run_demo", lambda out, quick, echo: (calls.append((out, quick)), echo("[done]")))
     assert run("demo", "--out", tmp_path, "--quick", "--no-open").out == "[done]\n"

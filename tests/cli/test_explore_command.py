@@ -17,8 +17,8 @@ import pytest
 
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
-from sparsefield.cli.tables import Reading
-from sparsefield.readers import describe
+from sparsefield.cli.table_files import Reading
+from sparsefield.io import describe
 
 CODE = "from sparsefield.cli import main; main()"
 
@@ -72,7 +72,7 @@ def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) ->
 def test_a_browser_is_sent_to_a_file_that_leads_to_the_page(
     plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = pytest.importorskip("sparsefield.explore.server")
+    server = pytest.importorskip("sparsefield.viz.explorer.server")
     monkeypatch.setattr(server, "serve", lambda subject, *, port, ready: ready("http://127.0.0.1:1/secret/"))
     started = []
     monkeypatch.setattr("typer.launch", lambda place: started.append((place, Path(place).read_text())))

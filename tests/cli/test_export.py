@@ -11,8 +11,8 @@ import pytest
 
 from sparsefield import MarkovField, load
 from sparsefield.data import Layout, Schema, Variable
-from sparsefield.exchange import read_uai
-from sparsefield.field import Field
+from sparsefield.io import read_uai
+from sparsefield.model import Field
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from benchmarks.latent import draw_latent_classes
 from sparsefield import load
-from sparsefield.experiments.latent import draw_latent_classes
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_linked_tables_have_none(run, school, tmp_path) -> None:
 
 
 def test_the_comparison_prints_both_fields(run, monkeypatch) -> None:
-    from sparsefield.experiments import latent
+    from benchmarks import latent
 
     rows = [{"data": "d", "method": "columns alone", "test_score": -2.5}, {"data": "d", "method": "hidden", "l1": 3.0}]
     monkeypatch.setattr(latent, "run_hidden", lambda *_, **__: rows)

@@ -11,10 +11,10 @@ import pytest
 from higher import exclusive
 
 from sparsefield import load
-from sparsefield.cli.words import strongest
+from sparsefield.cli.field_summary import strongest
 from sparsefield.data import Layout, learn_schema, read
 from sparsefield.estimators import MarkovField
-from sparsefield.field import Field
+from sparsefield.model import Field
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield import load, policy
-from sparsefield.experiments.protocol import TooFewCellsError, hold_out
+from sparsefield import config, load
+from sparsefield.evaluation.hold_out import TooFewCellsError, hold_out
 
 
 def strict(text: str) -> object:
@@ -61,8 +61,8 @@ def test_one_table_with_a_fault_is_refused_once_too(run, tmp_path: Path) -> None
 
 def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_path: Path) -> None:
     """Once a tenth is hidden, nearly all of a column's values are different, as those of an identifier are."""
-    distinct = policy.IDENTIFIER_STATES + 50
-    cells = math.ceil(distinct / policy.IDENTIFIER_SHARE)
+    distinct = config.IDENTIFIER_STATES + 50
+    cells = math.ceil(distinct / config.IDENTIFIER_SHARE)
     lines = [f"v{k % distinct},{k % 2}\n" for k in range(cells)]
     (tmp_path / "t.csv").write_text("a,b\n" + "".join(lines))
     done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--max-iter", 3)
@@ -118,7 +118,7 @@ def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:
 
 
 def test_json_of_a_comparison_has_null_too(run, monkeypatch) -> None:
-    from sparsefield.experiments import heldout
+    from benchmarks import heldout
 
     rows = [{"data": "d", "test_score": float("nan"), "l1": [1.0, float("inf")]}]
     monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: rows)

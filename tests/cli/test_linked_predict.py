@@ -44,7 +44,7 @@ def test_only_gaps_change(run, school: Path, model: Path, tmp_path: Path) -> Non
 
 
 def test_answers_are_those_of_the_library(run, school: Path, model: Path, tmp_path: Path) -> None:
-    from sparsefield.readers import read_schema
+    from sparsefield.io import read_schema
 
     run("predict", model, school, "-o", tmp_path / "out")
     expected = load(model).transform(read_schema(school)).tables["pupil"]["mood"]

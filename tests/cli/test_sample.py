@@ -211,7 +211,7 @@ def test_gaps_of_linked_tables_are_drawn_into_a_folder(run, school: Path, model:
     assert after.filter(~gaps).equals(before.filter(~gaps))
     assert set(after["mood"].filter(gaps)) <= {"glad", "sad", "odd"}
     assert (out / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
-    from sparsefield.readers import read_schema
+    from sparsefield.io import read_schema
 
     expected = load(model).sample(read_schema(school), sweeps=50, random_state=0).tables["pupil"]["mood"]
     assert after["mood"].to_list() == expected.to_list()

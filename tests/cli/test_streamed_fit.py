@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import MarkovField, load
-from sparsefield.readers import save_rows
+from sparsefield.io import save_rows
 
 N = 120
 rng = np.random.default_rng(0)
@@ -82,5 +82,5 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     assert "AUC" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
     run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no gaps to fill")
     run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("--id and --numeric have no place")
-    monkeypatch.setattr("sparsefield.cli.data.CELLS_TO_HIDE", 10)
+    monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HIDE", 10)
     assert "No check: hidden cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import exact
-from sparsefield.data.exact import Weights, exact_sum, rounded
+from sparsefield.data import exact_sums
+from sparsefield.data.exact_sums import Weights, exact_sum, rounded
 from sparsefield.errors import DataError
 
 NUMBERS = st.floats(-1e200, 1e200)
@@ -21,7 +21,7 @@ WEIGHTS = st.floats(0.0, 1e200)
 @given(values=st.lists(NUMBERS, max_size=60), seed=st.integers(0, 99), piece=st.sampled_from([1, 7, 2**16]))
 def test_a_sum_is_rounded_once_in_any_order(values, seed, piece) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "PIECE", piece)
+        patch.setattr(exact_sums, "PIECE", piece)
         total = exact_sum(np.array(values, dtype=float))
         assert float(total) == math.fsum(values)
         assert exact_sum(np.random.default_rng(seed).permutation(values)) == total

@@ -9,7 +9,7 @@ import pytest
 
 from sparsefield import MarkovField
 from sparsefield.data import MegaSample, compile_table, learn_schema, merge_equal_rows, read
-from sparsefield.data import merge as module
+from sparsefield.data import deduplication as module
 
 
 def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> MegaSample:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_frames import OBSERVED, frames, runs, weights
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import Block, compile_table, learn_schema, read
 from sparsefield.data.shards import (
     compile_piece,
@@ -41,7 +41,7 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
     frame = data.draw(frames())
     weight, parted = data.draw(weights(len(frame))), data.draw(runs(len(frame)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "MIN_BLOCK_ROWS", 3)
+        patch.setattr(config, "MIN_BLOCK_ROWS", 3)
         schema = learn_schema(read(frame), observed=OBSERVED, sample_weight=weight)
         table = compile_table(read(frame), schema, sample_weight=weight)
         pieces = []
@@ -51,7 +51,7 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
             assert unseen == {}
             pieces.append(piece)
         assert any(has_gaps(piece, schema) for piece in pieces) == table.has_gaps
-        size, made = policy.block_rows(table.n_rows), []
+        size, made = config.block_rows(table.n_rows), []
         rows = shard_rows(table.n_rows, blocks)
         for (start, _), found in zip(rows, overlaps([p.n_rows for p in pieces], rows), strict=True):
             together = concatenate([slice_piece(pieces[k], *part) for k, *part in found])

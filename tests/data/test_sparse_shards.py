@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_frames import runs, weights
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import SparseBlock, compile_sparse, learn_schema, read
 from sparsefield.data.shards import overlaps
-from sparsefield.data.sparse import block_ends
 from sparsefield.data.sparse_shards import (
     compile_sparse_piece,
     concatenate_sparse,
@@ -22,6 +21,7 @@ from sparsefield.data.sparse_shards import (
     ends_within,
     slice_sparse,
 )
+from sparsefield.data.sparse_table import block_ends
 
 
 @given(data=st.data(), density=st.sampled_from([0.0, 0.02, 0.3]), cells=st.sampled_from([1, 4, 1000]))
@@ -33,7 +33,7 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
     weight, parted = data.draw(weights(n_rows)), data.draw(runs(n_rows))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in [("CELLS_FOR_SPARSE", 0), ("SPARSE_DENSITY", 1.0), ("CELLS_OF_SPARSE_BLOCK", cells)]:
-            patch.setattr(policy, name, value)
+            patch.setattr(config, name, value)
         schema = learn_schema(read(X), observed=["x3"], sample_weight=weight)
         table = compile_sparse(read(X), schema, weight)
         assert table is not None

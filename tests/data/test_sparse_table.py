@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield import MarkovField, policy
+from sparsefield import MarkovField, config
 from sparsefield.data import SparseTable, compile_sparse, compile_table, learn_schema, read
 from sparsefield.errors import DataError, UnseenStateWarning
 
 
 @pytest.fixture(autouse=True)
 def all_matrices_are_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
 
 
 def random_on(seed: int, shape=(20, 9), density: float = 0.3) -> np.ndarray:
@@ -75,8 +75,8 @@ def test_blocks_cover_every_row_once(monkeypatch, cells, most) -> None:
     on[0] = on[-3:] = 0
     weight = np.random.default_rng(0).random(50)
     table = compiled(sp.csr_matrix(on), weight=weight)
-    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", cells)
-    monkeypatch.setattr(policy, "MAX_SPARSE_BLOCKS", most)
+    monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", cells)
+    monkeypatch.setattr(config, "MAX_SPARSE_BLOCKS", most)
     blocks = table.blocks
     assert len(blocks) <= min(most, max(table.n_on // cells, 1))
     assert [block.start for block in blocks] == np.cumsum([0, *(block.n_rows for block in blocks)])[:-1].tolist()
@@ -90,7 +90,7 @@ def test_blocks_cover_every_row_once(monkeypatch, cells, most) -> None:
 
 
 def test_blocks_hold_about_as_many_cells_each(monkeypatch) -> None:
-    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 100)
+    monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 100)
     table = compiled(sp.csr_matrix(random_on(2, (400, 20), 0.2)))
     sizes = [len(block.columns) for block in table.blocks]
     assert len(sizes) > 10
@@ -222,7 +222,7 @@ def test_a_learned_field_warns_at_prediction_time() -> None:
 
 @pytest.mark.parametrize("density", [0.0, 0.29, 0.31])
 def test_a_matrix_with_too_much_on_is_left_to_the_dense_table(monkeypatch, density) -> None:
-    monkeypatch.setattr(policy, "SPARSE_DENSITY", density)
+    monkeypatch.setattr(config, "SPARSE_DENSITY", density)
     circle = np.eye(10, dtype=np.int8)
     X = sp.csr_matrix(np.tile(circle + np.roll(circle, 1, axis=1) + np.roll(circle, 2, axis=1), (2, 1)))
     assert X.nnz == 60

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield.data import compile_table, learn_schema, read
-from sparsefield.data.disk import Growing, OnRows, map_rows, mapped, temporary_folder
-from sparsefield.data.learn import PIECE, count_on, pieces_of_rows
-from sparsefield.data.sparse import SparseTable
-from sparsefield.data.stream import Roles, look_at_blocks, open_spool, spool_rows
+from sparsefield.data.disk_arrays import Growing, OnRows, map_rows, mapped, temporary_folder
+from sparsefield.data.schema_learning import PIECE, count_on, pieces_of_rows
+from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import DataError
+from sparsefield.io.out_of_core import Roles, look_at_blocks, open_spool, spool_rows
 
 N = 60
 rng = np.random.default_rng(0)
@@ -198,7 +198,7 @@ def test_identifiers_are_refused(tmp_path, monkeypatch) -> None:
     X = np.arange(300).reshape(-1, 1)
     with pytest.raises(DataError, match="looks like an identifier"):
         spooled((X[k : k + 50] for k in range(0, 300, 50)), tmp_path)
-    monkeypatch.setattr("sparsefield.data.stream.MANY_LABELS", 120)
+    monkeypatch.setattr("sparsefield.io.out_of_core.MANY_LABELS", 120)
     with pytest.raises(DataError, match="150 different values in 150 cells"):
         spooled((X[k : k + 50] for k in range(0, 300, 50)), tmp_path)
 
@@ -230,7 +230,7 @@ def test_counts_do_not_depend_on_pieces(monkeypatch) -> None:
     offsets, columns = SWITCHES.indptr, SWITCHES.indices
     counts, sums = count_on(offsets, columns, 7, WEIGHT)
     np.testing.assert_array_equal(sums, np.bincount(columns, np.repeat(WEIGHT, np.diff(offsets)), 7))
-    monkeypatch.setattr("sparsefield.data.learn.PIECE", 5)
+    monkeypatch.setattr("sparsefield.data.schema_learning.PIECE", 5)
     pieces = list(pieces_of_rows(offsets))
     assert len(pieces) > 10
     assert [stop for _, stop in pieces[:-1]] == [start for start, _ in pieces[1:]]

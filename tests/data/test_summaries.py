@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
 from sparsefield.data import Schema, learn_schema, read
-from sparsefield.data.exact import Weights
-from sparsefield.data.learn import learn_from_parts
-from sparsefield.data.summaries import join
+from sparsefield.data.column_summaries import join
+from sparsefield.data.exact_sums import Weights
+from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
 
 KINDS = {
@@ -92,7 +92,7 @@ def test_what_one_part_takes_for_numbers_another_may_know_for_words() -> None:
 
 
 def test_summaries_of_numbers_stay_small() -> None:
-    from sparsefield.data.summaries import find_traits
+    from sparsefield.data.column_summaries import find_traits
 
     source = read(np.arange(10_000).reshape(-1, 1))
     (traits,) = join([find_traits(source, Weights(None), ["x0"])] * 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import compile_table, learn_schema, read
 from sparsefield.errors import DataError, UnseenStateWarning
 
@@ -39,7 +39,7 @@ def test_blocks_cover_the_rows_once_and_in_order(n_rows) -> None:
     source = read(X)
     weight = np.arange(n_rows, dtype=float)
     table = compile_table(source, learn_schema(source), sample_weight=weight)
-    assert [block.start for block in table.blocks] == list(range(0, n_rows, policy.block_rows(n_rows)))
+    assert [block.start for block in table.blocks] == list(range(0, n_rows, config.block_rows(n_rows)))
     assert np.array_equal(np.concatenate([block.weight for block in table.blocks]), weight)
     assert table.codes().shape == (2, n_rows)
     for block in table.blocks:
@@ -50,7 +50,7 @@ def test_blocks_cover_the_rows_once_and_in_order(n_rows) -> None:
 
 @pytest.mark.parametrize("n_rows", [1, 100, 256, 2000, 10**4, 10**6, 10**9])
 def test_the_size_of_a_block_has_bounds(n_rows) -> None:
-    assert policy.MIN_BLOCK_ROWS <= policy.block_rows(n_rows) <= policy.MAX_BLOCK_ROWS
+    assert config.MIN_BLOCK_ROWS <= config.block_rows(n_rows) <= config.MAX_BLOCK_ROWS
 
 
 def test_columns_that_are_not_there_are_named() -> None:
@@ -82,14 +82,14 @@ def test_unknown_values_are_gaps_that_are_remembered() -> None:
 
 
 def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
-    monkeypatch.setattr(policy, "DENSE_COPIES", 10**12)
+    monkeypatch.setattr(config, "DENSE_COPIES", 10**12)
     source = read(np.arange(300).reshape(100, 3) % 7)
     with pytest.raises(DataError, match=r"100 rows x 18 states may take .* GiB.*'x0' has the most states, 7"):
         compile_table(source, learn_schema(source))
 
 
 def test_what_is_seen_over_links_is_named_as_the_cause_of_a_table_beyond_memory(monkeypatch) -> None:
-    monkeypatch.setattr(policy, "DENSE_COPIES", 10**12)
+    monkeypatch.setattr(config, "DENSE_COPIES", 10**12)
     source = read(np.arange(300).reshape(100, 3) % 7)
     with pytest.raises(
         DataError, match=r"100 rows x 500 states may take .* Of the states, 482 are seen over links\."

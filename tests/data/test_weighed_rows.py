@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, compile_table, merge_equal_rows, read, take_rows, weigh_rows
-from sparsefield.engines import Threads
 
 
 def learn(field, sample):

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
+from benchmarks.latent import draw_latent_classes
 from sparsefield import MarkovField, load
 from sparsefield.data import compile_table, learn_schema, read
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.estimators.hidden import start_hidden
-from sparsefield.experiments.latent import draw_latent_classes
+from sparsefield.estimators.latent_start import start_hidden
 
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
 TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
@@ -130,13 +130,13 @@ def test_a_saved_field_is_the_same(field, tmp_path) -> None:
 
 def test_a_file_with_more_joint_states_than_can_be_summed_is_refused(field, tmp_path, monkeypatch) -> None:
     field.save(tmp_path / "m.safetensors")
-    monkeypatch.setattr("sparsefield.policy.HIDDEN_STATES", 2)
+    monkeypatch.setattr("sparsefield.config.HIDDEN_STATES", 2)
     with pytest.raises(ModelFileError, match="too many joint states"):
         load(tmp_path / "m.safetensors")
 
 
 def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
-    monkeypatch.setattr("sparsefield.policy.CELLS_FOR_THREADS", 0)
+    monkeypatch.setattr("sparsefield.config.CELLS_FOR_THREADS", 0)
     same = fitted(n_jobs=2)
     assert same.field_.theta.tobytes() == field.field_.theta.tobytes()
     assert same.field_.pairs.tobytes() == field.field_.pairs.tobytes()

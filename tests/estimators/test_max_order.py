@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, load
 from sparsefield.data import compile_sparse, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.readers.blocks import save_rows
+from sparsefield.io.row_blocks import save_rows
 
 OPTIONS = {"l1": 2.0, "max_order": 3, "lift": "all", "n_jobs": 1}
 X = exclusive(320, 0)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sparsefield import CRFClassifier, MarkovField, load, policy
+from sparsefield import CRFClassifier, MarkovField, config, load
 from sparsefield.cli import app
 from sparsefield.errors import DataError
 
@@ -73,7 +73,7 @@ def test_dask_arrays_with_equal_rows(client, tmp_path) -> None:
 
 def test_tables_that_are_sparse_stay_so(client, tmp_path, monkeypatch) -> None:
     """As they would here, where they are large enough for it to pay."""
-    monkeypatch.setattr(policy, "CELLS_FOR_SPARSE", 1000)
+    monkeypatch.setattr(config, "CELLS_FOR_SPARSE", 1000)
     rng = np.random.default_rng(8)
     rows = (rng.random((3000, 30)) < 0.03).astype(int)
     rows[:, 1] |= rows[:, 0] & (rng.random(3000) < 0.8)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsefield import Gibbs, MarkovField, RelationalField
 from sparsefield.data import Relational
 from sparsefield.errors import DataError, EstimateWarning
-from sparsefield.field import Field
+from sparsefield.model import Field
 
 COLOURS = ["blue", "green", "red"]
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.errors import DataError
-from sparsefield.learning import PathPoint
-from sparsefield.learning.choice import _choose
+from sparsefield.solver import PathPoint
+from sparsefield.solver.model_selection import _choose
 
 
 def make_chain(n_rows: int = 400, n_columns: int = 6, seed: int = 0) -> pl.DataFrame:

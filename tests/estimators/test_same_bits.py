@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField, policy
+from sparsefield import CRFClassifier, MarkovField, config
 
 
 def table(n_rows: int = 900, gaps: float = 0.0) -> np.ndarray:
@@ -23,7 +23,7 @@ def table(n_rows: int = 900, gaps: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
 def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, gaps) -> None:
     X = table(gaps=gaps)
-    assert len(X) > 2 * policy.block_rows(len(X))
+    assert len(X) > 2 * config.block_rows(len(X))
     outcomes = []
     for n_jobs in (1, 2, 3):
         field = MarkovField(

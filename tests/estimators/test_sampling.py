@@ -13,7 +13,7 @@ import pytest
 from sparsefield import MarkovField, Relational, RelationalField, load
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.field import Field
+from sparsefield.model import Field
 
 
 def sticky_field(pull: float = 6.0) -> Field:

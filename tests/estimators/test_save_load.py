@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from sparsefield import CRFClassifier, MarkovField, MeanField, RelationalField, load
 from sparsefield.data import Relational, Step
 from sparsefield.errors import ModelFileError
-from sparsefield.field import storage
+from sparsefield.io import model_file
 
 
 def table(n_rows: int = 60) -> np.ndarray:
@@ -381,7 +381,7 @@ def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monk
     def stop(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(storage.os, broken, stop)
+    monkeypatch.setattr(model_file.os, broken, stop)
     with pytest.raises(KeyboardInterrupt):
         MarkovField(n_jobs=1, l1=0.5).fit(X).save(path)
     monkeypatch.undo()

@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 from sparse_tables import switches
 
-from sparsefield import MarkovField, policy
+from sparsefield import MarkovField, config
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, compile_sparse, learn_schema, read
-from sparsefield.engines import Threads
 from sparsefield.induction import Grafting, select
+from sparsefield.io import save_rows
 from sparsefield.objectives import SparseEvaluator
-from sparsefield.readers import save_rows
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -25,7 +25,7 @@ def test_a_column_that_is_off_only_where_rows_weigh_nothing_is_held_as_ever(seed
     weight[:3] = 0.0
     objectives = []
     for density in (1.0, 0.0):
-        monkeypatch.setattr(policy, "SPARSE_DENSITY", density)
+        monkeypatch.setattr(config, "SPARSE_DENSITY", density)
         objectives.append(MarkovField(l1=1.0).fit(sp.csr_matrix(on), sample_weight=weight).objective_)
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
 
@@ -45,7 +45,7 @@ def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:
 
 
 def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
-    monkeypatch.setattr("sparsefield.induction.resting.MANY_PAIRS", 20)
+    monkeypatch.setattr("sparsefield.induction.sparse_scores.MANY_PAIRS", 20)
     source = read(switches(5, n_rows=300, n_columns=50, density=0.02))
     schema = learn_schema(source)
     table = compile_sparse(source, schema)

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, load, policy
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, config, load
 from sparsefield.data import MegaSample, compile_table, read
 from sparsefield.errors import DataError
-from sparsefield.explore.network import Network
-from sparsefield.learning.stability import draw_halves, halved_by
+from sparsefield.solver.stability_selection import draw_halves, halved_by
+from sparsefield.viz.explorer.subgraph import Network
 
 
 def make_rows(n_rows: int = 400, seed: int = 0) -> pl.DataFrame:
@@ -100,7 +100,7 @@ def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
 
 
 def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(policy, "CELLS_FOR_THREADS", 0)  # so that a small table is shared out too
+    monkeypatch.setattr(config, "CELLS_FOR_THREADS", 0)  # so that a small table is shared out too
     rows = make_rows(1200)
     contents = []
     for n_jobs, seed in ((1, 0), (3, 0), (1, 1)):

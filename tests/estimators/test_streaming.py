@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import MarkovField, load, policy
+from sparsefield import MarkovField, config, load
 from sparsefield.data import MegaSample, SparseTable, compile_table, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.readers import save_rows
+from sparsefield.io import save_rows
 
 N = 400
 rng = np.random.default_rng(0)
@@ -33,7 +33,7 @@ FRAME = pl.DataFrame(
 @pytest.fixture(autouse=True)
 def everything_is_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables in memory are small and dense; they are to take the path that streams take."""
-    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsefield.engines import Threads
+from sparsefield.compute import Threads
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_features, candidate_pairs, columns_of
 
-from sparsefield import RelationalField, policy
+from sparsefield import RelationalField, config
+from sparsefield.compute import Threads
 from sparsefield.data import Layout, MegaSample, Relational
-from sparsefield.engines import Threads
-from sparsefield.field import widen
-from sparsefield.induction import Proposals, all_lifts, choose_proposals, combine, lifting, merge, score_lifts
+from sparsefield.induction import Proposals, all_lifts, choose_proposals, combine, higher_order, merge, score_lifts
+from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 EXACT = (0.0, 0.0)
@@ -25,8 +25,8 @@ NOBODY = np.empty(0, dtype=np.int64)
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "MIN_BLOCK_ROWS", 4)
-    monkeypatch.setattr(lifting, "LIFTS_AT_A_TIME", 7)
+    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 4)
+    monkeypatch.setattr(higher_order, "LIFTS_AT_A_TIME", 7)
 
 
 def score(contrast, layout, lifts, thresholds=EXACT, cut=-1.0, known=NOBODY) -> Proposals:

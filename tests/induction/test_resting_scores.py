@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from oracle import candidate_pairs
 from sparse_tables import sparse_sample
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.compute import Threads, threads
 from sparsefield.data import MegaSample, compile_sparse, compile_table, learn_schema, read
-from sparsefield.engines import Threads, threads
-from sparsefield.induction import ContrastiveInduction, Grafting, resting
-from sparsefield.induction.resting import score_resting
+from sparsefield.induction import ContrastiveInduction, Grafting, sparse_scores
+from sparsefield.induction.sparse_scores import score_resting
 from sparsefield.objectives import PseudoLikelihood, SparseContrast, make_evaluator
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -28,7 +28,7 @@ CUTS = [0.0, 0.3, 1.0, 2.5, 6.0]
 
 @pytest.fixture(autouse=True)
 def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 9)
+    monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 9)
 
 
 def problem_of(make_problem, seed: int, shape: str, **options):
@@ -112,12 +112,12 @@ def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[MegaSample
 
 def memory_for(entries: int):
     """A machine in which that many errors fit into memory at a time."""
-    return lambda: entries * resting.ENTRY_BYTES / policy.ERRORS_SHARE
+    return lambda: entries * sparse_scores.ENTRY_BYTES / config.ERRORS_SHARE
 
 
 def test_pairs_that_never_meet_are_found(engine, monkeypatch) -> None:
     """Two columns that are often on, and never together, repel each other."""
-    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
     on = np.zeros((40, 12), dtype=np.int8)
     on[np.arange(40), np.arange(40) % 2] = 1
     on[np.arange(10), 2 + np.arange(10)] = 1
@@ -152,7 +152,7 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
     if weight is not None:
         weight[-1] = 1.0
     with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
-        patch.setattr(policy, "SPARSE_DENSITY", 1.0)
+        patch.setattr(config, "SPARSE_DENSITY", 1.0)
         patch.setattr(threads, "machine_memory", memory_for(entries))
         sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
         schema = sparse.layout.schemas[0]
@@ -179,7 +179,7 @@ def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
 
 
 def bounds(problem) -> np.ndarray:
-    """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `resting._line_up`."""
+    """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `sparse_scores._line_up`."""
     n, q = problem.schema.n_states, np.array([row.q for row in problem.rows])
     together = np.array([row.weight for row in problem.rows]) @ q
     bound = together.copy()
@@ -220,7 +220,7 @@ def test_errors_within_the_threshold_are_taken_for_those_at_rest(
 
 @pytest.mark.parametrize("weight", [38.0, 100.0])
 def test_without_a_threshold_an_error_of_exactly_0_is_0(engine, monkeypatch, weight) -> None:
-    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
     on = np.zeros((20, 3), dtype=np.int8)
     on[:10, :2] = 1
     on[:15:2, 2] = 1
@@ -254,7 +254,7 @@ def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, 
     outcomes, rounds = [], []
     for entries in (10**9, 100, 30, 1):
         monkeypatch.setattr(threads, "machine_memory", memory_for(entries))
-        rounds.append(len(resting._rounds(contrast, resting._line_up(contrast, problem.layout, 0.5)[1])))
+        rounds.append(len(sparse_scores._rounds(contrast, sparse_scores._line_up(contrast, problem.layout, 0.5)[1])))
         outcomes.append(as_dict(score_resting(contrast, problem.layout, threshold, 0.5, known)))
     assert rounds[0] == 1
     assert rounds[-1] > 5

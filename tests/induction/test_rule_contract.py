@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
 
-from sparsefield.engines import Threads
+from sparsefield.compute import Threads
 from sparsefield.induction import RULES, GivenGraph, all_pairs, select
 from sparsefield.objectives import OBJECTIVES, Evaluator
 

@@ -13,12 +13,12 @@ from oracle import candidate_pairs
 from several_lots import InLots
 from sparse_tables import sparse_sample, switches
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.compute import Threads, threads
 from sparsefield.data import MegaSample, SparseBlock, SparseTable, compile_sparse, learn_schema, read
-from sparsefield.engines import Threads, threads
-from sparsefield.induction import Grafting, resting
-from sparsefield.induction.gathered import unit_for
-from sparsefield.induction.resting import score_resting
+from sparsefield.induction import Grafting, sparse_scores
+from sparsefield.induction.sparse_score_parts import unit_for
+from sparsefield.induction.sparse_scores import score_resting
 from sparsefield.objectives import PseudoLikelihood, SparseEvaluator, make_evaluator
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -31,7 +31,7 @@ SHAPES = {
 
 @pytest.fixture(autouse=True)
 def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 9)
+    monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 9)
 
 
 def contrast_at(sample, engine, pairs, theta):
@@ -62,7 +62,7 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
     sample, known = sparse_sample(problem), np.sort(problem.layout.keys(problem.pairs))
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resting, "UNTOLD", untold)
+        patch.setattr(sparse_scores, "UNTOLD", untold)
         for engine in (Threads(1), InLots(lambda k: deal[k]), InLots(lambda k: k)):
             with engine:
                 contrast = contrast_at(sample, engine, problem.pairs, problem.theta)
@@ -88,7 +88,7 @@ def test_at_the_cut_the_last_bit_decides(make_problem, n_lots) -> None:
 @pytest.mark.parametrize("entries", [10**9, 300, 40])
 def test_dealt_out_rows_may_be_scored_in_rounds(entries, monkeypatch) -> None:
     """Where errors of all columns do not fit into memory at once."""
-    monkeypatch.setattr(threads, "machine_memory", lambda: entries * resting.ENTRY_BYTES / policy.ERRORS_SHARE)
+    monkeypatch.setattr(threads, "machine_memory", lambda: entries * sparse_scores.ENTRY_BYTES / config.ERRORS_SHARE)
     source = read(switches(7, n_rows=200, n_columns=40, density=0.03))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
@@ -131,7 +131,7 @@ def spread_and_heaped(n_lots: int, rows: int, often: int, heap: int) -> np.ndarr
 @pytest.mark.parametrize("limit", [None, 1])
 @pytest.mark.parametrize("n_lots", [4, 8])
 def test_a_pair_that_no_lot_ranks_high_is_found(monkeypatch, n_lots, limit) -> None:
-    monkeypatch.setattr(policy, "SPARSE_DENSITY", 1.0)
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
     monkeypatch.setattr(SparseTable, "blocks", property(lambda table: equal_blocks(table, n_lots)))
     often, heap = 3, 7
     on = spread_and_heaped(n_lots, 60, often, heap)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from oracle import SlowField
 
+from sparsefield.compute import Threads
 from sparsefield.data import Block, Layout, MegaSample, Schema, Table, Variable, compile_table, read
-from sparsefield.engines import Threads
-from sparsefield.field import Field
 from sparsefield.inference import Answers, InferenceMethod, ask
+from sparsefield.model import Field
 
 
 def slow_of(field: Field) -> SlowField:

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from small_fields import slow_of, small_field
 
 from sparsefield import BeliefPropagation, ExactInference, MarkovField
-from sparsefield.engines import Threads
+from sparsefield.compute import Threads
 from sparsefield.inference import ask
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_fields import Small, slow_of, small_field
 
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample
-from sparsefield.engines import Threads
-from sparsefield.inference.completion import Completed, complete
+from sparsefield.inference.map_inference import Completed, complete
 
 SEEDS = st.integers(0, 2**32 - 1)
 TIES = st.sampled_from(["tree", "loop", "all"])

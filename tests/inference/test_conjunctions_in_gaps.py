@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plain import fill
 
 from sparsefield import MarkovField
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, Source, compile_table
-from sparsefield.engines import Threads
 from sparsefield.inference import MeanField, draw
 
 

@@ -13,8 +13,8 @@ from small_fields import small_field
 
 from sparsefield.data import memory
 from sparsefield.errors import DataError
-from sparsefield.inference.factors import build_factors, gaps_of, normalised
-from sparsefield.inference.web import weave
+from sparsefield.inference.factor_graph import build_factors, gaps_of, normalised
+from sparsefield.inference.missing_problem import weave
 
 SEEDS = st.integers(0, 2**32 - 1)
 TIES = st.sampled_from(["tree", "loop", "all"])

@@ -9,11 +9,11 @@ import pytest
 from oracle import SlowField
 
 from sparsefield import MarkovField
+from sparsefield.compute import Threads
 from sparsefield.data import Layout, MegaSample, Source, Table, compile_table, learn_schema, read
-from sparsefield.engines import Threads
 from sparsefield.errors import DataError
-from sparsefield.field import Field
 from sparsefield.inference import draw, draw_often, gibbs
+from sparsefield.model import Field
 
 
 def small_field(seed: int = 0, size: float = 0.8) -> Field:

@@ -10,11 +10,11 @@ from scipy.stats import t
 from small_fields import Small, slow_of, small_field
 
 from sparsefield import Gibbs
-from sparsefield.engines import Threads
+from sparsefield.compute import Threads
 from sparsefield.inference import ask
-from sparsefield.inference.factors import build_factors
+from sparsefield.inference.factor_graph import build_factors
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.web import weave
+from sparsefield.inference.missing_problem import weave
 
 CHAINS = 16
 FALSE_ALARM = 1e-3

@@ -15,7 +15,7 @@ from small_fields import small_field
 
 import sparsefield
 from sparsefield import MarkovField, Relational, RelationalField
-from sparsefield.engines import Threads
+from sparsefield.compute import Threads
 from sparsefield.inference import INFERENCE, InferenceMethod, ask
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield.induction.gathered import Known, Traits
-from sparsefield.induction.resting import Sheet
-from sparsefield.kernels.meetings import add_told, score_columns, sums_of_pairs
-from sparsefield.objectives.sparse_evaluation import Entries
+from sparsefield.induction.sparse_score_parts import Known, Traits
+from sparsefield.induction.sparse_scores import Sheet
+from sparsefield.kernels.sparse_pair_scores import add_told, score_columns, sums_of_pairs
+from sparsefield.objectives.sparse_evaluator import Entries
 
 ROWS, COLUMNS, UNIT = 40, 12, 2.0**-20
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.induction.contrastive import _Large
+from sparsefield.induction.thresholding import _Large
 
 
 @given(seed=st.integers(0, 2**32 - 1), limit=st.sampled_from([0.0, 0.5, 1.5, 9.0]))

@@ -10,9 +10,9 @@ from oracle import candidate_pairs
 from sparse_tables import sparse_of
 
 from sparsefield.data import MegaSample
-from sparsefield.kernels.rows import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
+from sparsefield.kernels.sparse_conditionals import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
 from sparsefield.objectives import Evaluator, PseudoLikelihood, SparseEvaluator
-from sparsefield.objectives.sparse_evaluation import rest
+from sparsefield.objectives.sparse_evaluator import rest
 
 
 class Case:

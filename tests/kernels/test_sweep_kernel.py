@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import graphs_of
 
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, Table
-from sparsefield.engines import Threads
-from sparsefield.kernels.sweep import uncertainty
+from sparsefield.kernels.mean_field_sweep import uncertainty
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 

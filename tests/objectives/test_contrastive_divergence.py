@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import graphs_of
 
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, Table, compile_table, learn_schema, read
-from sparsefield.engines import Threads
 from sparsefield.inference import MeanField
 from sparsefield.objectives import Evaluator
-from sparsefield.objectives.cd import ContrastiveDivergence
+from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 
 
 def evaluate(problem):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from oracle import SlowField
 
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, compile_table, learn_schema, read
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.engines import Threads
 from sparsefield.objectives import HiddenEvaluator
 
 COUNTS = (2, 3, 2, 4)

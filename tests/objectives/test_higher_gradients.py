@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_features
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, Table
-from sparsefield.engines import Threads
-from sparsefield.field import widen
+from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SHAPES = {
@@ -30,7 +30,7 @@ GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "MIN_BLOCK_ROWS", 4)
+    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 4)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

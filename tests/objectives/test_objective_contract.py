@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
 from plain import graphs_of
 
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, Table
-from sparsefield.engines import Threads
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SHAPES = {

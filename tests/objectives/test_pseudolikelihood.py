@@ -9,7 +9,7 @@ import pytest
 from plain import graphs_of
 
 from sparsefield.objectives import Evaluator
-from sparsefield.objectives.pl import PseudoLikelihood
+from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.3])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
 from sparse_tables import sparse_of, sparse_sample
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.compute import Threads
 from sparsefield.data import MegaSample, SparseTable
-from sparsefield.engines import Threads
 from sparsefield.objectives import OBJECTIVES, Evaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
 
 SHAPES = {
@@ -26,7 +26,7 @@ SHAPES = {
 
 @pytest.fixture(autouse=True)
 def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "CELLS_OF_SPARSE_BLOCK", 7)
+    monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 7)
 
 
 def problem_of(make_problem, seed: int, shape: str = "many states", **options):

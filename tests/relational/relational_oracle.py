@@ -30,8 +30,8 @@ from sparsefield.data import (
     row_pairs,
     template_ends,
 )
-from sparsefield.field import Field
 from sparsefield.induction import all_pairs
+from sparsefield.model import Field
 
 # -- which rows touch, by looking at all pairs of rows -----------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 from sparsefield import MarkovField, RelationalField
 from sparsefield.data import Relational, Step
 from sparsefield.errors import DataError
-from sparsefield.readers import read_table
+from sparsefield.io import read_table
 
 N = 60
 OPTIONS = {"l1": 0.3, "n_jobs": 1}

@@ -21,11 +21,11 @@ from relational_oracle import (
 )
 from villages import TEMPLATES, village
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import HOW_MANY, Layout, Schema, Template, Variable
 from sparsefield.data.layout import COUNT
-from sparsefield.field.storage import load_field, save_field
 from sparsefield.induction import all_pairs
+from sparsefield.io.model_file import load_field, save_field
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
@@ -219,7 +219,7 @@ def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
 @settings(max_examples=10)
 def test_rows_see_the_sum_of_their_neighbours(block_rows, seed) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, persons=5, letters=6, gaps=0.3, loose=0.05)
         problem = problem_of(data, rows, seed, counted=ends_counted("any", data, rows, seed))
     layout, slow = problem.layout, problem.slow

@@ -27,11 +27,11 @@ from relational_oracle import (
 from villages import TEMPLATES, village
 
 from sparsefield import MeanField, RelationalField, load
+from sparsefield.compute import Threads
 from sparsefield.data import HOW_MANY, Relational, Schema, Template
-from sparsefield.engines import Threads
-from sparsefield.field import Field
 from sparsefield.induction import RULES, all_pairs
 from sparsefield.inference import ask
+from sparsefield.model import Field
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SEEDS = st.integers(0, 2**32 - 1)

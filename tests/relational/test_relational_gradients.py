@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from relational_oracle import compiled, ends_counted, layout_of, names_of, problem_of, unary_names
 from villages import TEMPLATES, relational, village
 
-from sparsefield import MeanField, policy
+from sparsefield import MeanField, config
+from sparsefield.compute import Threads
 from sparsefield.data import Template
-from sparsefield.engines import Threads
-from sparsefield.field import compile_graphs
 from sparsefield.induction import all_pairs
 from sparsefield.inference import ask
+from sparsefield.model import compile_graphs
 from sparsefield.objectives import OBJECTIVES, Evaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -140,7 +140,7 @@ def test_losses_and_gradients_are_those_of_plain_loops(
     objective, block_rows, seed, gaps, templates, persons, counts
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, gaps=gaps, templates=templates, persons=persons, letters=5)
         problem = problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
     slow = problem.slow

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from relational_oracle import ends_counted, layout_of, names_of, problem_of
 from villages import TEMPLATES, relational, village
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.compute import Threads
 from sparsefield.data import Template
-from sparsefield.engines import Threads
 from sparsefield.errors import DataError
 from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, Grafting, IdealParent, all_pairs
 from sparsefield.objectives import OBJECTIVES, Evaluator
@@ -40,7 +40,7 @@ def scores(rule, problem, contrast, *, cut: float = 0.0, known=NOTHING) -> dict:
 
 def random_problem(seed: int, *, block_rows: int = 256, counts: str = "differs", **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, **options)
         return problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
 
@@ -72,7 +72,7 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
     problem = random_problem(seed, persons=5, letters=5, **options)
     slow = problem.slow
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "TILE_STATES", tile)
+        patch.setattr(config, "TILE_STATES", tile)
         found = scores(rule, problem, contrast_of(problem, objective))
     _, exact = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
     assert set(found) <= set(exact)
@@ -129,7 +129,7 @@ def test_with_thresholds_both_products_leave_out_the_same(
     wanted = by_hand(problem, contrast, threshold)
     for product in ("dense", "sparse"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(policy, "TILE_STATES", tile)
+            patch.setattr(config, "TILE_STATES", tile)
             found = scores(ContrastiveInduction(threshold, threshold, product), problem, contrast)
         for name, estimate in wanted.items():
             # The dense product works in 32 bits.

@@ -11,10 +11,10 @@ from relational_oracle import ends_counted, problem_of, rows_of
 from villages import TEMPLATES, village
 
 from sparsefield import BeliefPropagation, ExactInference, Gibbs
+from sparsefield.compute import Threads
 from sparsefield.data import Relational, Step, Template
-from sparsefield.engines import Threads
 from sparsefield.inference import ask
-from sparsefield.inference.completion import complete
+from sparsefield.inference.map_inference import complete
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -13,12 +13,12 @@ from relational_oracle import ends_counted, layout_of, problem_of, problem_over,
 from scipy.stats import chi2
 from villages import TEMPLATES, relational, village
 
-from sparsefield import MarkovField, MeanField, RelationalField, policy
+from sparsefield import MarkovField, MeanField, RelationalField, config
+from sparsefield.compute import Threads
 from sparsefield.data import HOW_MANY, Relational, Step, Template
-from sparsefield.engines import Threads
-from sparsefield.field import Field
 from sparsefield.induction import all_pairs
 from sparsefield.inference import ask
+from sparsefield.model import Field
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
@@ -61,7 +61,7 @@ def test_entities_are_visited_in_order_until_no_belief_moves_by_more(
     options, block_rows, seed, templates, counts
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "MIN_BLOCK_ROWS", block_rows)
+        patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, gaps=0.5, persons=5, letters=5, templates=templates)
         counted = ends_counted(counts, data, rows, seed)
         problem = problem_of(data, rows, seed, scatter=bool(seed % 2), counted=counted)

@@ -1,5 +1,5 @@
 """The command line: ``sparsefield demo | fit | path | stability | predict | sample | evaluate | info | report |
-explore | export | import | bench | reproduce``.
+explore | export | import``.
 
 Commands import what is heavy when they run, so that help and mistakes are answered at once.
 """
@@ -14,22 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import sparsefield
-from sparsefield.cli import (
-    bench,
-    bench_cluster,
-    demo,
-    evaluate,
-    explore,
-    export,
-    fit,
-    info,
-    path,
-    predict,
-    report,
-    reproduce,
-    sample,
-    stability,
-)
+from sparsefield.cli import demo_command, evaluate, explore, export, fit, info, path, predict, report, sample, stability
 from sparsefield.cli.console import say, warnings_as_notes
 from sparsefield.errors import ClusterError
 
@@ -44,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Learn a sparse field of dependencies from a table with gaps, and fill the gaps.",
 )
-app.command("demo")(demo.demo)
+app.command("demo")(demo_command.demo)
 app.command("fit")(fit.fit)
 app.command("path")(path.path)
 app.command("stability")(stability.stability)
@@ -56,9 +41,6 @@ app.command("report")(report.report)
 app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("import")(export.import_)
-bench.app.command("cluster")(bench_cluster.cluster)
-app.add_typer(bench.app, name="bench")
-app.add_typer(reproduce.app, name="reproduce")
 
 
 def _version(wanted: bool) -> None:
@@ -78,17 +60,21 @@ def options(
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit: 0 done, 2 for bad usage or data, 130 interrupted, 1 for anything else."""
+    """Run a ``sparsefield`` command and exit with the code of `run_app`."""
+    sys.exit(run_app(app, "sparsefield", args))
+
+
+def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
+    """Run a command of an app and return its exit code: 0 done, 2 bad usage or data, 130 interrupted, 1 anything else.
+
+    This is the one place where errors become a line of text.
+    """
     given = list(sys.argv[1:] if args is None else args)
     kept = [word for word in given if word != "--debug"]
-    sys.exit(_run(kept or ["--help"], debug=len(kept) < len(given)))
-
-
-def _run(args: list[str], *, debug: bool) -> int:
-    """The one place where errors become a line of text and an exit code."""
+    debug = len(kept) < len(given)
     try:
         with warnings_as_notes():
-            code = app(args, prog_name="sparsefield", standalone_mode=False) or 0
+            code = app(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED
     except Exception as error:

@@ -10,12 +10,12 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show, show_json
-from sparsefield.cli.data import Given, read_data
-from sparsefield.cli.tables import Reading
+from sparsefield.cli.input_data import Given, read_data
+from sparsefield.cli.table_files import Reading
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
-    from sparsefield.experiments.protocol import Evaluation, Fold
+    from sparsefield.evaluation.hold_out import Evaluation, Fold
 
 MEASURES = {"auc": "AUC", "auc_yes": "AUC of yes", "cll": "CLL", "error_rate": "error"}
 
@@ -90,7 +90,7 @@ def evaluate(
 
 
 def _evaluate(field: AnyField, given: Given, folds: int, seed: int) -> Evaluation:
-    from sparsefield.experiments.protocol import evaluate as run
+    from sparsefield.evaluation.hold_out import evaluate as run
 
     done: list[Fold] = []
     with Watch(f"{field.induction}, {folds} folds") as watch, warnings.catch_warnings():

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.asked import as_known
 from sparsefield.cli.console import Watch, say, show
-from sparsefield.cli.data import is_linked, is_matrix, read_linked
-from sparsefield.cli.tables import Reading, listed, read_table, separator_of
+from sparsefield.cli.imputation import as_known
+from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
+from sparsefield.cli.table_files import Reading, listed, read_table, separator_of
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.explore.rows import Rows
+    from sparsefield.viz.explorer.table_rows import Rows
 
 Given = Annotated[
     Path | None,
@@ -47,8 +47,8 @@ def explore(
     if find_spec("dash") is None or find_spec("dash_cytoscape") is None:
         raise DataError('The explorer is a Dash page, and Dash is not installed: pip install "sparsefield[explore]".')
     from sparsefield import load
-    from sparsefield.explore.server import serve
-    from sparsefield.explore.subject import make_subject
+    from sparsefield.viz.explorer.server import serve
+    from sparsefield.viz.explorer.session import make_subject
 
     field: Any = load(model)
     reading = Reading(tuple(missing or ()), not no_header, separator)
@@ -78,7 +78,7 @@ def _signpost(folder: Path, address: str) -> Path:
 def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
     """The tables to look at, as the model sees them."""
     from sparsefield import RelationalField
-    from sparsefield.explore.rows import Rows, TableGiven
+    from sparsefield.viz.explorer.table_rows import Rows, TableGiven
 
     if is_matrix(data):
         raise DataError(f"{data}: the rows of a sparse matrix cannot be shown yet; leave it out to explore the model.")

@@ -9,13 +9,13 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.linked import keep_inputs
-from sparsefield.cli.tables import check_output
+from sparsefield.cli.linked_output import keep_inputs
+from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
     from sparsefield.estimators import FieldEstimator
-    from sparsefield.field import Field
+    from sparsefield.model import Field
 
 GRAPHML, UAI = ".graphml", ".uai"
 
@@ -84,7 +84,7 @@ def import_(network: Network, output: ModelOut, names: NamesIn = None) -> None:
 
 
 def _size(field: FieldEstimator) -> str:
-    from sparsefield.exchange.graph import draw
+    from sparsefield.io.graph_export import draw
 
     drawing = draw(field.field_)
     return f"{_counted(len(drawing.nodes), 'variable')}, {_counted(len(drawing.edges), 'edge')}"

@@ -13,14 +13,14 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, note, show
-from sparsefield.cli.data import Given, is_matrix, may_be_placed, place_data, read_data, stream_data
-from sparsefield.cli.linked import keep_inputs
-from sparsefield.cli.tables import Reading, check_output
-from sparsefield.cli.words import STRONGEST, certificate, size, strongest
+from sparsefield.cli.field_summary import STRONGEST, certificate, size, strongest
+from sparsefield.cli.input_data import Given, is_matrix, may_be_placed, place_data, read_data, stream_data
+from sparsefield.cli.linked_output import keep_inputs
+from sparsefield.cli.table_files import Reading, check_output
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
-    from sparsefield.experiments.protocol import Fold
+    from sparsefield.evaluation.hold_out import Fold
 
 SHOWN_FEATURES = 10
 CHECKED_SHARE = 0.1
@@ -142,7 +142,7 @@ def fit(
 def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
     from sklearn.base import clone
 
-    from sparsefield.experiments.protocol import TooFewCellsError, hold_out
+    from sparsefield.evaluation.hold_out import TooFewCellsError, hold_out
 
     # l1 is that of the fit to all cells; choosing it anew would take longer than the fit.
     again: Any = clone(field)
@@ -175,7 +175,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     if cluster is None:
         yield None
         return
-    from sparsefield.engines.cluster import connect
+    from sparsefield.compute.dask_engine import connect
 
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
@@ -186,7 +186,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
 
 def _report(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
-        from sparsefield.estimators.base import SELECTIONS
+        from sparsefield.estimators.field_estimator import SELECTIONS
 
         tried, by = len(field.field_.about["path"]), SELECTIONS[field.selection]
         whose = ", of a field without hidden variables" if getattr(field, "hidden", None) else ""

@@ -8,7 +8,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.words import STRONGEST, certificate, is_learned, size, strongest
+from sparsefield.cli.field_summary import STRONGEST, certificate, is_learned, size, strongest
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.data import Given
+    from sparsefield.cli.input_data import Given
 
     AnyField = MarkovField | RelationalField
 

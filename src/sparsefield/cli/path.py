@@ -9,10 +9,10 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Watch, new_table, show
-from sparsefield.cli.data import Given, read_data
 from sparsefield.cli.fit import Induction
-from sparsefield.cli.linked import keep_inputs
-from sparsefield.cli.tables import Reading, check_output, write_table
+from sparsefield.cli.input_data import Given, read_data
+from sparsefield.cli.linked_output import keep_inputs
+from sparsefield.cli.table_files import Reading, check_output, write_table
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -84,8 +84,8 @@ def _walk(field: AnyField, given: Given) -> Any:
 def _show(frame: Any, selection: str, output: Path, title: str) -> None:
     import polars as pl
 
-    from sparsefield.field.storage import write_atomically
-    from sparsefield.report.path import HEADINGS, draw_path, make_path_page, tell_path, tell_row
+    from sparsefield.io.model_file import write_atomically
+    from sparsefield.viz.path_figure import HEADINGS, draw_path, make_path_page, tell_path, tell_row
 
     found = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
     rows = list(found.iter_rows(named=True))

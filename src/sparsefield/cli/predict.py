@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.asked import Asked, as_known, filled, probabilities
 from sparsefield.cli.console import Watch, show
-from sparsefield.cli.data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked import check_linked_output, predict_linked
-from sparsefield.cli.tables import (
+from sparsefield.cli.imputation import Asked, as_known, filled, probabilities
+from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
+from sparsefield.cli.linked_output import check_linked_output, predict_linked
+from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
     Reading,

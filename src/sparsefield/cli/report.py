@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.asked import as_known
 from sparsefield.cli.console import Watch, show
-from sparsefield.cli.data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked import as_known_tables, keep_inputs
-from sparsefield.cli.tables import Reading, check_output, listed, read_table
+from sparsefield.cli.imputation import as_known
+from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
+from sparsefield.cli.linked_output import as_known_tables, keep_inputs
+from sparsefield.cli.table_files import Reading, check_output, listed, read_table
 from sparsefield.errors import DataError, ModelFileError
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
@@ -81,7 +81,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: Reading) -> Any:
     if is_linked(data):
         return as_known_tables(field, read_linked(data, reading))
     if is_matrix(data):
-        from sparsefield.readers.blocks import read_matrix
+        from sparsefield.io.row_blocks import read_matrix
 
         return read_matrix(data)
     table, schema = read_table(data, reading, as_text=True), field.field_.schema

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.asked import as_known, filled, refuse_unknown
 from sparsefield.cli.console import Meter, note, show
-from sparsefield.cli.data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked import check_linked_output, keep_inputs, sample_linked
-from sparsefield.cli.tables import (
+from sparsefield.cli.imputation import as_known, filled, refuse_unknown
+from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
+from sparsefield.cli.linked_output import check_linked_output, keep_inputs, sample_linked
+from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
     Reading,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.asked import Asked
+    from sparsefield.cli.imputation import Asked
 
 ROWS, THIN, CHAINS = 1_000, 1_000, 1
 """Unless told. The options themselves know nothing of it, so that one that linked tables have no use for is noticed."""

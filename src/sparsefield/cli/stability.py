@@ -9,10 +9,10 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import Meter, new_table, note, show
-from sparsefield.cli.data import is_linked, read_linked
-from sparsefield.cli.linked import keep_inputs
+from sparsefield.cli.input_data import is_linked, read_linked
+from sparsefield.cli.linked_output import keep_inputs
 from sparsefield.cli.report import read_rows
-from sparsefield.cli.tables import Reading, check_output
+from sparsefield.cli.table_files import Reading, check_output
 
 SHOWN_FEATURES = 10
 
@@ -73,8 +73,8 @@ def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def _show(field: Any) -> None:
-    from sparsefield.report.learned.features import list_features
-    from sparsefield.report.learned.stability import stability_column, stability_in_words
+    from sparsefield.viz.feature_sentences import list_features
+    from sparsefield.viz.report.stability_text import stability_column, stability_in_words
 
     features = list_features(field.field_)
     share = stability_column(field.field_, features)

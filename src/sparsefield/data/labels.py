@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
@@ -118,7 +118,7 @@ def as_label(value: Any, name: str) -> Label:
 def as_numbers(column: RawColumn) -> np.ndarray:
     """The seen values of a numeric column as floats."""
     try:
-        values = column.values.astype(policy.FLOAT)
+        values = column.values.astype(config.FLOAT)
     except (TypeError, ValueError):
         raise DataError(
             f"Column {column.name!r} is read as numeric but holds text: argument must be a string or a number that "

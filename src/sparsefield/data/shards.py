@@ -11,11 +11,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import Label
 from sparsefield.data.schema import Schema
-from sparsefield.data.sparse import SparseBlock
+from sparsefield.data.sparse_table import SparseBlock
 from sparsefield.data.table import Block, cut_into_blocks, read_rows
 
 __all__ = [
@@ -58,8 +58,8 @@ def compile_piece(
     """The rows of a part of a table; and, by column, how many cells hold values that training never saw, which are
     gaps, with an example."""
     codes, givens, unseen = read_rows(source, schema)
-    given = np.concatenate([np.empty((0, source.n_rows), dtype=policy.FLOAT), *givens])
-    weight = np.ones(source.n_rows, dtype=policy.FLOAT) if weight is None else weight
+    given = np.concatenate([np.empty((0, source.n_rows), dtype=config.FLOAT), *givens])
+    weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
     return Piece(codes, given, weight), {name: (len(odd.rows), odd.example) for name, odd in unseen.items()}
 
 
@@ -111,7 +111,7 @@ def shard_rows(n_rows: int, blocks_per_shard: int) -> list[tuple[int, int]]:
     """(start, stop) of the rows of each shard."""
     if blocks_per_shard < 1 or blocks_per_shard & (blocks_per_shard - 1):
         raise ValueError(f"blocks_per_shard is a power of two, got {blocks_per_shard}.")
-    return runs_of_rows(n_rows, blocks_per_shard * policy.block_rows(n_rows))
+    return runs_of_rows(n_rows, blocks_per_shard * config.block_rows(n_rows))
 
 
 def overlaps(counts: Sequence[int], runs: Iterable[tuple[int, int]]) -> list[list[tuple[int, int, int]]]:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data.frames import Columns
 from sparsefield.data.schema import Schema
-from sparsefield.data.sparse import SparseBlock, read_on
+from sparsefield.data.sparse_table import SparseBlock, read_on
 
 __all__ = [
     "SparsePiece",
@@ -44,7 +44,7 @@ class SparsePiece(NamedTuple):
 def compile_sparse_piece(source: Columns, schema: Schema, weight: np.ndarray | None = None) -> SparsePiece | None:
     """The rows of a part of a table; None where there is a gap."""
     on = read_on(source, schema)
-    weight = np.ones(source.n_rows, dtype=policy.FLOAT) if weight is None else weight
+    weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
     return None if on is None else SparsePiece(*on, weight)
 
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield import policy
+from sparsefield import config
+from sparsefield.data.column_summaries import read_cells
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import Label, as_numbers, unified
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.data.summaries import read_cells
 from sparsefield.errors import DataError, UnseenStateWarning
 
 __all__ = [
@@ -103,7 +103,7 @@ def compile_table(
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
     _refuse_too_large(schema, n_rows, width)
-    weight = np.ones(n_rows, dtype=policy.FLOAT) if sample_weight is None else sample_weight
+    weight = np.ones(n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
     codes, givens, unseen = read_rows(source, schema, absent_targets=absent_targets)
     for variable in schema.variables:
         if variable.name in unseen:
@@ -171,14 +171,14 @@ def _observed_columns(source: Columns, variable: Variable, unseen: dict[str, Uns
     """(width, rows). A missing or unknown value carries no signal: it sits at its training mean."""
     if variable.numeric:
         column = source.column(variable.name)
-        values = np.zeros((1, source.n_rows), dtype=policy.FLOAT)
+        values = np.zeros((1, source.n_rows), dtype=config.FLOAT)
         values[0, column.seen] = (as_numbers(column) - variable.centre) / variable.scale
         return values
     return _one_hot(look_up(source, variable, unseen), variable)
 
 
 def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
-    hot = np.empty((variable.width, len(codes)), dtype=policy.FLOAT)
+    hot = np.empty((variable.width, len(codes)), dtype=config.FLOAT)
     gaps = codes < 0
     for k in range(variable.width):
         hot[k] = codes == k + 1
@@ -199,14 +199,14 @@ def cut_into_blocks(
     """Blocks of ``size`` rows; of all rows of a table that is told by how many there are. ``first`` is the number that
     the first row has in the table."""
     n_rows = codes.shape[1]
-    size = policy.block_rows(n_rows) if size is None else size
+    size = config.block_rows(n_rows) if size is None else size
     # A table without rows has one block too, so that sums over its blocks have a shape.
     for start in range(0, max(n_rows, 1), size):
         rows = slice(start, min(start + size, n_rows))
         part = np.ascontiguousarray(codes[:, rows])
         gap_variable, gap_rows = np.nonzero(part < 0)
         offsets = np.searchsorted(gap_variable, np.arange(len(schema.targets) + 1))
-        beliefs = np.zeros((width, part.shape[1]), dtype=policy.FLOAT)
+        beliefs = np.zeros((width, part.shape[1]), dtype=config.FLOAT)
         variable, row = np.nonzero(part > 0)
         beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
         for v in np.flatnonzero(np.diff(offsets)):
@@ -226,7 +226,7 @@ def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
 
 def dense_bytes(cells: float) -> float:
     """Memory that a fit to dense arrays of rows x states may take."""
-    return policy.DENSE_COPIES * cells * np.dtype(policy.FLOAT).itemsize
+    return config.DENSE_COPIES * cells * np.dtype(config.FLOAT).itemsize
 
 
 def _advice(schema: Schema, width: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from sparsefield.errors import ModelFileError
-from sparsefield.estimators.base import FieldEstimator, rebuild
-from sparsefield.estimators.classifier import CRFClassifier
+from sparsefield.estimators.crf_classifier import CRFClassifier
+from sparsefield.estimators.field_estimator import FieldEstimator, rebuild
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.relational_field import RelationalField
-from sparsefield.field import load_field
+from sparsefield.io.model_file import load_field
 
 ESTIMATORS: dict[str, type[FieldEstimator]] = {
     kind.__name__: kind for kind in (MarkovField, CRFClassifier, RelationalField)

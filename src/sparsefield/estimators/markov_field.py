@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import (
     AnySample,
     Label,
@@ -27,10 +27,10 @@ from sparsefield.data import (
     learn_schema,
 )
 from sparsefield.errors import DataError, UnseenStateWarning
-from sparsefield.estimators.arguments import as_seed, check_weights, check_y, column_names
-from sparsefield.estimators.base import not_learned
-from sparsefield.estimators.hidden import check_hidden, start_hidden, with_shares
-from sparsefield.estimators.placing import PlacedEstimator
+from sparsefield.estimators.answer_tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
+from sparsefield.estimators.distributed_fit import PlacedEstimator
+from sparsefield.estimators.field_estimator import not_learned
+from sparsefield.estimators.latent_start import check_hidden, start_hidden, with_shares
 from sparsefield.estimators.queries import (
     Completion,
     Probability,
@@ -38,14 +38,14 @@ from sparsefield.estimators.queries import (
     marginal_probabilities,
     warn_of_search,
 )
-from sparsefield.estimators.tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
-from sparsefield.exchange import read_uai
-from sparsefield.field import Field
-from sparsefield.field.storage import check_field
+from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names
 from sparsefield.inference import Gibbs, InferenceMethod, draw_often
-from sparsefield.inference.completion import complete
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.readers.blocks import is_matrix_file, is_stream, read_matrix
+from sparsefield.inference.map_inference import complete
+from sparsefield.io import read_uai
+from sparsefield.io.model_file import check_field
+from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
+from sparsefield.model import Field
 
 __all__ = ["MarkovField"]
 
@@ -216,7 +216,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             Rows by columns; gaps are None, NaN or null. A stream is an iterator of blocks of rows, all of one kind
             and with the same columns (or a function that returns an iterator, or something to iterate over that is
             no table); or the path of a Parquet file, of a folder of such, or a list of paths; or that of a folder
-            which `sparsefield.readers.save_rows` wrote. Its rows go through temporary files, whose place TMPDIR
+            which `sparsefield.io.save_rows` wrote. Its rows go through temporary files, whose place TMPDIR
             decides, and have no gaps. The path of an ``.npz`` of scipy's is read whole. With ``engine``, a Dask array
             or frame, or Parquet files that its workers read: rows stay there, and may have gaps.
         y : ignored
@@ -510,7 +510,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         if is_stream(X):
             raise DataError(
                 "X is a stream of blocks, whose answers might not fit into memory: go block by block, as in "
-                "[field.transform(block) for block in blocks]; sparsefield.readers.read_blocks(path) reads files so."
+                "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files so."
             )
         source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
@@ -536,5 +536,5 @@ def _dealt(n: int, chains: int, length: int) -> np.ndarray:
 def _empty_table(field: Field, n_rows: int) -> Table:
     """Rows of gaps."""
     names = [variable.name for variable in field.schema.targets]
-    nothing = Source(tuple(names), n_rows, "array", np.full((n_rows, len(names)), np.nan, dtype=policy.FLOAT))
+    nothing = Source(tuple(names), n_rows, "array", np.full((n_rows, len(names)), np.nan, dtype=config.FLOAT))
     return compile_table(nothing, field.schema)

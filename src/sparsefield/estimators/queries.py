@@ -13,15 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield.data import MegaSample, Schema, Variable, compile_table, read
 from sparsefield.errors import DataError, EstimateWarning
-from sparsefield.field import Field
 from sparsefield.inference import Gibbs, state_probabilities
-from sparsefield.inference.completion import Completed
 from sparsefield.inference.elimination import parts_by_shape, total
-from sparsefield.inference.exact import exact_logits
-from sparsefield.inference.factors import FactorGraph, build_factors, normalised, part_of_gap
+from sparsefield.inference.exact_marginals import exact_logits
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalised, part_of_gap
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.web import units, weave
-from sparsefield.kernels.chains import Event
+from sparsefield.inference.map_inference import Completed
+from sparsefield.inference.missing_problem import units, weave
+from sparsefield.kernels.gibbs_chains import Event
+from sparsefield.model import Field
 
 __all__ = ["Completion", "Probability", "event_probability", "marginal_probabilities", "warn_of_search"]
 

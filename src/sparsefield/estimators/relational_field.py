@@ -25,14 +25,14 @@ from sparsefield.data import (
     template_ends,
 )
 from sparsefield.errors import DataError
-from sparsefield.estimators.arguments import as_seed
-from sparsefield.estimators.base import FieldEstimator
+from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
+from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.queries import Completion, warn_of_search
-from sparsefield.estimators.tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
-from sparsefield.field import Field
+from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import InferenceMethod, MeanField, draw
-from sparsefield.inference.completion import complete
 from sparsefield.inference.elimination import MAX_CELLS
+from sparsefield.inference.map_inference import complete
+from sparsefield.model import Field
 
 __all__ = ["RelationalField"]
 

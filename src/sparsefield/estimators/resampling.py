@@ -14,14 +14,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from sparsefield.compute import Engine
 from sparsefield.data import AnySample, Trainable, make_frame
-from sparsefield.engines import Engine
 from sparsefield.errors import DataError
-from sparsefield.estimators.arguments import as_seed
-from sparsefield.field import Field, selection_table, widen
-from sparsefield.learning import Choice, Ways
-from sparsefield.learning.choice import LONG_PATIENCE
-from sparsefield.learning.stability import Selections, count_selections, halved_by
+from sparsefield.estimators.validation import as_seed
+from sparsefield.model import Field, selection_table, widen
+from sparsefield.solver import Choice, Ways
+from sparsefield.solver.model_selection import LONG_PATIENCE
+from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
 __all__ = ["ResamplingMethods"]
 

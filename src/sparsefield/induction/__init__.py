@@ -1,13 +1,13 @@
 """Who joins next. A new rule is a file here and a line in the registry."""
 
-from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored, all_pairs, merge, select
 from sparsefield.induction.cfi import ContrastiveInduction, PrintedInduction
+from sparsefield.induction.fixed_graph import GivenGraph
 from sparsefield.induction.full import Full
 from sparsefield.induction.grafting import Grafting
-from sparsefield.induction.graph import GivenGraph
+from sparsefield.induction.higher_order import Proposals, all_lifts, choose_proposals, combine, score_lifts
 from sparsefield.induction.ideal_parent import IdealParent
-from sparsefield.induction.lifting import Proposals, all_lifts, choose_proposals, combine, score_lifts
+from sparsefield.induction.rule import InductionRule
 
 RULES: dict[str, type[InductionRule]] = {
     rule.name: rule for rule in (ContrastiveInduction, PrintedInduction, Grafting, IdealParent, Full, GivenGraph)

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import Layout, Meeting
-from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.contrastive import Thresholds, count_meetings, gather_large_ones, keep_large_ones
-from sparsefield.induction.resting import score_resting
-from sparsefield.induction.tiles import Measure, score_tiles
+from sparsefield.induction.dense_scores import Measure, score_tiles
+from sparsefield.induction.rule import InductionRule
+from sparsefield.induction.sparse_scores import score_resting
+from sparsefield.induction.thresholding import Thresholds, count_meetings, gather_large_ones, keep_large_ones
 from sparsefield.objectives import AnyContrast, SparseContrast
-from sparsefield.objectives.evaluation import Contrast
+from sparsefield.objectives.dense_evaluator import Contrast
 
 __all__ = ["ContrastiveInduction", "PrintedInduction"]
 
@@ -59,11 +59,11 @@ class ContrastiveInduction(InductionRule):
         thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
         measure = Measure(_gradient_with(contrast)) if self.has_margins else Measure()
         met, dense = contrast.parts.add(count_meetings, thresholds)
-        if self.product == "sparse" or (self.product == "auto" and met * policy.SPARSE_ADVANTAGE < dense):
+        if self.product == "sparse" or (self.product == "auto" and met * config.SPARSE_ADVANTAGE < dense):
             parts, _ = contrast.parts.turn(gather_large_ones, thresholds)
             return score_tiles(parts, layout, cut, known, measure=measure, limit=limit, sparse=True)
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
-        dtype = policy.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
+        dtype = config.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
         parts, _ = contrast.parts.turn(keep_large_ones, thresholds, dtype)
         return score_tiles(parts, layout, cut, known, measure=measure, limit=limit)
 

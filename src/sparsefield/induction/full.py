@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield import policy
+from sparsefield import config
 from sparsefield.data import Layout
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.induction.base import ClosedRule
 from sparsefield.induction.candidates import all_pairs
+from sparsefield.induction.rule import ClosedRule
 
 __all__ = ["Full"]
 
@@ -21,7 +21,7 @@ class Full(ClosedRule):
     def start(self, layout: Layout) -> np.ndarray:
         count = layout.n_candidate_pairs
         refuse_beyond_memory(
-            policy.BYTES_OF_FEATURE * count,
+            config.BYTES_OF_FEATURE * count,
             f"induction='full' with {count:,} candidates",
             lambda: "let induction='cfi' find those that matter.",
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.resting import score_resting
-from sparsefield.induction.tiles import score_tiles
+from sparsefield.induction.dense_scores import score_tiles
+from sparsefield.induction.rule import InductionRule
+from sparsefield.induction.sparse_scores import score_resting
 from sparsefield.objectives import AnyContrast, SparseContrast
 
 __all__ = ["Grafting"]

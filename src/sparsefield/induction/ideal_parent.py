@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import Layout, Meeting
-from sparsefield.induction.base import InductionRule
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.contrastive import Thresholds, keep_large_ones
-from sparsefield.induction.tiles import Measure, score_tiles
+from sparsefield.induction.dense_scores import Measure, score_tiles
+from sparsefield.induction.rule import InductionRule
+from sparsefield.induction.thresholding import Thresholds, keep_large_ones
 from sparsefield.objectives import AnyContrast, SparseContrast
-from sparsefield.objectives.parts import Part
+from sparsefield.objectives.block_evaluation import Part
 
 __all__ = ["IdealParent"]
 

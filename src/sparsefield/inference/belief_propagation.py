@@ -6,10 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.inference.base import InferenceMethod
-from sparsefield.inference.factors import FactorGraph, build_factors, entities_of, gaps_of, normalised, write_beliefs
-from sparsefield.inference.web import Web
-from sparsefield.kernels.messages import Queue, Space, propagate
+from sparsefield.inference.factor_graph import (
+    FactorGraph,
+    build_factors,
+    entities_of,
+    gaps_of,
+    normalised,
+    write_beliefs,
+)
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.missing_problem import Web
+from sparsefield.kernels.message_passing import Queue, Space, propagate
 
 __all__ = ["BeliefPropagation", "message_beliefs"]
 

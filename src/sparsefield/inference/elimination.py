@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.inference.factors import FactorGraph
+from sparsefield.inference.factor_graph import FactorGraph
 
 __all__ = ["Parts", "Plan", "Shape", "largest", "marginal_logits", "parts_by_shape", "plan_of", "total"]
 

@@ -8,14 +8,21 @@ from threading import Event, Lock
 
 import numpy as np
 
+from sparsefield.compute import Engine
 from sparsefield.data import MegaSample
-from sparsefield.engines import Engine
-from sparsefield.field import Field
-from sparsefield.inference.base import InferenceMethod
-from sparsefield.inference.factors import FactorGraph, build_factors, entities_of, gaps_of, normalised, write_beliefs
-from sparsefield.inference.web import Web, units, weave
-from sparsefield.kernels import chains as kernel
-from sparsefield.kernels.gaps import gibbs
+from sparsefield.inference.factor_graph import (
+    FactorGraph,
+    build_factors,
+    entities_of,
+    gaps_of,
+    normalised,
+    write_beliefs,
+)
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.missing_problem import Web, units, weave
+from sparsefield.kernels import gibbs_chains as kernel
+from sparsefield.kernels.missing_cells import gibbs
+from sparsefield.model import Field
 
 __all__ = ["ChainMeans", "Gibbs", "draw", "draw_often", "run_chains"]
 

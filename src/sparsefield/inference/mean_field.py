@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.inference.base import InferenceMethod
-from sparsefield.inference.web import Web
-from sparsefield.kernels.gaps import mean_field
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.missing_problem import Web
+from sparsefield.kernels.missing_cells import mean_field
 
 __all__ = ["MeanField"]
 

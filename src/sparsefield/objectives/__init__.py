@@ -1,13 +1,13 @@
 """Objectives by name. A new one is a file here and a line in the registry."""
 
+from sparsefield.compute import Engine
 from sparsefield.data import MegaSample, PlacedSample, SparseSample, Trainable
-from sparsefield.engines import Engine
-from sparsefield.objectives.base import AnyEvaluator, Objective, Workspace
-from sparsefield.objectives.cd import ContrastiveDivergence
-from sparsefield.objectives.evaluation import Contrast, Evaluator
-from sparsefield.objectives.hidden_evaluation import HiddenEvaluator
-from sparsefield.objectives.pl import PseudoLikelihood
-from sparsefield.objectives.sparse_evaluation import SparseContrast, SparseEvaluator
+from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
+from sparsefield.objectives.dense_evaluator import Contrast, Evaluator
+from sparsefield.objectives.latent_evaluator import HiddenEvaluator
+from sparsefield.objectives.objective import AnyEvaluator, Objective, Workspace
+from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
+from sparsefield.objectives.sparse_evaluator import SparseContrast, SparseEvaluator
 
 AnyContrast = Contrast | SparseContrast
 

@@ -1,0 +1,1 @@
+"""Benchmarks of sparsefield beside other tools; ``python -m benchmarks --help`` lists them."""

@@ -1,0 +1,128 @@
+"""One L1 logistic regression per node by glmnet, which is R's: called as a script, and timed by R itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+from benchmarks.nodewise import NodeFit, constant_logit
+
+__all__ = ["TimedFits", "fit_glmnet", "has_glmnet"]
+
+SCRIPT = """
+suppressMessages({library(Matrix); library(glmnet)})
+args <- commandArgs(trailingOnly = TRUE)
+folder <- args[1]
+lambda <- as.numeric(args[2])
+X <- as(readMM(file.path(folder, "samples.mtx")), "CsparseMatrix") * 1.0
+if (args[3] == "dense") X <- as.matrix(X)
+nodes <- scan(file.path(folder, "nodes.txt"), what = integer(), quiet = TRUE)
+ys <- lapply(nodes, function(j) as.numeric(X[, j]))
+fits <- vector("list", length(nodes))
+started <- proc.time()[["elapsed"]]
+for (k in seq_along(nodes)) {
+  # A short path: glmnet asks for warm starts rather than for a single lambda. exclude= spares a copy of the matrix.
+  fits[[k]] <- tryCatch(
+    glmnet(X, ys[[k]], family = "binomial", lambda = lambda * c(8, 4, 2, 1), standardize = FALSE, exclude = nodes[k]),
+    error = function(e) NULL)
+}
+seconds <- proc.time()[["elapsed"]] - started
+out <- file(file.path(folder, "weights.txt"), "w")
+for (k in seq_along(nodes)) {
+  fit <- fits[[k]]
+  if (is.null(fit)) { cat(nodes[k], -1, 0, "\\n", file = out); next }
+  last <- length(fit$lambda)
+  reached <- abs(fit$lambda[last] / lambda - 1) < 1e-6
+  cat(nodes[k], 0, format(fit$a0[[last]], digits = 17), "\\n", file = out)
+  if (!reached) cat(nodes[k], -2, 0, "\\n", file = out)
+  beta <- fit$beta[, last]
+  for (j in which(beta != 0)) cat(nodes[k], j, format(beta[[j]], digits = 17), "\\n", file = out)
+}
+close(out)
+cat(seconds, "\\n", file = file.path(folder, "seconds.txt"))
+"""
+"""weights.txt: a node; 0 for its intercept, a column from 1 on for a weight, -1 for no fit, -2 for a path cut short."""
+
+
+@dataclass(frozen=True)
+class TimedFits:
+    """Regressions, and the seconds that they took by their own clock."""
+
+    fits: list[NodeFit]
+    seconds: float
+
+
+@cache
+def has_glmnet() -> bool:
+    """Whether there is R with its package glmnet."""
+    if shutil.which("Rscript") is None:
+        return False
+    asked = "quit(status = !all(sapply(c('glmnet', 'Matrix'), requireNamespace, quietly = TRUE)))"
+    return subprocess.run(["Rscript", "-e", asked], capture_output=True, check=False).returncode == 0
+
+
+def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> TimedFits:
+    """The regressions of some nodes, or of all.
+
+    Parameters
+    ----------
+    samples : array or sparse matrix (rows, nodes) of 0/1
+        glmnet gets a dense matrix or a sparse one, whichever came in.
+    l1 : float
+        For losses summed over rows; glmnet's lambda is this over the rows.
+    chosen : sequence of int, optional
+    """
+    rows, nodes = samples.shape
+    counts = np.asarray(samples.sum(axis=0, dtype=np.int64)).ravel()
+    wanted = list(range(nodes) if chosen is None else chosen)
+    varying = [node for node in wanted if 0 < counts[node] < rows]
+    with tempfile.TemporaryDirectory(prefix="sparsefield-glmnet-") as name:
+        folder = Path(name)
+        scipy.io.mmwrite(folder / "samples.mtx", sp.coo_matrix(samples), field="real", symmetry="general")
+        (folder / "nodes.txt").write_text("\n".join(str(node + 1) for node in varying) + "\n")
+        (folder / "fit.R").write_text(SCRIPT)
+        kind = "sparse" if sp.issparse(samples) else "dense"
+        call = ["Rscript", str(folder / "fit.R"), name, repr(float(l1) / rows), kind]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Rscript failed: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}")
+        seconds = float((folder / "seconds.txt").read_text())
+        fits = read_weights((folder / "weights.txt").read_text(), seconds / max(len(varying), 1))
+    found = {fit.node: fit for fit in fits}
+    for node in wanted:
+        if node not in found or not np.isfinite(found[node].bias):
+            bias = constant_logit(counts[node] / rows, rows)
+            found[node] = NodeFit(node, bias, np.empty(0, dtype=np.int64), np.empty(0), node not in found)
+    return TimedFits([found[node] for node in wanted], seconds)
+
+
+def read_weights(text: str, seconds: float = 0.0) -> list[NodeFit]:
+    """What the script wrote; a node without a fit has a bias that is no number.
+
+    Examples
+    --------
+    >>> (fit,) = read_weights("2 0 -1.5\\n2 1 0.25\\n")
+    >>> fit.node, fit.bias, fit.columns.tolist(), fit.weights.tolist()
+    (1, -1.5, [0], [0.25])
+    """
+    lines: dict[int, list[tuple[int, float]]] = {}
+    for line in text.splitlines():
+        node, column, value = line.split()
+        lines.setdefault(int(node) - 1, []).append((int(column), float(value)))
+    fits = []
+    for node, entries in lines.items():
+        columns = np.array([column - 1 for column, _ in entries if column > 0], dtype=np.int64)
+        weights = np.array([value for column, value in entries if column > 0])
+        bias = next((value for column, value in entries if column == 0), float("nan"))
+        fits.append(NodeFit(node, bias, columns, weights, all(column >= 0 for column, _ in entries), seconds))
+    return fits

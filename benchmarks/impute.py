@@ -1,0 +1,304 @@
+"""Filling gaps: ours against the ways to fill a table of 0/1 columns that scikit-learn offers."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.ising import IsingData, draw_ising
+from benchmarks.measure import Report, climb
+from benchmarks.nodewise import l1_logistic
+from sparsefield.datasets import Splits, load_dataset
+from sparsefield.errors import DataError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Row = dict[str, Any]
+
+L1_GRID = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0, 64.0)
+LEAVES_GRID = (2.0, 4.0, 8.0, 16.0, 31.0)
+CLIP = 0.001
+"""IterativeImputer's regressions leave [0, 1]; as probabilities they keep this distance from 0 and 1."""
+TINY = 1e-9
+ROUNDS = 5
+ISING_ROWS, TABLE_ROWS = 2000, 5000
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """A table with cells hidden, and the truth behind them.
+
+    Attributes
+    ----------
+    train, test : array (rows, columns) of float
+        NaN marks a gap.
+    truth : array (rows, columns) of int8
+        The test rows with nothing hidden.
+    source : IsingData or None
+        The field behind the data, where it is known.
+    """
+
+    name: str
+    train: Array
+    test: Array
+    truth: Array
+    source: IsingData | None = None
+
+
+def run_impute(
+    data: Sequence[str] = ("ising", "plants"),
+    rows: int | None = None,
+    test_rows: int | None = None,
+    missing: float = 0.2,
+    seed: int = 0,
+    methods: Sequence[str] | None = None,
+    report: Report = print,
+    *,
+    nodes: int = 100,
+    l2: float = 1.0,
+    penalize_unary: bool = False,
+) -> list[Row]:
+    """Hide cells at random in training and test rows, and compare what each method fills in.
+
+    What a method has to choose (an l1, the size of trees) is chosen on a fifth of the training rows, in which
+    further cells are hidden; then it is fitted to all of them. Everything runs on one thread.
+
+    Parameters
+    ----------
+    data : sequence of str
+        "ising", or the name of a binary data set of :func:`sparsefield.datasets.load_dataset`.
+    rows, test_rows : int, optional
+        At most this many. When left out: 2,000 training and 2,000 test rows of "ising", 5,000 training rows
+        and the whole test split of the others.
+    missing : float
+        The share of cells that is hidden.
+    seed : int
+        Of the data and of the gaps.
+    methods : sequence of str, optional
+        Some of the keys of ``METHODS``, or "oracle"; all when left out.
+    report : callable
+        Gets a line of text whenever something is done.
+    nodes : int
+        Columns of "ising".
+    l2 : float
+        Ours has an L2 penalty as well as the L1 that is chosen.
+    penalize_unary : bool
+        Whether ours penalises unary weights.
+
+    Returns
+    -------
+    list of dict
+        One per data set and method: data, method, status ("done", or why not), tuned and value (what was
+        chosen, if anything), accuracy and log_loss of the hidden test cells (natural log), seconds (the fit
+        and the filling at the chosen value).
+    """
+    known = [*METHODS, "oracle"]
+    wanted = known if methods is None else list(methods)
+    unknown = sorted(set(wanted) - set(known))
+    if unknown:
+        raise ValueError(f"no such method: {', '.join(unknown)}; there are {', '.join(known)}")
+    table: list[Row] = []
+    for name in data:
+        try:
+            gaps = _make_gaps(name, rows, test_rows, missing, seed, nodes)
+        except DataError as error:
+            table.append(_new_row(name, "all") | {"status": f"no data: {error}"})
+            report(describe(table[-1]))
+            continue
+        hidden = int(np.isnan(gaps.test).sum())
+        report(f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {hidden} gaps to fill")
+        for method in wanted:
+            if method == "oracle" and gaps.source is None:
+                continue
+            filler = _filler(gaps, method, seed, l2=l2, penalize_unary=penalize_unary)
+            table.append(_row(gaps, filler, missing, seed))
+            report(describe(table[-1]))
+    return table
+
+
+def describe(row: Row) -> str:
+    """One row of :func:`run_impute` in a line of text."""
+    if row["status"] != "done":
+        return f"  {row['method']}: {row['status']}"
+    chosen = "" if row["tuned"] is None else f", {row['tuned']} {row['value']:.3g}"
+    figures = f"accuracy {row['accuracy']:.4f}, log-loss {row['log_loss']:.4f}"
+    return f"  {row['method']}: {figures}, {row['seconds']:.1f} s{chosen}"
+
+
+def hide_cells(values: Array, share: float, rng: np.random.Generator) -> Array:
+    """A float copy of ``values`` with each cell made NaN with probability ``share``."""
+    gappy = np.array(values, dtype=np.float64)
+    gappy[rng.random(gappy.shape) < share] = np.nan
+    return gappy
+
+
+def filled_scores(beliefs: Array, truth: Array, hidden: Array) -> tuple[float, float]:
+    """Accuracy and log-loss of the hidden cells, given the probability of 1 in each cell."""
+    ones = np.clip(beliefs[hidden], TINY, 1.0 - TINY)
+    right = truth[hidden].astype(bool)
+    log_loss = -np.mean(np.log(np.where(right, ones, 1.0 - ones)))
+    return float(np.mean((ones > 0.5) == right)), float(log_loss)
+
+
+def fill_with_frequencies(train: Array, test: Array) -> Array:
+    """Every gap of a column gets the share of ones in the column, with one count added to each state."""
+    seen, ones = np.sum(~np.isnan(train), axis=0), np.nansum(train, axis=0)
+    return np.broadcast_to((ones + 1.0) / (seen + 2.0), test.shape)
+
+
+def fill_with_iterative_imputer(train: Array, test: Array) -> Array:
+    """scikit-learn's IterativeImputer as it comes (Bayesian ridge regressions), cut to probabilities."""
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        filled = IterativeImputer(random_state=0, keep_empty_features=True).fit(train).transform(test)
+    return np.clip(np.asarray(filled), CLIP, 1.0 - CLIP)
+
+
+def fill_with_boosting(train: Array, test: Array, leaves: float | None = None) -> Array:
+    """One HistGradientBoostingClassifier per column, which takes gaps in the other columns as they are.
+
+    With its own settings, or, where ``leaves`` is given, with trees of that size and early stopping.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    settings: dict[str, Any] = {} if leaves is None else {"max_leaf_nodes": int(leaves), "early_stopping": True}
+    beliefs = np.array(fill_with_frequencies(train, test))
+    for column in range(train.shape[1]):
+        rows, gaps = ~np.isnan(train[:, column]), np.isnan(test[:, column])
+        labels = train[rows, column]
+        if not gaps.any() or np.unique(labels).size < 2:
+            continue
+        model = HistGradientBoostingClassifier(random_state=0, **settings)
+        model.fit(np.delete(train[rows], column, axis=1), labels)
+        beliefs[gaps, column] = model.predict_proba(np.delete(test[gaps], column, axis=1))[:, 1]
+    return beliefs
+
+
+def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int = ROUNDS) -> Array:
+    """L1 logistic regressions, column after column, each on the others with their gaps filled by beliefs.
+
+    Regressions are fitted to training rows and fill training and test rows alike, for several rounds.
+    """
+    table = np.vstack([train, test])
+    gaps = np.isnan(table)
+    filled = np.where(gaps, fill_with_frequencies(train, table), table)
+    mean = filled[: len(train)].mean(axis=0)
+    for _ in range(rounds):
+        for column in range(table.shape[1]):
+            rows = np.flatnonzero(~gaps[: len(train), column])
+            labels = table[rows, column]
+            if np.unique(labels).size < 2:
+                continue
+            others = np.delete(filled - mean, column, axis=1)
+            model = l1_logistic(l1).fit(others[rows], labels)
+            filled[gaps[:, column], column] = model.predict_proba(others[gaps[:, column]])[:, 1]
+    return filled[len(train) :]
+
+
+def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penalize_unary: bool = False) -> Array:
+    """Ours: one field, learned from the rows with their gaps; a gap gets its belief."""
+    from sparsefield import MarkovField
+
+    field = MarkovField(l1=l1, l2=l2, penalize_unary=penalize_unary, n_jobs=1).fit(train)
+    answers = field.predict_proba(test)
+    beliefs = np.zeros(test.shape)
+    for column in range(test.shape[1]):
+        name = f"x{column}"
+        ones = np.asarray(field.states_[name], dtype=np.float64) == 1.0
+        beliefs[:, column] = np.asarray(answers[name])[:, ones].sum(axis=1)
+    return beliefs
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A way to fill gaps.
+
+    Attributes
+    ----------
+    title : str
+        What it is, in words.
+    fill : callable
+        ``fill(train, test)`` gives the probability of 1 in every test cell; ``fill(train, test, value)``
+        where something is to be chosen.
+    tuned : str, optional
+        The name of what is to be chosen.
+    grid : tuple of float
+        The values it may take, ascending.
+    """
+
+    title: str
+    fill: Callable[..., Array]
+    tuned: str | None = None
+    grid: tuple[float, ...] = ()
+
+
+METHODS: dict[str, Filler] = {
+    "ours": Filler("sparsefield", fill_with_field, "l1", L1_GRID),
+    "frequencies": Filler("column frequencies", fill_with_frequencies),
+    "iterative": Filler("IterativeImputer", fill_with_iterative_imputer),
+    "boosting": Filler("HistGradientBoosting per column, as it comes", fill_with_boosting),
+    "boosting-tuned": Filler("HistGradientBoosting per column, tuned", fill_with_boosting, "leaves", LEAVES_GRID),
+    "chained": Filler("chained L1 logistic", fill_with_chained_logistic, "l1", L1_GRID),
+}
+
+
+def _filler(gaps: Gaps, method: str, seed: int, **ours: Any) -> Filler:
+    if method == "oracle":
+        assert gaps.source is not None
+        source = gaps.source
+        return Filler("oracle (true field)", lambda train, test: source.beliefs(test, seed=seed))
+    if method == "ours":
+        return replace(METHODS[method], fill=partial(fill_with_field, **ours))
+    return METHODS[method]
+
+
+def _row(gaps: Gaps, filler: Filler, missing: float, seed: int) -> Row:
+    row = _new_row(gaps.name, filler.title) | {"tuned": filler.tuned}
+    choice: tuple[float, ...] = ()
+    with threadpool_limits(limits=1):
+        if filler.tuned:
+            row["value"] = _best_value(gaps.train, filler, missing, seed)
+            choice = (row["value"],)
+        start = time.perf_counter()
+        beliefs = filler.fill(gaps.train, gaps.test, *choice)
+        row["seconds"] = time.perf_counter() - start
+    row["accuracy"], row["log_loss"] = filled_scores(beliefs, gaps.truth, np.isnan(gaps.test))
+    return row | {"status": "done"}
+
+
+def _best_value(train: Array, filler: Filler, missing: float, seed: int) -> float:
+    """Hide further cells in the last fifth of the training rows; the best value fills these best."""
+    cut = len(train) - len(train) // 5
+    fitted, known = train[:cut], train[cut:]
+    probe = hide_cells(known, missing, np.random.default_rng([seed, 1]))
+    asked = np.isnan(probe) & ~np.isnan(known)
+    return climb(filler.grid, lambda value: -filled_scores(filler.fill(fitted, probe, value), known, asked)[1])[0]
+
+
+def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int) -> Gaps:
+    rng = np.random.default_rng([seed, 0])
+    if name == "ising":
+        rows, test_rows = rows or ISING_ROWS, test_rows or ISING_ROWS
+        source = draw_ising(nodes, rows + test_rows, seed=seed)
+        train, truth = source.samples[:rows], source.samples[rows:]
+        title = f"Ising N={nodes}"
+    else:
+        source, splits, title = None, load_dataset(name), name
+        if not isinstance(splits, Splits):
+            raise DataError(f"'{name}' has no test split; take one of nltcs, plants, dna")
+        train, truth = splits.train[: rows or TABLE_ROWS], splits.test[:test_rows]
+    return Gaps(title, hide_cells(train, missing, rng), hide_cells(truth, missing, rng), truth, source)
+
+
+def _new_row(data: str, method: str) -> Row:
+    empty = dict.fromkeys(["tuned", "value", "accuracy", "log_loss", "seconds"])
+    return {"data": data, "method": method, "status": "", **empty}

@@ -1,0 +1,156 @@
+"""Inference methods beside each other: fields that were made up, cells that were hidden, and the exact beliefs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsefield.compute import Threads
+from sparsefield.data import MegaSample, Table, compile_table, read
+from sparsefield.datasets import MadeField, make_field
+from sparsefield.estimators import MarkovField
+from sparsefield.estimators.answer_tables import log_belief
+from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, ask
+
+__all__ = ["FIELDS", "run_inference", "run_learned"]
+
+Array = np.ndarray
+
+BURN_IN = 500
+"""Sweeps before each row, which has a chain of its own."""
+
+MAX_CELLS = 2**24
+"""Exact beliefs are the measure of the others, so they may take long."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of made field."""
+
+    neighbours: float
+    weights: tuple[float, float]
+
+
+FIELDS = {
+    "tree-like": Kind(1.0, (-3.0, 3.0)),
+    "weak loops": Kind(4.0, (-1.0, 1.0)),
+    "strong loops": Kind(5.0, (-5.0, 5.0)),
+}
+
+
+def run_inference(
+    fields: Sequence[str] = tuple(FIELDS),
+    *,
+    nodes: int = 24,
+    rows: int = 300,
+    states: int = 3,
+    missing: float = 0.5,
+    seed: int = 0,
+    methods: Sequence[str] | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[dict[str, Any]]:
+    """A row per field and method: seconds, distance from exact beliefs, CLL of the hidden cells, share unconverged."""
+    found = []
+    names = list(methods or INFERENCE)
+    for kind in (*fields, *names):
+        if kind not in FIELDS and kind not in INFERENCE:
+            raise ValueError(f"Unknown {kind!r}; fields: {', '.join(FIELDS)}; methods: {', '.join(INFERENCE)}.")
+    for name in fields:
+        made, hidden = _make(name, nodes, rows, states, missing, seed)
+        exact = _measure(made, hidden, ExactInference(max_cells=MAX_CELLS))
+        for method in names:
+            report(f"{name}: {method}")
+            answer = exact if method == "exact" else _measure(made, hidden, INFERENCE[method]())
+            found.append(
+                {
+                    "data": f"{name}, N = {nodes}, {states} states",
+                    "method": method,
+                    "seconds": answer["seconds"],
+                    "off": _distance(answer["table"], answer["beliefs"], exact["beliefs"]),
+                    "cll": answer["cll"],
+                    "unconverged": answer["unconverged"],
+                    "gaps": int(np.isnan(hidden).sum()),
+                }
+            )
+    return found
+
+
+def run_learned(
+    fields: Sequence[str] = tuple(FIELDS),
+    *,
+    nodes: int = 12,
+    rows: int = 400,
+    states: int = 3,
+    missing: float = 0.4,
+    l1: float = 4.0,
+    seed: int = 0,
+    methods: Sequence[str] | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[dict[str, Any]]:
+    """A row per field, method of the fit and method of the answers: CLL of the cells that were hidden from a fit."""
+    found = []
+    for name in fields:
+        made, hidden = _make(name, nodes, rows, states, missing, seed)
+        for method in methods or ("mean-field", "bp"):
+            report(f"{name}: learning by {method}")
+            start = time.perf_counter()
+            field = MarkovField(l1=l1, inference=method, n_jobs=1, random_state=seed).fit(hidden)
+            seconds = time.perf_counter() - start
+            for answered in ("mean-field", "bp"):
+                field.inference = answered
+                found.append(
+                    {
+                        "data": f"{name}, N = {nodes}, {states} states",
+                        "method": f"fit: {method}, answers: {answered}",
+                        "seconds": seconds,
+                        "cll": field.conditional_log_likelihood(made.samples, hidden),
+                    }
+                )
+    return found
+
+
+def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: int) -> tuple[MadeField, Array]:
+    """A field, and its rows with cells hidden."""
+    kind = FIELDS[name]
+    made = make_field(
+        nodes, rows, states=states, neighbours=kind.neighbours, weights=kind.weights, unary="balanced",
+        burn_in=BURN_IN, chains=rows, seed=seed,
+    )  # fmt: skip
+    hidden = made.samples.astype(float)
+    hidden[np.random.default_rng(seed).random(hidden.shape) < missing] = np.nan
+    return made, hidden
+
+
+def _measure(made: MadeField, hidden: Array, method: InferenceMethod) -> dict[str, Any]:
+    """Ask two rows first, so that nothing is compiled while the clock runs."""
+    field = made.field.field_
+    table, truth = (compile_table(read(X), field.schema) for X in (hidden, made.samples))
+    with Threads(1) as engine:
+        ask(field, MegaSample.single(compile_table(read(hidden[:2]), field.schema)), method, engine)
+        start = time.perf_counter()
+        answers = ask(field, MegaSample.single(table), method, engine)
+        seconds = time.perf_counter() - start
+    total, count = log_belief(table, truth, answers.gaps[0])
+    return {
+        "seconds": seconds,
+        "table": table,
+        "beliefs": answers.gaps[0],
+        "cll": total / max(count, 1),
+        "unconverged": answers.unconverged / table.n_rows,
+    }
+
+
+def _distance(table: Table, beliefs: Array, exact: Array) -> float:
+    """Mean over the states, the base too, of all gaps of |belief - exact|."""
+    offsets, total, count = table.schema.state_offsets, 0.0, 0
+    codes = table.codes()
+    for v in range(len(table.schema.targets)):
+        gaps = codes[v] < 0
+        apart = (beliefs - exact)[offsets[v] : offsets[v + 1]][:, gaps]
+        total += float(np.abs(apart).sum() + np.abs(apart.sum(axis=0)).sum())
+        count += apart.size + apart.shape[1]
+    return total / max(count, 1)

@@ -1,0 +1,113 @@
+"""The automatic fit against what people do today: a path of L1 regressions per node, EBIC, the AND rule, a refit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.binary_data import DRAW, BinaryData
+from benchmarks.measure import installed
+from benchmarks.nodewise import SOLVERS, assemble, fit_nodes
+from sparsefield.estimators import MarkovField
+
+__all__ = ["run_choosing"]
+
+Array = np.ndarray
+Row = dict[str, Any]
+
+VALUES = 20
+RATIO = 0.02
+"""Values of a peer's path, and the last of them as a share of the first."""
+
+GAMMA = 0.25
+"""IsingFit's, of EBIC in the regressions of nodes."""
+
+OURS: dict[str, dict[str, Any]] = {
+    "auto, ebic, refit": {"selection": "ebic", "refit": True},
+    "auto, ebic": {"selection": "ebic"},
+    "auto, heldout": {"selection": "heldout"},
+}
+
+
+def run_choosing(
+    nodes: Sequence[int] = (100, 400),
+    rows: int = 2000,
+    seed: int = 0,
+    peers: Sequence[str] = ("skglm",),
+    report: Callable[[str], None] = print,
+    *,
+    n_jobs: int = 1,
+) -> list[Row]:
+    """One row per size and method, on the Ising data of `bench peers`: seconds, precision and recall of the true edges,
+    and the held-out pseudo-log-likelihood per cell.
+
+    A peer is one L1 logistic regression per node along a path of 20 values, the best by EBIC (gamma 0.25) for each
+    node; an edge is one that both ends select; the edges are estimated anew without L1, which is not timed.
+    """
+    unknown = sorted(set(peers) - set(SOLVERS))
+    if unknown:
+        raise ValueError(f"no such peer: {', '.join(unknown)}; there are {', '.join(SOLVERS)}")
+    table: list[Row] = []
+    for count in nodes:
+        data = DRAW["dense"](count, (rows, 0, rows), seed)
+        report(f"{data.name}: {rows:,} rows, {int(np.count_nonzero(np.triu(data.weights)))} edges")
+        MarkovField(l1="auto", selection="ebic", refit=True, n_jobs=n_jobs).fit(data.train[:200, :20])  # compiles
+        for name, options in OURS.items():
+            started = time.perf_counter()
+            field = MarkovField(l1="auto", random_state=seed, n_jobs=n_jobs, **options).fit(data.train)
+            table.append(_row(data, f"sparsefield, {name}", field, time.perf_counter() - started))
+            report(_words(table[-1]))
+        for name in peers:
+            if installed(SOLVERS[name].module):
+                edges, seconds = _nodewise(data.train, name)
+                field = MarkovField(induction="graph", graph=edges, l1=0.0, l2=0.01, kkt_tol=0.1, n_jobs=n_jobs)
+                table.append(_row(data, f"{name} per node, ebic, AND, refit", field.fit(data.train), seconds))
+                report(_words(table[-1]))
+            else:
+                report(f"  {name}: not installed")
+    return table
+
+
+def _nodewise(samples: Array, name: str) -> tuple[list[tuple[str, str]], float]:
+    """Edges by the AND rule, and the seconds of all regressions of the path."""
+    rows, nodes = samples.shape
+    centred = samples - samples.mean(axis=0)
+    products = np.abs(centred.T @ centred)
+    np.fill_diagonal(products, 0.0)
+    best, chosen, seconds = np.full(nodes, np.inf), np.zeros((nodes, nodes), dtype=bool), 0.0
+    for l1 in np.geomspace(products.max(), RATIO * products.max(), VALUES):
+        started = time.perf_counter()
+        fits = assemble(fit_nodes(samples, float(l1), SOLVERS[name]), nodes)
+        seconds += time.perf_counter() - started
+        logits = fits.bias + samples @ fits.weights.T
+        likelihood = (samples * logits - np.logaddexp(0.0, logits)).sum(axis=0)
+        size = np.count_nonzero(fits.weights, axis=1)
+        ebic = size * (np.log(rows) + 2.0 * GAMMA * np.log(nodes - 1)) - 2.0 * likelihood
+        better = ebic < best
+        best[better], chosen[better] = ebic[better], fits.weights[better] != 0.0
+    return [(f"x{a}", f"x{b}") for a, b in np.argwhere(np.triu(chosen & chosen.T))], seconds
+
+
+def _row(data: BinaryData, method: str, field: MarkovField, seconds: float) -> Row:
+    found = np.zeros(data.weights.shape, dtype=bool)
+    found[tuple(field.field_.pairs.T)] = True
+    truth, found = np.triu(data.weights != 0.0, 1), np.triu(found | found.T, 1)
+    right = int((truth & found).sum())
+    return {
+        "data": data.name,
+        "method": method,
+        "seconds": seconds,
+        "l1": field.l1_,
+        "edges": int(found.sum()),
+        "precision": right / max(int(found.sum()), 1),
+        "recall": right / int(truth.sum()),
+        "score": field.score(data.held_out) / len(data.weights),
+    }
+
+
+def _words(row: Row) -> str:
+    figures = f"precision {row['precision']:.3f}, recall {row['recall']:.3f}, score {row['score']:.4f}"
+    return f"  {row['method']}: {row['seconds']:.2f} s, {row['edges']:,} edges, {figures}"

@@ -1,0 +1,241 @@
+"""``sparsefield reproduce figures | claims``: the paper's synthetic study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsefield.cli.console import Watch, new_table, say, show, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reproduction.claims import Finding
+    from reproduction.plan import Plan
+    from reproduction.runs import Run
+    from reproduction.store import Results
+
+Nodes = Annotated[
+    list[int] | None,
+    typer.Option("--nodes", min=2, help="Size of a network in figure 3; repeat it. 25, 50, 100, 200, 400 unless told."),
+]
+Size = Annotated[
+    int | None, typer.Option("--size", min=2, help="Of the networks over which thresholds vary; 200 unless told.")
+]
+Thresholds = Annotated[
+    list[float] | None, typer.Option("--threshold", min=0, help="Of figure 2; repeat it. 0, 0.1, ... 0.8 unless told.")
+]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Networks of each size; 5 unless told.")]
+Folds = Annotated[int | None, typer.Option("--folds", min=2, help="10 unless told; 3 when quick.")]
+Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; 200 unless told.")]
+States = Annotated[int | None, typer.Option("--states", min=2, help="Of each node; 2 unless told.")]
+FreeUnary = Annotated[
+    bool, typer.Option("--free-unary", help="No penalty on single states; the paper penalises every weight.")
+]
+Objectives = Annotated[
+    list[str] | None, typer.Option("--objective", help="pl or cd; repeat it for both. Both unless told.")
+]
+Jobs = Annotated[
+    int,
+    typer.Option("--jobs", min=1, help="Runs that go on side by side. Changes no result but the seconds."),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
+Png = Annotated[bool, typer.Option("--png", help="PNG pictures too; needs the extra 'png'.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="For results, and finished runs, which are kept; reproduction, or quick-reproduction, unless told.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+CLAIM_NOTE = (
+    "Differences are of means over folds, one for each network, with 95% confidence intervals by Student's t; 'x' "
+    "marks ratios. On Animal and Nation they are of folds, with the variance of Nadeau and Bengio (2003). A claim that "
+    "one is less or more than the other holds when the interval lies on that side, and does not hold when it lies on "
+    "the other, or within {margins}: no difference. A claim that two are alike holds when the interval lies within "
+    "these margins, and does not hold when it lies outside; a claim that there is no gain, when all of the interval is "
+    "less, or more, of a gain than that. All else is within noise. A number of features of 0 counts as 1. Nothing is "
+    "corrected for the number of comparisons."
+)
+
+
+def figures(
+    nodes: Nodes = None,
+    size: Size = None,
+    threshold: Thresholds = None,
+    seeds: Seeds = None,
+    folds: Folds = None,
+    rows: Rows = None,
+    states: States = None,
+    free_unary: FreeUnary = False,
+    objective: Objectives = None,
+    jobs: Jobs = 1,
+    quick: Quick = False,
+    png: Png = False,
+    output: Output = None,
+) -> None:
+    """Figures 1 to 4: signals and errors, CFI over its thresholds, and all methods over the size of the network."""
+    from reproduction.figures import draw_spreads, write_figures
+
+    output = output or Path("quick-reproduction" if quick else "reproduction")
+    plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_unary, objective)
+    runs = [*plan.figure_2(), *plan.figure_3(), *plan.structure()]
+    if png:
+        from sparsefield.viz.png import as_png
+        from sparsefield.viz.svg import Drawing
+
+        as_png(Drawing(9, 9, "a trial").render())  # a machine that cannot is told so before the long work
+    with _study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
+        results = _gather(runs, plan, output, jobs, watch)
+        spreads = draw_spreads(plan, watch.tell)
+        files = write_figures(plan, results, spreads, output, png=png)
+    _show_figures(plan, results)
+    say(f"Wrote {', '.join(str(file) for file in files)}.")
+
+
+def claims(
+    size: Size = None,
+    threshold: Thresholds = None,
+    seeds: Seeds = None,
+    folds: Folds = None,
+    rows: Rows = None,
+    states: States = None,
+    free_unary: FreeUnary = False,
+    objective: Objectives = None,
+    jobs: Jobs = 1,
+    quick: Quick = False,
+    as_json: Json = False,
+    output: Output = None,
+) -> None:
+    """What the paper says in words: whether it holds here, does not hold, or is within noise."""
+    from reproduction.claims import judge
+    from reproduction.claims_files import as_records, write_claims
+
+    output = output or Path("quick-reproduction" if quick else "reproduction")
+    plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_unary, objective)
+    with _study(output, "The paper's claims", plan.real) as watch:
+        found = judge(plan, _gather(plan.claims(), plan, output, jobs, watch))
+    file = write_claims(found, output)
+    if as_json:
+        show_json(as_records(found))
+    else:
+        _show_claims(found, plan)
+    say(f"Wrote {file}.")
+
+
+def _plan(
+    quick: bool, nodes: Any, size: Any, threshold: Any, seeds: Any, folds: Any, rows: Any, states: Any,
+    free_unary: bool, objective: Any,
+) -> Plan:  # fmt: skip
+    from reproduction.plan import QUICK, Plan
+
+    plan = QUICK if quick else Plan()
+    own = {"folds": folds, "rows": rows, "states": states, "penalize_unary": False if free_unary else None}
+    settings = replace(plan.settings, **{name: value for name, value in own.items() if value is not None})
+    told = {
+        "nodes": tuple(sorted(set(nodes))) if nodes else None,
+        "size": size,
+        "thresholds": tuple(sorted(set(threshold))) if threshold else None,
+        "seeds": seeds,
+        "objectives": tuple(dict.fromkeys(objective)) if objective else None,
+    }
+    return replace(plan, settings=settings, **{name: value for name, value in told.items() if value is not None})
+
+
+@contextmanager
+def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[Watch]:
+    """Watch a study; what is finished when it is interrupted stays."""
+    from reproduction.runs import load_real
+    from reproduction.table1_command import check_folder
+
+    check_folder(output)
+    for name in data:
+        load_real(name)  # data that cannot be had are missed before the long work
+    try:
+        with Watch(title) as watch:
+            yield watch
+    except KeyboardInterrupt:
+        say(f"Finished runs are kept in {output / 'runs'}: the same command goes on from there.")
+        raise
+
+
+def _gather(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: Watch) -> Results:
+    from reproduction.store import Store, gather
+
+    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, tell=watch.tell, report=say)
+
+
+def _show_figures(plan: Plan, results: Results) -> None:
+    from reproduction.figures import size_rows, structure_table, threshold_rows
+
+    shown = {
+        "cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "auc": ".4f", "induced": ",.0f", "active": ",.0f",
+        "looked_at": ".1%",
+    }  # fmt: skip
+    heads = ("seconds", "error", "CLL", "AUC", "let in", "active", "looked at")
+    own = plan.settings
+    show(f"Figure 2: N = {plan.size}, {own.rows} rows, {own.folds} folds; mean (standard error), {plan.seeds} seeds")
+    table = new_table("method", "obj.", "threshold", *heads, left=2)
+    for row in threshold_rows(plan, results):
+        table.add_row(row["method"], row["objective"], f"{row['threshold']}", *_cells(row, shown))
+    show(table)
+    show("\nFigure 3")
+    table = new_table("method", "obj.", "nodes", *heads, left=2)
+    for row in size_rows(plan, results):
+        table.add_row(row["method"], row["objective"], str(row["nodes"]), *_cells(row, shown))
+    show(table)
+    show("\nTrue edges found by fits to complete tables")
+    table = new_table("nodes", "method", "obj.", "edges", "precision", "recall", "AUC", "ROC", "seconds", left=3)
+    forms = {"edges": ",.0f", "edge_precision": ".3f", "edge_recall": ".3f", "edge_auc": ".3f", "edge_roc": ".3f"}
+    for row in structure_table(plan, results):
+        cells = _cells(row, {**forms, "cpu_seconds": ".2f"})
+        table.add_row(str(row["nodes"]), row["method"], row["objective"], *cells)
+    show(table)
+    show(
+        "\nSeconds are of a processor. Looked at: products of a signal and an error that are both beyond the threshold."
+    )
+
+
+def _cells(row: dict[str, Any], forms: dict[str, str]) -> list[str]:
+    return ["" if row[name] is None else _spread(row[name], row[f"{name}_se"], form) for name, form in forms.items()]
+
+
+def _spread(mean: float, error: float | None, form: str) -> str:
+    return f"{mean:{form}}" if error is None else f"{mean:{form}} ({error:{form}})"
+
+
+def _show_claims(found: list[Finding], plan: Plan) -> None:
+    from reproduction.claims import CLAIMS, verdict_of
+
+    for number, claim in enumerate(CLAIMS, start=1):
+        own = [finding for finding in found if finding.claim == claim.words]
+        if not own:
+            continue
+        verdicts = (f"{o} {verdict_of([f for f in own if f.objective == o])}" for o in plan.objectives)
+        show(f"{number}. {claim.words} ({claim.where}): {', '.join(verdicts)}")
+        for words, measure in dict.fromkeys((finding.part.words, finding.part.measure) for finding in own):
+            same = [f for f in own if (f.part.words, f.part.measure) == (words, measure)]
+            cells = "".join(f"{f.objective} {f.size:<32}{f.verdict:<16}" for f in same)
+            show(f"   {words:<38}{NAMES[measure]:<14}{cells}".rstrip())
+        show()
+    own = plan.settings
+    show(
+        f"Networks of {plan.size} nodes, {own.rows} rows, {plan.seeds} seeds, {own.folds} folds, l1 = {own.l1:g}, "
+        f"l2 = {own.l2:g}. " + CLAIM_NOTE.format(margins=MARGIN_WORDS)
+    )
+
+
+NAMES = {
+    "cpu_seconds": "time", "scoring_seconds": "scoring time", "error_rate": "error", "cll": "CLL", "auc": "AUC",
+    "induced": "let in", "active": "active", "looked_at": "looked at",
+}  # fmt: skip
+MARGIN_WORDS = "0.005 of error and AUC, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of features let in"

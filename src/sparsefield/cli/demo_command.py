@@ -1,0 +1,25 @@
+"""``sparsefield demo``: the main job on data that is always at hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparsefield.cli.console import show
+
+Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer rows and baselines.")]
+Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page of pictures when it is done.")]
+
+
+def demo(out: Out = Path("demo"), quick: Quick = False, open_page: Open = True) -> None:
+    """Learn a field over handwritten digits, fill in hidden pixels, and draw what was learned."""
+    from sparsefield.demo.digits_demo import run_demo
+
+    run_demo(out, quick, show)
+    page = out / "index.html"
+    if open_page and sys.stdout.isatty() and page.is_file():
+        typer.launch(str(page))

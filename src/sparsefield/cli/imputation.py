@@ -1,0 +1,196 @@
+"""A table to fill: what a model sees of it, where its gaps are, and the table as it came with its gaps filled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparsefield.cli.console import note
+from sparsefield.cli.table_files import listed
+from sparsefield.errors import DataError, UnseenStateWarning
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from sparsefield.data.schema import Schema, Variable
+
+    States = Mapping[str, Sequence[Any]]
+    """Column -> its states."""
+
+__all__ = ["Asked", "as_known", "filled", "probabilities", "refuse_unknown"]
+
+SHOWN_STATES = 6
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The columns that a model knows, in its order and with its types, and the gaps of those that it predicts."""
+
+    table: pl.DataFrame
+    gaps: dict[str, pl.Series]
+    """Columns that have gaps -> (rows,) bool."""
+
+    @property
+    def n_gaps(self) -> int:
+        return sum(int(gap.sum()) for gap in self.gaps.values())
+
+    def repeated(self, times: int) -> Asked:
+        """The same with every row that many times in a row."""
+        import numpy as np
+
+        rows = np.repeat(np.arange(self.table.height), times)
+        return Asked(self.table[rows], {name: gap.gather(rows) for name, gap in self.gaps.items()})
+
+
+def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> Asked:
+    """What the model sees of a table, whose cells may still be text; ``name`` it if there are several."""
+    import polars as pl
+
+    the_table = f"Table {name!r}" if name else "The table"
+    columns, gaps, added = {}, {}, []
+    # All at once: polars takes its time over each of ten thousand columns.
+    there = dict(zip(table.columns, table.get_columns(), strict=True))
+    gap_of = dict(zip(table.columns, _all_gaps(table, markers).get_columns(), strict=True))
+    for variable in schema.variables:
+        if variable.role == "hidden":
+            gaps[variable.name] = pl.Series([True] * table.height, dtype=pl.Boolean)
+            continue
+        if variable.name in there:
+            column, gap = there[variable.name], gap_of[variable.name]
+        elif variable.role == "observed":
+            raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs.")
+        else:
+            added.append(variable.name)
+            column = pl.Series([None] * table.height, dtype=pl.Null)
+            gap = pl.Series([True] * table.height, dtype=pl.Boolean)
+        columns[variable.name] = _with_type_of(variable, column, gap, name)
+        if variable.role == "target" and gap.any():
+            gaps[variable.name] = gap
+    if len(added) == 1:
+        note(f"{the_table} has no column {added[0]!r}; it is added and filled.")
+    elif added:
+        note(f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {listed(added)}.")
+    return Asked(pl.DataFrame({column: columns[column] for column in schema.input_names}), gaps)
+
+
+def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
+    """Refuse values that the model does not know: a row that keeps them would be none of the field's."""
+    for variable in schema.variables:
+        if variable.numeric or variable.role == "hidden" or variable.name not in table.columns:
+            continue
+        column = table[variable.name]
+        gap = _gaps(column, markers)
+        known = set(variable.states)
+        seen = zip(column.filter(~gap), _typed(variable, column.set(gap, None)).filter(~gap), strict=True)
+        odd = [cell for cell, label in seen if label not in known]
+        if odd:
+            states = ", ".join(map(str, variable.states[:SHOWN_STATES]))
+            more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
+            where = f"Column {variable.name!r} of table {name!r}" if name else f"Column {variable.name!r}"
+            raise DataError(
+                f"{where} has {len(odd):,} cell(s) with values that the model does not know, such as {odd[0]!r}; "
+                f"it knows {states}{more}: correct these cells, or leave them empty."
+            )
+
+
+def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: States) -> pl.DataFrame:
+    """The table as it came, with its gaps replaced by what the model answers."""
+    columns = []
+    for name, gap in asked.gaps.items():
+        labels = _labels(states[name], answer[name])
+        columns.append(_fill(table[name], gap, labels) if name in table.columns else labels.alias(name))
+    return table.with_columns(columns)
+
+
+def probabilities(asked: Asked, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
+    """A line per gap and state, row by row; ``beliefs`` are (rows, states) of each column."""
+    import numpy as np
+    import polars as pl
+
+    schema = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
+    parts = [pl.DataFrame(schema=schema)]
+    for name, gap in asked.gaps.items():
+        rows, labels = np.flatnonzero(gap.to_numpy()), [str(state) for state in states[name]]
+        lines = {
+            "row": np.repeat(rows + 1, len(labels)),
+            "column": [name] * (len(rows) * len(labels)),
+            "state": labels * len(rows),
+            "probability": beliefs[name][rows].ravel(),
+        }
+        parts.append(pl.DataFrame(lines, schema=schema))
+    return pl.concat(parts).sort("row", maintain_order=True)
+
+
+def _gaps(column: pl.Series, markers: Sequence[str]) -> pl.Series:
+    return _all_gaps(column.to_frame(), markers).to_series()
+
+
+def _all_gaps(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:
+    """Where each column has gaps."""
+    import polars as pl
+
+    wanted = []
+    for name, dtype in table.schema.items():
+        column = pl.col(name)
+        if dtype == pl.String:
+            wanted.append(column.is_in(list(markers)).fill_null(True))
+        else:
+            wanted.append(column.is_nan().fill_null(True) if dtype.is_float() else column.is_null())
+    return table.select(wanted)
+
+
+def _with_type_of(variable: Variable, column: pl.Series, gap: pl.Series, table: str) -> pl.Series:
+    """The column with labels of the type of the model's states; null for a gap, and for what does not fit."""
+    made = _typed(variable, column.set(gap, None))
+    odd = column.filter(made.is_null() & ~gap)
+    where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
+    if len(odd) and variable.numeric:
+        raise DataError(f"{where} is a number in the model, but holds {odd[0]!r} in the table.")
+    if len(odd):
+        warnings.warn(
+            f"{where} has {len(odd)} cell(s) with values that training never saw "
+            f"(such as {odd[0]!r}); they are treated as gaps and left as they are.",
+            UnseenStateWarning,
+            stacklevel=2,
+        )
+    return made
+
+
+def _typed(variable: Variable, values: pl.Series) -> pl.Series:
+    """Labels of the type of the variable's states; null for what does not fit."""
+    import polars as pl
+
+    kinds = {type(state) for state in variable.states} or {float}
+    if kinds == {str}:
+        return values.cast(pl.String)
+    if str in kinds:  # numbers among words
+        known = {str(state): state for state in variable.states}
+        return pl.Series(values.name, [known.get(word) for word in values.cast(pl.String)], dtype=pl.Object)
+    if kinds == {bool} and values.dtype == pl.String:
+        return values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
+    if kinds == {bool}:
+        return values.cast(pl.Boolean)
+    return values.cast(pl.Float64, strict=False)  # whole numbers are read as such, as in training
+
+
+def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
+    """Whole numbers again, where the states are whole numbers; text, where they are numbers and words."""
+    import polars as pl
+
+    if column.dtype == pl.Object:
+        return pl.Series(column.name, [None if label is None else str(label) for label in column], dtype=pl.String)
+    whole = {type(state) for state in states} == {int}
+    return column.cast(pl.Int64, strict=False) if whole else column
+
+
+def _fill(column: pl.Series, gap: pl.Series, states: pl.Series) -> pl.Series:
+    """The column as it came, with its gaps replaced; as text, where its type has no room for the states."""
+    import polars as pl
+
+    try:
+        kept = column if column.dtype != pl.Null else column.cast(states.dtype)
+        return states.cast(kept.dtype).zip_with(gap, kept).alias(column.name)
+    except pl.exceptions.PolarsError:
+        return states.cast(pl.String).zip_with(gap, column.cast(pl.String)).alias(column.name)

@@ -1,0 +1,179 @@
+"""One or several labels, given observed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import chain, count
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from sparsefield.data import Joined, Label, MegaSample, Schema, Source, as_array, compile_table, learn_schema, read
+from sparsefield.errors import DataError
+from sparsefield.estimators.answer_tables import probabilities
+from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.validation import check_weights
+from sparsefield.model import Field
+
+__all__ = ["CRFClassifier"]
+
+
+class CRFClassifier(ClassifierMixin, FieldEstimator):
+    """A conditional random field over labels given observed columns, as a scikit-learn classifier.
+
+    With one label column it is a sparse logistic regression, binary or multinomial; with several, labels inform each
+    other. Parameters are those of `MarkovField`. ``X`` may hold numbers, categories and gaps; ``y`` may hold gaps.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(CRFClassifier(l1=0.1).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CRFClassifier:
+        """Learn to predict ``y``, one label column (1-D) or several (2-D or a frame), from ``X``."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check_parameters()
+        source = self._read(X, reset=True)
+        labels, single = _read_labels(y, source.names)
+        if labels.n_rows != source.n_rows:
+            raise DataError(
+                f"Found input variables with inconsistent numbers of samples: [{source.n_rows}, {labels.n_rows}]"
+            )
+        both = set(source.names) & set(labels.names)
+        if both:
+            raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
+        joined = Joined((labels, source))
+        weight = check_weights(sample_weight, source.n_rows)
+        schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
+        self._learn(MegaSample.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
+        self._set_outputs(single=single)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        """(rows, classes), or a list of such arrays when there are several labels."""
+        found = self._probabilities(X)
+        return found[0] if self.single_output_ else found
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(rows,) or (rows, labels): the most probable class of each label."""
+        found = self._probabilities(X)
+        classes = [self.classes_] if self.single_output_ else self.classes_
+        picked = [c[p.argmax(axis=1)] for c, p in zip(classes, found, strict=True)]
+        if self.single_output_:
+            return picked[0]
+        same = len({p.dtype for p in picked}) == 1
+        return np.column_stack(picked if same else [p.astype(object) for p in picked])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows for which every label is right."""
+        predicted = self.predict(X)
+        predicted = predicted.reshape(len(predicted), -1)
+        labels, _ = _read_labels(y)
+        known = list(self.states_)
+        if len(labels.names) != len(known) or labels.n_rows != len(predicted):
+            raise DataError(
+                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
+                f"{len(predicted)} and {len(known)} are needed."
+            )
+        # Named columns go by name; unnamed ones by position.
+        order = known if set(labels.names) == set(known) else labels.names
+        right = np.ones(len(predicted), dtype=bool)
+        for k, name in enumerate(order):
+            column = labels.column(name)
+            if not column.seen.all():
+                raise DataError(f"Label column {name!r} has gaps: score needs the truth of every row.")
+            right &= np.asarray(column.values) == predicted[:, k]
+        return float(np.average(right, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _probabilities(self, X: Any) -> list[np.ndarray]:
+        source = self._read(X)
+        schema = self.field_.schema
+        table = compile_table(source, schema, absent_targets=True)
+        (beliefs,) = self._ask(MegaSample.single(table)).gaps
+        return list(probabilities(schema, beliefs).values())
+
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> MegaSample:
+        if y is None:
+            raise DataError(f"A {type(self).__name__} is learned from labels too: pass them as y=.")
+        source, (labels, _) = self._read(X), _read_labels(y)
+        known = list(self.states_)
+        if len(labels.names) != len(known) or labels.n_rows != source.n_rows:
+            raise DataError(
+                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
+                f"{source.n_rows} and {len(known)} are needed."
+            )
+        labels = labels if set(labels.names) == set(known) else replace(labels, names=tuple(known))
+        weight = check_weights(sample_weight, source.n_rows)
+        return MegaSample.single(compile_table(Joined((labels, source)), self.field_.schema, sample_weight=weight))
+
+    def _set_outputs(self, *, single: bool) -> None:
+        self.single_output_ = single
+        classes = [_classes(variable.states) for variable in self.field_.schema.targets]
+        self.classes_ = classes[0] if single else classes
+
+    def _extra(self) -> dict[str, Any]:
+        return {"single": self.single_output_}
+
+    def _restore(self, field: Field, extra: dict[str, Any]) -> None:
+        super()._restore(field, extra)
+        self._set_outputs(single=extra["single"])
+
+    def _input_names(self, schema: Schema) -> Sequence[str]:
+        return [variable.name for variable in schema.observed]
+
+
+def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
+    """Label columns, with a name that X has not ``taken`` where they have none; and whether it is one, 1-D."""
+    if hasattr(y, "columns"):
+        return read(y, what="y"), False
+    single = hasattr(y, "to_frame")
+    if single and y.name not in (None, ""):
+        return read(y, what="y"), True
+    if not single and not sp.issparse(y):
+        y = as_array(y, "y")
+        single = y.ndim == 1
+        if single:
+            _check_numbers(y)
+            y = y.reshape(-1, 1)
+    labels = read(y, what="y")
+    return replace(labels, names=_free_names(len(labels.names), single, taken)), single
+
+
+def _check_numbers(labels: np.ndarray) -> None:
+    """Refuse a measurement in place of classes, in scikit-learn's words."""
+    if labels.dtype.kind != "f":
+        return
+    if np.isinf(labels).any():
+        raise DataError("Input y contains infinity or a value too large for dtype('float64').")
+    if not np.isnan(labels).any():
+        check_classification_targets(labels)
+
+
+def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:
+    """y, or y0, y1, ...; under another stem where X has a column of such a name."""
+    for stem in chain(("y", "label"), (f"label_{k}_" for k in count())):
+        names = (stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels))
+        if not set(names) & set(taken):
+            return names
+    raise AssertionError("there is always another name")
+
+
+def _classes(states: Sequence[Label]) -> np.ndarray:
+    """NumPy's own dtype, but not where it would turn numbers among words into words."""
+    mixed = len({isinstance(state, str) for state in states}) > 1
+    return np.array(states, dtype=object if mixed else None)

@@ -1,0 +1,137 @@
+"""A fitted estimator to look at: its network, a report, and a card in a notebook."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from sparsefield.data import MegaSample, Relational, Source, compile_table, read
+from sparsefield.errors import DataError
+from sparsefield.io.model_file import write_atomically
+from sparsefield.model import Field
+from sparsefield.viz.report.repeat_fit import Fitted
+from sparsefield.viz.report.scored_rows import Evidence
+
+if TYPE_CHECKING:
+    from sparsefield.viz.network_plot import NetworkPlot
+    from sparsefield.viz.network_view import ExtraColumns
+
+__all__ = ["ShowingMethods"]
+
+MOST_CELLS = 10_000_000
+"""Rows x columns that a report looks at; of a larger table, rows that are spread evenly."""
+
+
+class ShowingMethods:
+    """Methods that show the field; `sparsefield.viz.report` makes what is shown."""
+
+    field_: Field
+
+    def plot(self, *, title: str | None = None, extra: ExtraColumns | None = None) -> NetworkPlot:
+        """The network, to pan, zoom, filter and search in a notebook; ``.save("net.html")`` or ``.save("net.svg")``.
+
+        ``extra`` is {title: {name of a feature: value}}, further figures to show beside weights.
+        """
+        from sparsefield.viz.network_plot import NetworkPlot
+        from sparsefield.viz.network_view import look_at
+
+        check_is_fitted(self)
+        return NetworkPlot(look_at(self.field_, extra), title or f"Network of a {type(self).__name__}")
+
+    def write_report(
+        self,
+        path: str | os.PathLike[str],
+        data: Any = None,
+        *,
+        title: str | None = None,
+        data_name: str | None = None,
+        extra: ExtraColumns | None = None,
+    ) -> None:
+        """Write one HTML file about the field, which opens anywhere and loads nothing.
+
+        Parameters
+        ----------
+        path : where to write it
+        data : table, or `Relational` for a field over linked tables
+            Rows to hold against the field: surprising features, quality by column, calibration and gaps need them. The
+            table of a `CRFClassifier` has its labels as columns.
+        title : str
+        data_name : str
+            What the lines that repeat the fit call the file that the field was learned from.
+        extra : {title: {name of a feature: value}}
+            Further columns of the tables of features, such as how often each was selected. A feature is called
+            ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all.
+        """
+        from sparsefield.viz.report.report_page import make_report
+
+        check_is_fitted(self)
+        evidence = None if data is None else self._find_evidence(data)
+        fitted = self._as_fitted(data_name, () if evidence is None else evidence.unknown_columns)
+        page = make_report(
+            fitted, title=title or f"What this {type(self).__name__} has learned", evidence=evidence, extra=extra
+        )
+        write_atomically(Path(path), page.encode())
+
+    def _repr_html_inner(self) -> str:
+        """What notebooks show: a card of the fit, or scikit-learn's own picture before it."""
+        if not hasattr(self, "field_"):
+            return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
+        from sparsefield.viz.notebook_card import summarise
+
+        return summarise(self._as_fitted())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+        return {**bundle, "text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+
+    def _as_fitted(self, data_name: str | None = None, left_out: tuple[str, ...] = ()) -> Fitted:
+        estimator: Any = self
+        return Fitted(
+            type(self).__name__,
+            self.field_,
+            estimator.get_params(deep=False),
+            type(self)().get_params(deep=False),  # pyright: ignore[reportAttributeAccessIssue]
+            data_name or ("schema.toml" if hasattr(self, "templates") else "data.csv"),
+            left_out,
+        )
+
+    def _find_evidence(self, data: Any) -> Evidence:
+        """What the field believes of rows; of very many, of some that are spread evenly."""
+        estimator: Any = self
+        if hasattr(self, "templates"):
+            sample = estimator._compile(data)
+            seen = {name: _seen(data.selected(name), data.selected(name).names) for name in sample.layout.tables}
+            return Evidence(sample, estimator._ask(sample), sample.n_rows, seen)
+        if isinstance(data, Relational):
+            raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
+        schema = self.field_.schema
+        source = read(data, what="data")
+        most = max(1, MOST_CELLS // max(schema.n_columns, 1))
+        n_rows = source.n_rows
+        if n_rows > most:
+            source = read(_some_rows(data, source, most), what="data")
+        sample = MegaSample.single(compile_table(source, schema))
+        strangers = tuple(name for name in source.names if name not in schema.index_of_name)
+        known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
+        seen = {"": _seen(source, known)}
+        return Evidence(sample, estimator._ask(sample), n_rows, seen, strangers)
+
+
+def _seen(source: Any, names: Any) -> dict[str, np.ndarray]:
+    return {name: np.asarray(source.column(name).seen) for name in names}
+
+
+def _some_rows(data: Any, source: Source, most: int) -> Any:
+    rows = np.unique(np.linspace(0, source.n_rows - 1, most).astype(np.int64))
+    if sp.issparse(data):
+        return data.tocsr()[rows]
+    if source.kind == "array":
+        return np.asarray(data)[rows]
+    import narwhals as nw
+
+    return nw.from_native(data)[rows.tolist()].to_native()

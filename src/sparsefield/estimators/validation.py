@@ -1,0 +1,95 @@
+"""What users hand to estimators, checked: columns, weights, choices, counts and seeds."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sparsefield.data import Source
+from sparsefield.data.column_summaries import refuse_odd_weights
+from sparsefield.errors import DataError
+
+__all__ = ["as_seed", "check_count", "check_engine", "check_weights", "check_y", "choose", "column_names"]
+
+
+def column_names(source: Source, columns: Any) -> list[str]:
+    """Names, each once, of columns given by name, by position or as a mask. A frame's own names win over positions."""
+    if columns is None:
+        return []
+    columns = [columns] if isinstance(columns, str) else list(columns)
+    if columns and all(isinstance(column, (bool, np.bool_)) for column in columns):
+        if len(columns) != len(source.names):
+            raise DataError(f"A mask of {len(columns)} columns is given, but there are {len(source.names)} columns.")
+        columns = np.flatnonzero(columns).tolist()
+    return list(dict.fromkeys(_column_name(source, column) for column in columns))
+
+
+def _column_name(source: Source, column: Any) -> str:
+    if column in source.keys:
+        return source.names[source.keys.index(column)]
+    if not isinstance(column, Integral):
+        return str(column)
+    if not -len(source.names) <= int(column) < len(source.names):
+        raise DataError(f"Column {column} is asked for, but there are {len(source.names)} columns.")
+    return source.names[int(column)]
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """(rows,) floats, or None."""
+    if sample_weight is None:
+        return None
+    weight = np.array(sample_weight, dtype=float)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise DataError(f"sample_weight.shape == {weight.shape}, expected ({n_rows},): one weight per row.")
+    refuse_odd_weights(weight)
+    if weight.sum() == 0:
+        raise DataError("All sample weights are zero: nothing to learn from.")
+    return weight
+
+
+def check_y(y: Any, n_rows: int) -> None:
+    """Whoever passes names of columns as y meant them to be observed."""
+    if y is not None and np.asarray(y, dtype=object).shape[:1] != (n_rows,):
+        raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
+
+
+def choose(registry: dict[str, Any], name: Any, what: str) -> Any:
+    """The entry of that name; ``what`` is the parameter that names it."""
+    if name not in registry:
+        known = ", ".join(repr(key) for key in registry)
+        raise ValueError(f"{what} must be one of {known}; got {name!r}.")
+    return registry[name]
+
+
+def check_count(name: str, value: Any, *words: str) -> None:
+    """Refuse all but whole numbers from 1 on, and the given words."""
+    whole = isinstance(value, Integral) and int(value) >= 1
+    if not whole and not (isinstance(value, str) and value in words):
+        known = ", ".join(repr(word) for word in words)
+        raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")
+
+
+def as_seed(random_state: Any) -> int | None:
+    """A seed as it is; from anything else that scikit-learn takes for a source of chance, a draw."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(np.iinfo(np.int32).max))
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def check_engine(engine: Any) -> None:
+    """None, an address, or a client of a Dask cluster."""
+    if engine is None or isinstance(engine, str) or callable(getattr(engine, "scheduler_info", None)):
+        return
+    raise ValueError(
+        f"engine is None, a distributed.Client, or the address of a Dask scheduler such as 'dask://host:8786'; got a "
+        f"{type(engine).__name__}."
+    )

@@ -1,1 +1,0 @@
-"""Data with a known answer, and comparisons with what else there is."""

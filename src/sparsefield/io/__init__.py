@@ -1,0 +1,82 @@
+"""Reading and writing: files, data larger than memory, triples, ground atoms, databases, model files, other programs' formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparsefield.io.atoms import read_atoms
+    from sparsefield.io.database import read_database
+    from sparsefield.io.field_factors import Factor, Factors, factors_of
+    from sparsefield.io.files import Reading, read_table
+    from sparsefield.io.graph_export import to_networkx
+    from sparsefield.io.graphml import write_graphml
+    from sparsefield.io.log_linear import expand
+    from sparsefield.io.model_file import load_field, save_field
+    from sparsefield.io.pgmpy_export import to_pgmpy
+    from sparsefield.io.row_blocks import read_blocks, save_rows
+    from sparsefield.io.schema_file import describe, read_schema
+    from sparsefield.io.triples import read_triples
+    from sparsefield.io.uai import LOG_ZERO, read_uai, write_uai
+    from sparsefield.io.uai_evidence import read_evidence, write_evidence
+
+__all__ = [
+    "Factor",
+    "Factors",
+    "LOG_ZERO",
+    "Reading",
+    "describe",
+    "expand",
+    "factors_of",
+    "load_field",
+    "read_atoms",
+    "read_blocks",
+    "read_database",
+    "read_evidence",
+    "read_schema",
+    "read_table",
+    "read_triples",
+    "read_uai",
+    "save_field",
+    "save_rows",
+    "to_networkx",
+    "to_pgmpy",
+    "write_evidence",
+    "write_graphml",
+    "write_uai",
+]
+
+_HOMES = {
+    "Factor": "field_factors",
+    "Factors": "field_factors",
+    "LOG_ZERO": "uai",
+    "Reading": "files",
+    "describe": "schema_file",
+    "expand": "log_linear",
+    "factors_of": "field_factors",
+    "load_field": "model_file",
+    "read_atoms": "atoms",
+    "read_blocks": "row_blocks",
+    "read_database": "database",
+    "read_evidence": "uai_evidence",
+    "read_schema": "schema_file",
+    "read_table": "files",
+    "read_triples": "triples",
+    "read_uai": "uai",
+    "save_field": "model_file",
+    "save_rows": "row_blocks",
+    "to_networkx": "graph_export",
+    "to_pgmpy": "pgmpy_export",
+    "write_evidence": "uai_evidence",
+    "write_graphml": "graphml",
+    "write_uai": "uai",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Readers are imported when they are first used, so that the command line starts quickly."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sparsefield.io' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"sparsefield.io.{_HOMES[name]}"), name)

@@ -1,0 +1,391 @@
+"""Databases behind one face: which tables there are, what is in them, and which keys they declare."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from sparsefield.errors import DataError
+from sparsefield.io.files import PARQUET
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Connection", "Declared", "DuckConnection", "Foreign", "Primary", "SqliteConnection", "TableName", "connect"]
+
+CATALOG = "source"
+CONNECT_SECONDS = 10
+SHOWN_TABLES = 8
+TEXT = (".csv", ".tsv", ".txt")
+_POSTGRES = ("postgresql://", "postgres://")
+_QUERY = re.compile(r"\s*\(?\s*(select|with|from|values)\s", re.IGNORECASE)
+_HOME_SCHEMAS = ("main", "public")
+
+
+class TableName(NamedTuple):
+    """A table by its schema and name."""
+
+    schema: str
+    name: str
+
+    def folded(self) -> TableName:
+        """The same without regard to case, as SQL takes names."""
+        return TableName(self.schema.casefold(), self.name.casefold())
+
+
+class Primary(NamedTuple):
+    """A primary key."""
+
+    table: TableName
+    columns: tuple[str, ...]
+
+
+class Foreign(NamedTuple):
+    """A foreign key: columns of a table that refer to columns of another."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    to: TableName
+    referred: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Keys that a database declares."""
+
+    primary: tuple[Primary, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
+
+
+class Connection(ABC):
+    """An open database.
+
+    Parameters
+    ----------
+    place : what to call it in errors
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    @abstractmethod
+    def list_tables(self) -> list[TableName]:
+        """Tables and views."""
+
+    @abstractmethod
+    def query(self, name: str, query: str) -> pl.DataFrame:
+        """What one SELECT answers; ``name`` is the table that it makes."""
+
+    @abstractmethod
+    def declared(self) -> Declared:
+        """Primary and foreign keys."""
+
+    @cached_property
+    def tables(self) -> list[TableName]:
+        return self.list_tables()
+
+    def table(self, table: TableName) -> pl.DataFrame:
+        """All of a table."""
+        return self.query(table.name, f"SELECT * FROM {quoted(table.schema)}.{quoted(table.name)}")
+
+    def find(self, asked: str) -> TableName | None:
+        """The table of a name, with or without its schema; None for a query."""
+        for spell in (str, str.casefold):
+            fits = [t for t in self.tables if spell(asked) in (spell(t.name), spell(f"{t.schema}.{t.name}"))]
+            fits = fits if len(fits) < 2 else [t for t in fits if t.schema in _HOME_SCHEMAS] or fits
+            if len(fits) == 1:
+                return fits[0]
+            if fits:
+                several = ", ".join(f"{t.schema}.{t.name}" for t in fits)
+                raise DataError(f"{self.place}: {asked!r} may be any of {several}: say which.")
+        if _QUERY.match(asked):
+            return None
+        names = [t.name for t in self.tables]
+        shown = ", ".join(names[:SHOWN_TABLES]) or "none"
+        more = f" and {len(names) - SHOWN_TABLES} more" if len(names) > SHOWN_TABLES else ""
+        raise DataError(
+            f"{self.place}: there is no table {asked!r}; tables: {shown}{more}. A query begins with SELECT."
+        )
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever it is made of."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+class DuckConnection(Connection):
+    """Anything that DuckDB reads, attached as a catalog and made the current one."""
+
+    def __init__(self, place: str, connection: Any, catalog: str, *, hidden: Sequence[str] = ()) -> None:
+        super().__init__(place)
+        self._connection = connection
+        self._catalog = catalog
+        self._hidden = hidden
+
+    def list_tables(self) -> list[TableName]:
+        query = (
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = ? "
+            "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY ALL"
+        )
+        with duck_errors(self.place, self._hidden):
+            return [TableName(*row) for row in self._connection.execute(query, [self._catalog]).fetchall()]
+
+    def query(self, name: str, query: str) -> pl.DataFrame:
+        import duckdb
+        import polars as pl
+
+        with duck_errors(f"{self.place}, table {name!r}", self._hidden):
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                raise DataError(f"{self.place}: the query for table {name!r} must be one SELECT.")
+            answer = self._connection.sql(query)
+            _refuse_twice(answer.columns, self.place, name)
+            # Without pyarrow polars takes the answer too, but DuckDB 2.0 then prints at exit that it is still held.
+            return answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer)
+
+    def declared(self) -> Declared:
+        query = (
+            "SELECT constraint_type, schema_name, table_name, constraint_column_names, referenced_table, "
+            "referenced_column_names FROM duckdb_constraints() WHERE database_name = ? ORDER BY table_oid, "
+            "constraint_index"
+        )
+        with duck_errors(self.place, self._hidden):
+            rows = self._connection.execute(query, [self._catalog]).fetchall()
+        primary, foreign = [], []
+        for kind, schema, table, columns, to, referred in rows:
+            if kind == "PRIMARY KEY":
+                primary.append(Primary(TableName(schema, table), tuple(columns)))
+            elif kind == "FOREIGN KEY":
+                foreign.append(
+                    Foreign(TableName(schema, table), tuple(columns), TableName(schema, to), tuple(referred))
+                )
+        return Declared(tuple(primary), tuple(foreign))
+
+
+class SqliteConnection(Connection):
+    """A SQLite file, through Python's own module."""
+
+    def __init__(self, place: str, connection: sqlite3.Connection) -> None:
+        super().__init__(place)
+        self._connection = connection
+
+    def list_tables(self) -> list[TableName]:
+        query = (
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!' "
+            "ORDER BY name"
+        )
+        return [TableName("main", name) for (name,) in self._rows(query)]
+
+    def query(self, name: str, query: str) -> pl.DataFrame:
+        import polars as pl
+
+        try:
+            with closing(self._connection.execute(query)) as cursor:
+                names = [column[0] for column in cursor.description or ()]
+                rows = cursor.fetchall()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise DataError(f"{self.place}, table {name!r}: {error}.") from None
+        _refuse_twice(names, self.place, name)
+        return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None, strict=False)
+
+    def declared(self) -> Declared:
+        primary: dict[TableName, tuple[str, ...]] = {}
+        for table in self.tables:
+            rows = self._rows("SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", table.name)
+            if rows:
+                primary[table] = tuple(name for (name,) in rows)
+        folded = {table.folded(): columns for table, columns in primary.items()}
+        foreign = []
+        for table in self.tables:
+            query = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
+            parts: dict[int, list[tuple]] = {}
+            for number, *part in self._rows(query, table.name):
+                parts.setdefault(number, []).append(tuple(part))
+            for several in parts.values():
+                to = TableName("main", several[0][0])
+                # A foreign key that names no columns refers to the primary key.
+                named = tuple(column for _, _, column in several if column is not None)
+                referred = named or folded.get(to.folded(), ())
+                if len(referred) == len(several):
+                    foreign.append(Foreign(table, tuple(column for _, column, _ in several), to, referred))
+        return Declared(tuple(Primary(table, columns) for table, columns in primary.items()), tuple(foreign))
+
+    def _rows(self, query: str, *values: str) -> list[tuple]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise DataError(f"{self.place}: {error}.") from None
+
+
+class _SqliteThroughDuck(DuckConnection):
+    """DuckDB does not see the keys that a SQLite file declares, so SQLite itself is asked for them."""
+
+    def __init__(self, place: str, connection: Any, path: Path) -> None:
+        super().__init__(place, connection, CATALOG)
+        self._path = path
+
+    def declared(self) -> Declared:
+        with closing(_open_sqlite(self._path)) as connection:
+            return SqliteConnection(self.place, connection).declared()
+
+
+@contextmanager
+def connect(database: Path | str) -> Iterator[Connection]:
+    """Open a database for reading, by what it is: a file, a folder or pattern of Parquet files, or an address."""
+    address, path = str(database), Path(database)
+    if address.startswith(_POSTGRES):
+        with _duck() as connection:
+            yield _postgres(connection, address)
+    elif path.is_dir() or (not path.exists() and any(mark in address for mark in "*?[")):
+        with _duck() as connection:
+            yield _parquet(connection, address, path)
+    elif not path.is_file():
+        raise DataError(f"{address}: there is no such database; a file, a folder of Parquet files or postgresql://...")
+    elif path.suffix.lower() in (*TEXT, *PARQUET):
+        mend = "name its folder" if path.suffix.lower() in PARQUET else "read it with read_table"
+        raise DataError(
+            f"{address}: this is a file with one table, not a database: {mend}, or in a schema file leave 'database' "
+            "out and name the file under [tables.NAME]."
+        )
+    elif _is_sqlite(path):
+        with _sqlite(path) as opened:
+            yield opened
+    else:
+        with _duck() as connection, duck_errors(address):
+            connection.execute(f"ATTACH {_text(address)} AS {CATALOG} (READ_ONLY)")
+            connection.execute(f"USE {CATALOG}")
+            yield DuckConnection(address, connection, CATALOG)
+
+
+@contextmanager
+def duck_errors(place: str, hidden: Sequence[str] = ()) -> Iterator[None]:
+    """DuckDB's errors in one line, with the name of the place and without what is to stay hidden."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        line = str(error).strip().splitlines()[0].rstrip(".")
+        for secret in hidden:
+            line = line.replace(secret, "***")
+        raise DataError(f"{place}: {line}.") from None
+
+
+@contextmanager
+def _duck() -> Iterator[Any]:
+    try:
+        import duckdb
+    except ImportError:
+        raise DataError(
+            "Databases are read through DuckDB, which is not installed: pip install 'sparsefield[sql]'."
+        ) from None
+    with closing(duckdb.connect()) as connection:
+        connection.execute("SET autoinstall_known_extensions = false")
+        # A query must not find Python's variables where a table is missing.
+        connection.execute("SET python_enable_replacements = false")
+        yield connection
+
+
+def _refuse_twice(names: Sequence[str], place: str, table: str) -> None:
+    twice = next((name for name in names if list(names).count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{place}: table {table!r} has several columns {twice!r}: name them apart, with AS in a query.")
+
+
+def _load(connection: Any, extension: str, *, fetch: bool) -> None:
+    """Load an extension of DuckDB that is installed, or else fetch it."""
+    import duckdb
+
+    try:
+        connection.execute(f"LOAD {extension}")
+    except duckdb.Error:
+        if not fetch:
+            raise
+        connection.execute(f"INSTALL {extension}")
+        connection.execute(f"LOAD {extension}")
+
+
+def _is_sqlite(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(15) == b"SQLite format 3"
+
+
+def _open_sqlite(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+@contextmanager
+def _sqlite(path: Path) -> Iterator[Connection]:
+    try:
+        import duckdb
+    except ImportError:
+        duckdb = None
+    if duckdb is not None:
+        with _duck() as connection:
+            try:
+                _load(connection, "sqlite", fetch=False)
+            except duckdb.Error:
+                pass
+            else:
+                with duck_errors(str(path)):
+                    connection.execute(f"ATTACH {_text(str(path))} AS {CATALOG} (TYPE sqlite, READ_ONLY)")
+                    connection.execute(f"USE {CATALOG}")
+                yield _SqliteThroughDuck(str(path), connection, path)
+                return
+    with closing(_open_sqlite(path)) as plain:
+        yield SqliteConnection(str(path), plain)
+
+
+def _parquet(connection: Any, address: str, path: Path) -> Connection:
+    """Each file a view that is called as the file."""
+    import glob
+
+    found = sorted(str(file) for file in path.iterdir()) if path.is_dir() else sorted(glob.glob(address))
+    files = [Path(file) for file in found if Path(file).suffix.lower() in PARQUET]
+    if not files:
+        raise DataError(f"{address}: there are no Parquet files.")
+    known: dict[str, Path] = {}
+    for file in files:
+        before = known.setdefault(file.stem.casefold(), file)
+        if before != file:
+            raise DataError(f"{address}: {before} and {file} would both be the table {file.stem!r}: rename one.")
+        with duck_errors(str(file)):
+            connection.execute(f"CREATE VIEW {quoted(file.stem)} AS SELECT * FROM read_parquet({_text(str(file))})")
+    return DuckConnection(address, connection, "memory")
+
+
+def _postgres(connection: Any, address: str) -> Connection:
+    import duckdb
+
+    parts = urlsplit(address)
+    given = [parts.password or "", *parse_qs(parts.query).get("password", ())]
+    hidden = [secret for word in given if word for secret in (word, unquote(word))]
+    place = address
+    for secret in hidden:
+        place = place.replace(secret, "***")
+    try:
+        _load(connection, "postgres", fetch=True)
+    except duckdb.Error:
+        raise DataError(
+            f"{place}: DuckDB's extension for PostgreSQL is not installed and cannot be fetched: run INSTALL postgres "
+            "in DuckDB where there is a network, or export the tables to Parquet."
+        ) from None
+    if "connect_timeout" not in parse_qs(parts.query):
+        address += ("&" if parts.query else "?") + f"connect_timeout={CONNECT_SECONDS}"
+    with duck_errors(place, hidden):
+        connection.execute(f"ATTACH {_text(address)} AS {CATALOG} (TYPE postgres, READ_ONLY)")
+        connection.execute(f"USE {CATALOG}")
+    return DuckConnection(place, connection, CATALOG, hidden=hidden)

@@ -1,0 +1,385 @@
+"""Data larger than memory: blocks of rows go through files once and come out as a sparse table that lies on disk."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+
+from sparsefield import config
+from sparsefield.data.binary_variables import SwitchSchema
+from sparsefield.data.column_summaries import MANY_LABELS
+from sparsefield.data.disk_arrays import Growing, OnRows
+from sparsefield.data.exact_sums import Weights, rounded
+from sparsefield.data.frames import RawColumn, Source, read
+from sparsefield.data.labels import Label, factorize, label_order, unified
+from sparsefield.data.schema import Role, Schema, Variable
+from sparsefield.data.schema_learning import (
+    PIECE,
+    check_roles,
+    count_on,
+    is_identifier,
+    make_categorical,
+    make_switches,
+    pieces_of_rows,
+)
+from sparsefield.data.sparse_table import SparseTable, place_rows, refuse_too_large
+from sparsefield.errors import DataError
+
+__all__ = ["Roles", "Spool", "look_at_blocks", "open_spool", "refuse_other_columns", "spool_rows"]
+
+# -- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
+    """Each block, and what `read` makes of it; all must be of one kind and have the same columns.
+
+    A stream without any block is refused.
+    """
+    first: Source | None = None
+    for number, block in enumerate(blocks):
+        name = f"block {number} of {what} (counted from 0)"
+        block = _as_table(block)
+        source = read(block, what=name, may_be_empty=True)
+        if first is None:
+            first = replace(source, native=None)  # or it would stay in memory
+        refuse_other_columns(source, first, f"B{name[1:]}")
+        yield block, source
+    if first is None:
+        raise DataError(
+            f"{what} is a stream without a single block: 0 sample(s) while a minimum of 1 is required. "
+            "(Was it read to its end before? A generator can be read once.)"
+        )
+
+
+def _as_table(block: Any) -> Any:
+    """Arrow's batches, which its readers hand out, as tables; anything else as it is."""
+    if type(block).__module__.startswith("pyarrow") and type(block).__name__ == "RecordBatch":
+        import pyarrow as pa
+
+        return pa.Table.from_batches([block])
+    return block
+
+
+def refuse_other_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
+    """DataError that calls a part ``name`` where it is of another kind than the first, or has other columns.
+
+    ``unit`` is what parts are.
+    """
+    if source.kind != first.kind:
+        raise DataError(
+            f"{name} is of another kind ({source.kind}) than the first ({first.kind}): make all {unit}s of one kind."
+        )
+    if source.names == first.names:
+        return
+    if len(source.names) != len(first.names):
+        raise DataError(
+            f"{name} has {len(source.names):,} columns, the first {unit} {len(first.names):,}: all {unit}s "
+            "have the same columns."
+        )
+    k = next(k for k, (one, other) in enumerate(zip(source.names, first.names, strict=True)) if one != other)
+    raise DataError(
+        f"{name} has the column {source.names[k]!r} where the first {unit} has {first.names[k]!r}: all "
+        f"{unit}s have the same columns in the same order."
+    )
+
+
+# -- spools ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What is asked of the columns, and the weights of all rows."""
+
+    observed: Sequence[str]
+    numeric: Sequence[str] | Literal["auto"]
+    states: Mapping[str, Sequence[Label]]
+    weight: np.ndarray | float | None
+    """(rows,), one for all, or None"""
+
+    def check(self, names: Sequence[str]) -> None:
+        check_roles(names, self.observed, self.numeric, self.states)
+
+    def weights(self, start: int, stop: int) -> np.ndarray | None:
+        """Of some rows; None where all weigh 1."""
+        if self.weight is None or isinstance(self.weight, np.ndarray):
+            if self.weight is not None and stop > len(self.weight):
+                raise DataError(f"sample_weight has {len(self.weight):,} weights, and there are more rows than that.")
+            return None if self.weight is None else self.weight[start:stop]
+        return np.full(stop - start, self.weight, dtype=config.FLOAT)
+
+    def all_weights(self, n_rows: int) -> np.ndarray:
+        weight = self.weights(0, n_rows)
+        if weight is not None and isinstance(self.weight, np.ndarray) and len(self.weight) != n_rows:
+            raise DataError(
+                f"sample_weight.shape == {self.weight.shape}, expected ({n_rows},): one weight per row of all blocks."
+            )
+        return np.ones(n_rows, dtype=config.FLOAT) if weight is None else weight
+
+
+class Spool(ABC):
+    """Takes blocks, then gives the sparse table of all their rows; both lie in files of a folder."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+        roles.check(names)
+        self.folder, self.names, self.roles, self.n_rows = folder, names, roles, 0
+
+    def add(self, source: Source) -> None:
+        """Write one more block."""
+        if source.n_rows:
+            self._add(source, self.roles.weights(self.n_rows, self.n_rows + source.n_rows))
+            self.n_rows += source.n_rows
+
+    def finish(self) -> SparseTable:
+        """The table, when all blocks are in."""
+        if self.n_rows == 0:
+            raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
+        return self._finish(self.roles.all_weights(self.n_rows))
+
+    @abstractmethod
+    def _add(self, source: Source, weight: np.ndarray | None) -> None: ...
+
+    @abstractmethod
+    def _finish(self, weight: np.ndarray) -> SparseTable: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give files back; the folder stays."""
+
+
+def open_spool(folder: Path, first: Source, roles: Roles) -> Spool:
+    """A spool for blocks like ``first``, which is not added yet."""
+    # With states of its own a column of 0 and 1 is one of categories, as it is in memory.
+    kind = _Switches if first.kind == "sparse" and not roles.states else _Categories
+    return kind(folder, first.names, roles)
+
+
+class _Switches(Spool):
+    """Of sparse 0/1 blocks: the numbers of the columns that are on."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+        super().__init__(folder, names, roles)
+        self._offsets = Growing(folder / "came_offsets.npy", np.int64)
+        self._columns = Growing(folder / "came_columns.npy", np.int32)
+        self._offsets.append(np.zeros(1))
+
+    def _add(self, source: Source, weight: np.ndarray | None) -> None:
+        matrix = source.native
+        self._offsets.append(self._columns.length + matrix.indptr[1:].astype(np.int64))
+        self._columns.append(matrix.indices)
+
+    def _finish(self, weight: np.ndarray) -> SparseTable:
+        rows = OnRows(len(self.names), self._offsets.map(), self._columns.map())
+        return _from_rows(self.folder, rows, self.roles, weight)
+
+    def close(self) -> None:
+        self._offsets.close()
+        self._columns.close()
+
+
+def spool_rows(folder: Path, rows: OnRows, roles: Roles) -> SparseTable:
+    """The table of rows that lie on disk already."""
+    roles.check(rows.names)
+    return _from_rows(folder, rows, roles, roles.all_weights(rows.n_rows))
+
+
+def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> SparseTable:
+    """They are written once more only where columns have to move."""
+    given = None if roles.weight is None else weight
+    counts, sums = count_on(rows.offsets, rows.columns, rows.n_columns, given)
+    mass = float(rows.n_rows) if given is None else float(weight.sum())
+    schema = make_switches(rows.names, set(roles.observed), rows.n_rows, counts, sums, mass)
+    number = schema.column_of_place
+    if np.array_equal(number, np.arange(len(number))):
+        refuse_too_large(schema, len(rows.columns))
+        return SparseTable(schema, rows.offsets, rows.columns, weight)
+    return _write(folder, schema, weight, _moved(rows, schema))
+
+
+def _moved(rows: OnRows, schema: SwitchSchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(cells per row, their columns) piece by piece, under the numbers of the schema; constant columns are left out."""
+    for start, stop in pieces_of_rows(rows.offsets):
+        offsets = rows.offsets[start : stop + 1]
+        columns = rows.columns[offsets[0] : offsets[-1]]
+        piece = place_rows(schema, offsets - offsets[0], columns, np.empty(0))
+        yield np.diff(piece.offsets), piece.columns
+
+
+def _write(
+    folder: Path, schema: Schema, weight: np.ndarray, pieces: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> SparseTable:
+    """A table on disk, from pieces of (cells per row, their columns)."""
+    offsets, columns = Growing(folder / "offsets.npy", np.int64), Growing(folder / "columns.npy", np.int32)
+    try:
+        offsets.append(np.zeros(1))
+        for counts, placed in pieces:
+            offsets.append(columns.length + np.cumsum(counts))
+            columns.append(placed)
+        refuse_too_large(schema, columns.length)
+        return SparseTable(schema, offsets.map(), columns.map(), weight)
+    finally:
+        offsets.close()
+        columns.close()
+
+
+class _Part(NamedTuple):
+    """Where a block's codes lie: (columns, rows) of one type."""
+
+    start: int
+    n_rows: int
+    dtype: np.dtype
+
+
+class _Column:
+    """What is known so far of a column: its labels, in the order in which they were met, and their weight."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.number: dict[Label, int] = {}
+        self.totals = np.zeros(0, dtype=np.int64)
+        self.are_objects: bool | None = None
+
+    def take(self, labels: Sequence[Label], codes: np.ndarray, weights: Weights) -> np.ndarray:
+        """(rows,) numbers of the labels of further cells, which ``codes`` gives as places in ``labels``."""
+        number = np.array([self.number.setdefault(label, len(self.number)) for label in labels], dtype=np.int64)
+        codes = number[codes]
+        totals = weights.totals(codes, len(self.number))
+        totals[: len(self.totals)] += self.totals
+        self.totals = totals
+        return codes
+
+    def labels(self) -> list[Label]:
+        """All of them in order, as if they had come in one column."""
+        return unified(sorted(self.number, key=label_order), self.are_objects)
+
+    def variable(self, role: Role, seen: int, known: Sequence[Label]) -> Variable:
+        labels = self.labels()
+        totals = self.totals[[self.number[label] for label in labels]]
+        return make_categorical(self.name, role, labels, rounded(totals), seen, known)
+
+
+class _Categories(Spool):
+    """Of frames and arrays: a number for every cell, until all labels are known."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+        super().__init__(folder, names, roles)
+        if roles.numeric != "auto" and roles.numeric:
+            raise DataError(_is_number(roles.numeric[0]))
+        self._columns = [_Column(name) for name in names]
+        self._parts: list[_Part] = []
+        self._file: BinaryIO = (folder / "codes").open("wb")
+
+    def _add(self, source: Source, weight: np.ndarray | None) -> None:
+        codes = np.empty((len(self._columns), source.n_rows), dtype=np.uint8)
+        weights = Weights(weight)
+        for k, column in enumerate(self._columns):
+            taken = column.take(*self._labels(source, column), weights)
+            if len(column.number) > np.iinfo(codes.dtype).max + 1:
+                codes = codes.astype(np.min_scalar_type(len(column.number) - 1))
+            codes[k] = taken
+            # Asked with every block: identifiers would fill the memory before the end is there to tell.
+            if len(column.number) > MANY_LABELS and is_identifier(len(column.number), self.n_rows + source.n_rows):
+                column.variable("target", self.n_rows + source.n_rows, ())  # refuses it in its own words
+        self._parts.append(_Part(self._file.tell(), source.n_rows, codes.dtype))
+        self._file.write(codes.data)
+
+    def _labels(self, source: Source, column: _Column) -> tuple[Sequence[Label], np.ndarray]:
+        """Labels of a block's column, and (rows,) their index per cell."""
+        words = source.words(column.name)
+        if words is not None:
+            self._check_type(column, True)
+            return words
+        raw = source.column(column.name)
+        self._check_cells(raw)
+        self._check_type(column, raw.values.dtype.kind not in "biuf")
+        return factorize(raw, part=True)
+
+    def _check_cells(self, raw: RawColumn) -> None:
+        """Refuse what a sparse table cannot hold, with its place."""
+        if not raw.seen.all():
+            row = self.n_rows + int(np.argmin(raw.seen))
+            raise DataError(
+                f"Column {raw.name!r} has a gap in row {row:,} (counted from 0 over all blocks). Data in blocks "
+                "are learned without gaps: fill them, or fit in memory, where gaps are hidden cells."
+            )
+        if raw.name in self.roles.observed and self.roles.numeric == "auto" and raw.values.dtype.kind == "f":
+            fractions = raw.values != np.floor(raw.values)
+            if fractions.any() and not self.roles.states.get(raw.name):
+                raise DataError(_is_number(raw.name, self.n_rows + int(np.argmax(fractions))))
+
+    def _check_type(self, column: _Column, are_objects: bool) -> None:
+        """Refuse numbers here and text there, which would make states of their own: 1 and "1"."""
+        if column.are_objects not in (None, are_objects):
+            now, before = ("text or objects", "numbers") if are_objects else ("numbers", "text or objects")
+            raise DataError(
+                f"Column {column.name!r} holds {now} from row {self.n_rows:,} on (counted from 0 over all blocks), and "
+                f"{before} in earlier blocks: give it one type in all of them, for instance with astype(str)."
+            )
+        column.are_objects = are_objects
+
+    def _finish(self, weight: np.ndarray) -> SparseTable:
+        self._file.close()
+        schema = self._schema()
+        return _write(self.folder, schema, weight, self._placed(schema))
+
+    def _schema(self) -> Schema:
+        roles, given = self.roles, set(self.roles.observed)
+        for column in self._columns:
+            if column.name in given and roles.numeric == "auto" and not roles.states.get(column.name):
+                _refuse_numbers(column)
+        variables = [
+            column.variable(role, self.n_rows, roles.states.get(column.name, ()))
+            for role in ("target", "observed")
+            for column in self._columns
+            if (column.name in given) == (role == "observed")
+        ]
+        return Schema(tuple(variables), self.names)
+
+    def _placed(self, schema: Schema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(cells per row, their columns) piece by piece."""
+        position = {column.name: k for k, column in enumerate(self._columns)}
+        places = [
+            (position[variable.name], _place_of_number(self._columns[position[variable.name]], variable, int(offset)))
+            for variable, offset in zip(schema.variables, schema.offsets, strict=False)
+            if variable.width
+        ]
+        step = max(PIECE // max(len(self._columns), 1), 1)
+        for part in self._parts:
+            shape = len(self._columns), part.n_rows
+            codes = np.memmap(self.folder / "codes", part.dtype, "r", part.start, shape)
+            for start in range(0, part.n_rows, step):
+                piece = np.asarray(codes[:, start : start + step])
+                placed = np.empty((piece.shape[1], len(places)), dtype=np.int32)
+                for k, (column, place) in enumerate(places):
+                    placed[:, k] = place[piece[column]]
+                on = placed >= 0
+                yield on.sum(axis=1), placed[on]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _place_of_number(column: _Column, variable: Variable, offset: int) -> np.ndarray:
+    """(labels,): the column of the flat numbering for each number of a label, -1 for the base state."""
+    code = np.array([variable.code_of_label[label] for label in column.number], dtype=np.int32)
+    return np.where(code > 0, offset + code - 1, -1).astype(np.int32)
+
+
+def _refuse_numbers(column: _Column) -> None:
+    """Where a table in memory would read an observed column as numbers."""
+    if not all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in column.number):
+        return
+    if len(column.number) > config.NUMERIC_STATES or any(float(label) % 1 for label in column.number):
+        raise DataError(_is_number(column.name))
+
+
+def _is_number(name: str, row: int | None = None) -> str:
+    place = "" if row is None else f" (row {row:,}, counted from 0 over all blocks, has a fraction)"
+    return (
+        f"Observed column {name!r} is a number{place}, and data in blocks are categories: cut it into classes, or fit "
+        "in memory. Whole numbers are taken as categories with numeric=[] (in Python)."
+    )

@@ -1,0 +1,55 @@
+"""A field as a Markov network of pgmpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparsefield.errors import DataError
+from sparsefield.io.field_factors import factors_of
+from sparsefield.model.field import Field
+
+__all__ = ["to_pgmpy"]
+
+
+def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
+    """The same distribution as a ``pgmpy.models.DiscreteMarkovNetwork``, with the names of columns and states.
+
+    Needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of many
+    factors do not overflow. What pgmpy's ``VariableElimination`` answers about a Markov network is not normalised:
+    ``query(...).normalize(inplace=False)`` is.
+
+    Parameters
+    ----------
+    field : Field
+        Over one table.
+    given : {column: state or number}
+        Values of observed columns, and of any others that are known: they are folded in.
+
+    Examples
+    --------
+    >>> from sparsefield.datasets import make_field
+    >>> field = make_field(3, 1, states=3, neighbours=2.0, burn_in=1).field.field_
+    >>> network = to_pgmpy(field, given={"x0": 2})  # doctest: +SKIP
+    >>> sorted(network.nodes())  # doctest: +SKIP
+    ['x1', 'x2']
+    """
+    try:
+        from pgmpy.factors.discrete import DiscreteFactor  # pyright: ignore[reportMissingImports]
+        from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
+    found = factors_of(field, given)
+    names = [variable.name for variable in found.variables]
+    network = DiscreteMarkovNetwork()
+    network.add_nodes_from(names)
+    factors = []
+    for factor in found.factors:
+        scope = [names[k] for k in factor.scope]
+        network.add_edges_from((a, b) for k, a in enumerate(scope) for b in scope[k + 1 :])
+        states = {names[k]: list(found.variables[k].states) for k in factor.scope}
+        factors.append(DiscreteFactor(scope, factor.logs.shape, np.exp(factor.logs - factor.logs.max()), states))
+    network.add_factors(*factors)
+    return network

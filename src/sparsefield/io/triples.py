@@ -1,0 +1,223 @@
+"""Subject, relation, object: triples become a table of entities and a table of their pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from sparsefield.data.frames import RawColumn, Source, read
+from sparsefield.data.labels import Label, factorize
+from sparsefield.data.relational import Relational
+from sparsefield.errors import DataError
+from sparsefield.io.files import read_table
+from sparsefield.io.pair_statements import Statements, World, check_negatives, check_world, place_on_pairs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["read_triples"]
+
+ENDS = ("subject", "object")
+PARTS = ("subject", "relation", "object")
+VALUES = ("value", "truth")
+TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+def read_triples(
+    triples: Any,
+    *,
+    entities: Any = None,
+    closed_world: World = True,
+    entity: str = "entity",
+    pair: str = "pair",
+) -> Relational:
+    """Linked tables from triples (subject, relation, object), as in knowledge graphs.
+
+    Parameters
+    ----------
+    triples : frame, sequence of triples, or path of a CSV or Parquet file
+        Columns ``subject``, ``relation`` and ``object``, else the first three. A further column, called ``value`` or
+        ``truth`` or just the fourth, says 1 where the triple is true and 0 where it is false; without it all are true.
+        The columns of a file must be called so, since a file without such a line would lose its first triple to it.
+    entities : frame or path, optional
+        Attributes of the entities: one row for each, named in the column ``entity``, else in the first one. Without
+        it the entities are those that the triples mention, in sorted order.
+    closed_world : {True, "mentioned", False}
+        What it means that a relation is not stated of a pair. True: it is false, and each ordered pair of entities is
+        a row, one with itself included. ``"mentioned"``: it is false, but only pairs that some triple mentions are
+        rows, as there are too many others. False: it is unknown, a gap.
+    entity, pair : names of the two tables; that of the entities is also the name of its key
+
+    Returns
+    -------
+    Relational
+        A table of entities and a table of pairs, with columns ``subject`` and ``object``, which are links to the
+        entities, and one 0/1 column for each relation, in sorted order.
+
+    Examples
+    --------
+    >>> data = read_triples([("ann", "likes", "bob"), ("bob", "knows", "ann")])
+    >>> data
+    Relational(entity: 2 rows, 0 variables; pair: 4 rows, 2 variables; links subject, object)
+    >>> data.tables["pair"]["likes"].to_list()
+    [0, 1, 0, 0]
+    """
+    import polars as pl
+
+    check_world(closed_world)
+    if entity == pair:
+        raise DataError(f"Both tables are called {entity!r}: give entity= and pair= two names.")
+    source = _source(triples, "triples")
+    file = str(triples) if isinstance(triples, (str, Path)) else None
+    columns = [_full(source, name) for name in _parts(source, file)]
+    relations, relation = _codes(columns[1])
+    taken = [name for name in relations if name in ENDS]
+    if taken:
+        raise DataError(f"A relation is called {taken[0]!r}, as a column of the pairs is: rename it.")
+    table = _entity_table(entities, columns, entity)
+    names = table[entity].to_list()
+    subject, object_ = (_numbers(column, names, entity) for column in (columns[0], columns[2]))
+    value = _truth(columns[3]) if len(columns) > 3 else np.ones(source.n_rows, dtype=np.int8)
+    statements = Statements(subject, object_, relation, value)
+    _refuse_contradictions(statements, columns, len(names))
+    size = len(names)
+    rows = place_on_pairs(statements, (size, size), len(relations), closed_world, f"pairs of {size:,} entities")
+    if closed_world is False:
+        check_negatives(relations, list(rows.cells), "Add triples with value 0")
+    ends = {name: table[entity].gather(codes) for name, codes in zip(ENDS, rows[:2], strict=True)}
+    cells = {
+        name: pl.Series(name, column).replace(-1, None) for name, column in zip(relations, rows.cells, strict=True)
+    }
+    links = {name: (pair, name, entity) for name in ENDS}
+    return Relational({entity: table, pair: pl.DataFrame({**ends, **cells})}, keys={entity: entity}, links=links)
+
+
+def _source(given: Any, what: str) -> Source:
+    if isinstance(given, (str, Path)):
+        return read(read_table(given), what=str(given))
+    if isinstance(given, Sequence) and not given:
+        raise DataError(f"There are no {what}: the list is empty.")
+    return read(given, what=what)
+
+
+def _parts(source: Source, file: str | None) -> list[str]:
+    """Columns of subject, relation, object and perhaps value; in a file they are called so."""
+    names = source.names
+    named = all(part in names for part in PARTS)
+    if file is not None and not named:
+        raise DataError(
+            f"{file}: the first line must name the columns subject, relation and object, and perhaps value; there "
+            f"stands {', '.join(names[:4])}. Put the line subject,relation,object before it, or rename the columns."
+        )
+    if len(names) < 3:
+        raise DataError(f"Triples have the columns subject, relation and object; there are only {', '.join(names)}.")
+    parts = list(PARTS if named else names[:3])
+    rest = [name for name in names if name not in parts]
+    value = [name for name in rest if name in VALUES][:1] or ([] if named else rest[:1])
+    unused = [name for name in rest if name not in value]
+    if unused:
+        raise DataError(
+            f"Triples have the columns subject, relation, object and perhaps value; {unused[0]!r} is none of them: "
+            "drop it."
+        )
+    return parts + value
+
+
+def _full(source: Source, name: str) -> RawColumn:
+    column = source.column(name)
+    if not column.seen.all():
+        row = int(np.flatnonzero(~column.seen)[0]) + 1
+        raise DataError(f"Column {name!r} of the triples has a gap in row {row}: fill it in, or drop the row.")
+    return column
+
+
+def _codes(column: RawColumn) -> tuple[list[str], np.ndarray]:
+    """Distinct values as sorted text, and the number of each cell's."""
+    labels, codes = factorize(column)
+    names, inverse = np.unique([str(label) for label in labels], return_inverse=True)
+    return names.tolist(), inverse[codes]
+
+
+def _entity_table(entities: Any, columns: Sequence[RawColumn], entity: str) -> pl.DataFrame:
+    import polars as pl
+
+    if entities is None:
+        labels = {label for column in (columns[0], columns[2]) for label in factorize(column)[0]}
+        return pl.DataFrame({entity: _sorted(labels)})
+    source = _source(entities, "entities")
+    key = entity if entity in source.names else source.names[0]
+    frame = _as_polars(source)
+    names, codes = factorize(source.column(key))
+    missing = np.flatnonzero(codes < 0)
+    if len(missing):
+        raise DataError(f"Column {key!r} of the entities has a gap in row {missing[0] + 1}: each needs a name.")
+    counts = np.bincount(codes)
+    if (counts > 1).any():
+        twice = names[int(np.argmax(counts > 1))]
+        raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: each has one.")
+    return frame.with_columns(pl.Series(key, [names[code] for code in codes])).rename({key: entity})
+
+
+def _sorted(labels: set[Label]) -> list[Label]:
+    """In order; as text where numbers and words are mixed, since a column is either."""
+    if len({isinstance(label, str) for label in labels}) > 1:
+        return sorted({str(label) for label in labels})
+    return sorted(labels)  # pyright: ignore[reportArgumentType]
+
+
+def _as_polars(source: Source) -> pl.DataFrame:
+    import polars as pl
+
+    if source.kind == "polars":
+        return nw.to_native(source.native)
+    made = {}
+    for name in source.names:
+        column = source.column(name)
+        cells = np.full(source.n_rows, None, dtype=object)
+        cells[column.seen] = column.values
+        made[name] = pl.Series(name, cells.tolist(), strict=False)
+    return pl.DataFrame(made)
+
+
+def _numbers(column: RawColumn, names: Sequence[Label], entity: str) -> np.ndarray:
+    """The row of the entity that each cell names; a number may also be named by its text."""
+    labels, codes = factorize(column)
+    known = {name: row for row, name in enumerate(names)}
+    texts = {str(name): row for row, name in enumerate(names)}
+    rows = np.array([known.get(label, texts.get(str(label), -1)) for label in labels], dtype=np.int64)[codes]
+    unknown = np.flatnonzero(rows < 0)
+    if len(unknown):
+        row = int(unknown[0])
+        raise DataError(
+            f"Row {row + 1} of the triples names {labels[codes[row]]!r} in {column.name!r}, which is none of the "
+            f"entities: add it to the table of entities ({entity!r}), or drop the triple."
+        )
+    return rows
+
+
+def _truth(column: RawColumn) -> np.ndarray:
+    labels, codes = factorize(column)
+    values = np.array([TRUTH.get(str(label).lower(), -1) for label in labels], dtype=np.int8)[codes]
+    wrong = np.flatnonzero(values < 0)
+    if len(wrong):
+        row = int(wrong[0])
+        raise DataError(
+            f"Row {row + 1} of the triples has {labels[codes[row]]!r} in {column.name!r}: it must be 1 where the "
+            "triple is true and 0 where it is false."
+        )
+    return values
+
+
+def _refuse_contradictions(statements: Statements, columns: Sequence[RawColumn], size: int) -> None:
+    pairs = statements.subject * size + statements.object
+    order = np.lexsort((statements.value, statements.relation, pairs))
+    same = (np.diff(pairs[order]) == 0) & (np.diff(statements.relation[order]) == 0)
+    against = np.flatnonzero(same & (np.diff(statements.value[order]) != 0))
+    if len(against):
+        one, other = sorted((int(order[against[0]]), int(order[against[0] + 1])))
+        shown = " ".join(str(column.values[one]) for column in columns[:3])
+        raise DataError(f"Rows {one + 1} and {other + 1} of the triples contradict each other on {shown!r}: drop one.")

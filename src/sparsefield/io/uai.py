@@ -1,0 +1,227 @@
+"""UAI files: the text format of the inference competitions, which many solvers read.
+
+A file has the word MARKOV or BAYES, the number of variables, how many states each has, the number of factors, the
+variables of each factor, and their tables, in which the last variable changes fastest. It has no names: variables are
+x0, x1, ... and states 0, 1, ... unless a mapping of names comes with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsefield.data.layout import Layout
+from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.errors import DataError
+from sparsefield.io.field_factors import Factors, factors_of
+from sparsefield.io.log_linear import contrasts
+from sparsefield.io.model_file import write_atomically
+from sparsefield.io.uai_tokens import Network, read_network
+from sparsefield.model.field import Field, widen
+
+__all__ = ["LOG_ZERO", "read_uai", "write_uai"]
+
+Place = str | os.PathLike[str]
+Names = Mapping[str, list[Label]]
+
+LOG_ZERO = -50.0
+"""What stands for the logarithm of 0, beside the smallest other entry of the same table: a field gives every assignment
+a probability above 0. exp(-50) is 2e-22, below the rounding of a probability."""
+
+ROUNDING = 1e-12
+"""Weights that are smaller, beside the largest logarithm of their table, are what is left of rounding."""
+
+MAX_LOG = 700.0
+"""exp of more is no number any more."""
+
+
+def write_uai(
+    field: Field, path: Place, *, given: Mapping[str, Any] | None = None, names: Place | None = None
+) -> dict[str, list[Label]]:
+    """Write the exact distribution of a field over one table as a UAI file.
+
+    There is a factor for each variable and for each set of variables that shares features. The entry of base states
+    is 1, so the partition function of the file is that of the field, unless ``given`` folds a constant away.
+
+    Parameters
+    ----------
+    field : Field
+    path : of the file, which is replaced only by a complete new one
+    given : {column: state or number}
+        Values of observed columns, and of any others that are known: they are folded in.
+    names : path, optional
+        Where to write the names that the format has no room for, as JSON.
+
+    Returns
+    -------
+    dict of column to its states
+        In the order in which the file numbers them; `read_uai` and `read_evidence` take it back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparsefield.datasets import make_field
+    >>> field = make_field(3, 1, neighbours=2.0, burn_in=1).field.field_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     names = write_uai(field, folder + "/net.uai")
+    ...     same = read_uai(folder + "/net.uai", names=names)
+    >>> names
+    {'x0': [0, 1], 'x1': [0, 1], 'x2': [0, 1]}
+    >>> bool(np.allclose(same.weights, field.weights))
+    True
+    """
+    found = factors_of(field, given)
+    write_atomically(path, _as_text(found).encode("ascii"))
+    if names is not None:
+        write_atomically(names, (json.dumps(found.names, ensure_ascii=False, indent=1) + "\n").encode())
+    return found.names
+
+
+def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
+    """The field of a UAI file: factors of any number of variables, as weights relative to state 0.
+
+    Tables of BAYES files are factors like any other. Factors over the same variables add up, and constants drop out. A
+    zero counts as exp(-50) times the smallest other entry of its table (`LOG_ZERO`), and a warning tells how many zeros
+    there are. Lines that begin with ``c`` or ``#`` are comments.
+
+    Parameters
+    ----------
+    path : of the file
+    names : {column: states} or the path of a JSON file that `write_uai` wrote
+        None calls columns x0, x1, ... and states 0, 1, ...
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no complete UAI file; the message says what is wrong with it.
+    """
+    network = read_network(path)
+    schema = _schema(network, _names(names), path)
+    parts, zeros = _weights(network, schema.offsets)
+    if zeros:
+        warnings.warn(
+            f"{path}: {zeros:,} table entries are 0; each counts as exp({LOG_ZERO:g}) times the smallest other entry "
+            "of its table.",
+            UserWarning,
+            stacklevel=2,
+        )
+    unary = np.zeros(schema.n_states)
+    pairs, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
+    higher = []
+    for order, found in sorted(parts.items()):
+        columns, sums = _added(found)
+        if order == 1:
+            unary[columns[:, 0]] = sums
+        elif order == 2:
+            pairs, weights = columns, sums
+        else:
+            higher.append((columns, sums))
+    layout = Layout.single(schema)
+    if not higher:
+        return Field(layout, unary, pairs, weights)
+    widest = higher[-1][0].shape[1]
+    conjunctions = np.concatenate([widen(columns, widest) for columns, _ in higher])
+    return Field(layout, unary, pairs, weights, conjunctions, np.concatenate([sums for _, sums in higher]))
+
+
+def _as_text(found: Factors) -> str:
+    lines = ["MARKOV", str(len(found.variables)), " ".join(str(len(v.states)) for v in found.variables)]
+    lines.append(str(len(found.factors)))
+    lines += [" ".join(map(str, (len(factor.scope), *factor.scope))) for factor in found.factors]
+    for factor in found.factors:
+        if np.abs(factor.logs).max() > MAX_LOG:
+            scope = ", ".join(found.variables[k].name for k in factor.scope)
+            raise DataError(
+                f"The weights of {scope} add up to {factor.logs.flat[np.abs(factor.logs).argmax()]:.4g}, whose "
+                "exponential is no number that a table can hold."
+            )
+        numbers = np.exp(factor.logs)
+        lines += ["", str(numbers.size)]
+        lines += [" ".join(map(repr, row)) for row in numbers.reshape(-1, numbers.shape[-1]).tolist()]
+    return "\n".join(lines) + "\n"
+
+
+def _weights(network: Network, offsets: np.ndarray) -> tuple[dict[int, list[tuple[np.ndarray, np.ndarray]]], int]:
+    """By number of columns: columns, ascending, and weights; and how many zeros were met."""
+    parts: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    zeros = 0
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for k, table in enumerate(network.tables):
+        if table.ndim:  # what is no constant
+            alike.setdefault(table.shape, []).append(k)
+    for members in alike.values():
+        logs, few = _logs(np.stack([network.tables[k] for k in members]))
+        zeros += few
+        weights = contrasts(logs, first=1)
+        size = np.abs(logs).max(axis=tuple(range(1, logs.ndim)), keepdims=True)
+        places = np.argwhere(np.abs(weights) > ROUNDING * np.maximum(1.0, size))
+        found = weights[tuple(places.T)]
+        scopes, states = np.array([network.scopes[k] for k in members])[places[:, 0]], places[:, 1:]
+        columns = np.where(states > 0, offsets[scopes] + states - 1, offsets[-1])
+        columns.sort(axis=1)  # what is no column stands last
+        orders = (states > 0).sum(axis=1)
+        for order in set(orders.tolist()) - {0}:
+            mine = orders == order
+            parts.setdefault(order, []).append((columns[mine, :order], found[mine]))
+    return parts, zeros
+
+
+def _logs(tables: np.ndarray) -> tuple[np.ndarray, int]:
+    """Logarithms of tables of one shape, and how many of their entries are 0."""
+    off = tables == 0.0
+    few = int(off.sum())
+    if not few:
+        return np.log(tables), 0
+    least = np.where(off, np.inf, tables).min(axis=tuple(range(1, tables.ndim)), keepdims=True)
+    return np.where(off, np.log(least) + LOG_ZERO, np.log(np.where(off, 1.0, tables))), few
+
+
+def _added(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Each feature once, with the sum of its weights."""
+    columns, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.lexsort(columns.T[::-1])
+    columns, weights = columns[order], weights[order]
+    first = np.flatnonzero(np.concatenate([[True], (columns[1:] != columns[:-1]).any(axis=1)]))
+    sums = np.add.reduceat(weights, first)
+    return columns[first][sums != 0.0], sums[sums != 0.0]
+
+
+def _schema(network: Network, names: Names | None, path: Place) -> Schema:
+    known = {f"x{k}": list(range(count)) for k, count in enumerate(network.states)} if names is None else names
+    if tuple(len(states) for states in known.values()) != network.states:
+        raise DataError(
+            f"{path}: the names are of {len(known)} variables with {_shown([len(s) for s in known.values()])} states, "
+            f"the file has {len(network.states)} with {_shown(network.states)}."
+        )
+    variables = tuple(
+        Variable(name, "target", tuple(states), 0, (1.0 / len(states),) * len(states)) for name, states in known.items()
+    )
+    return Schema(variables, tuple(known))
+
+
+def _names(names: Names | Place | None) -> Names | None:
+    if names is None or isinstance(names, Mapping):
+        return names
+    try:
+        known = json.loads(Path(names).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{names}: not a JSON file ({error}).") from None
+    if not isinstance(known, dict) or not all(_are_labels(states) for states in known.values()):
+        raise DataError(f"{names}: not a mapping of columns to lists of different states.")
+    return known
+
+
+def _are_labels(states: Any) -> bool:
+    if not isinstance(states, list) or not all(isinstance(state, (str, int, float)) for state in states):
+        return False
+    return len(set(states)) == len(states)
+
+
+def _shown(counts: Any) -> str:
+    return ", ".join(map(str, counts[:6])) + (", ..." if len(counts) > 6 else "")

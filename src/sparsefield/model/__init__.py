@@ -1,0 +1,14 @@
+"""Features and weights: the learned field; reading it; saving and loading it."""
+
+from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
+from sparsefield.model.field import Field, Graph, compile_graphs, widen
+
+__all__ = [
+    "Field",
+    "Graph",
+    "compile_graphs",
+    "edge_table",
+    "feature_table",
+    "selection_table",
+    "widen",
+]

@@ -1,0 +1,109 @@
+"""A field in words: the tables of features and of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from string import ascii_lowercase
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsefield.data.frames import make_frame, make_label_columns
+from sparsefield.data.schema import Label
+from sparsefield.model.field import Field
+
+__all__ = ["edge_table", "feature_table", "selection_table"]
+
+
+def feature_table(field: Field, kind: str = "polars") -> Any:
+    """All features with a weight: variable_a, state_a, variable_b, state_b, weight; strongest first.
+
+    A unary feature has no b, and where some feature has more than two columns, most have no c. A numeric observed
+    column has no state: its weight is per standard deviation. All columns of states are of one type, and so text when
+    any state is. A field over linked tables also names the template and the tables.
+    """
+    rows = [*_unary_rows(field), *_pair_rows(field), *_conjunction_rows(field)]
+    rows.sort(key=lambda row: -abs(row.weight))
+    return make_frame({**_name_columns(field, rows, kind), "weight": _weights(rows)}, kind)
+
+
+def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Any:
+    """The columns of `feature_table` for the features of two columns and more of ``field``, and how often each was
+    selected; most often first.
+
+    ``weights`` and ``frequencies`` go by the features of ``field``, whose own weights only say which of them there are.
+    """
+    rows = [*_pair_rows(field), *_conjunction_rows(field)]
+    order = np.lexsort((-np.abs(weights), -frequencies))
+    named = _name_columns(field, [rows[k] for k in order], kind)
+    return make_frame({**named, "weight": weights[order], "frequency": frequencies[order]}, kind)
+
+
+def _name_columns(field: Field, rows: list[_Row], kind: str) -> dict[str, Any]:
+    """{name: values} of all columns that say which features ``rows`` are."""
+    letters = ascii_lowercase[: max([2, *(len(row.terms) for row in rows)])]
+    nothing = (None, None, None)
+    columns: dict[str, list[Any]] = {"template": [row.template for row in rows]}
+    states: dict[str, list[Any]] = {}
+    for k, letter in enumerate(letters):
+        terms = [row.terms[k] if k < len(row.terms) else nothing for row in rows]
+        columns[f"table_{letter}"] = [table for table, _, _ in terms]
+        columns[f"variable_{letter}"] = [variable for _, variable, _ in terms]
+        states[f"state_{letter}"] = [state for _, _, state in terms]
+    made = {**make_label_columns(columns, kind), **make_label_columns(states, kind)}
+    parts = ("table", "variable", "state") if _is_relational(field) else ("variable", "state")
+    shown = [f"{part}_{letter}" for letter in letters for part in parts]
+    shown = ["template", *shown] if _is_relational(field) else shown
+    return {name: made[name] for name in shown}
+
+
+def _weights(rows: list[_Row]) -> np.ndarray:
+    return np.array([row.weight for row in rows], dtype=float)
+
+
+def edge_table(field: Field, kind: str = "polars") -> Any:
+    """Pairs of variables that share a feature: variable_a, variable_b, strength (the norm of their weights).
+
+    A field over linked tables also names the template and the two tables.
+    """
+    squares: dict[tuple[str, ...], float] = {}
+    for row in (*_pair_rows(field), *_conjunction_rows(field)):
+        for (table_a, variable_a, _), (table_b, variable_b, _) in combinations(row.terms, 2):
+            key = (row.template, table_a, variable_a, table_b, variable_b)
+            squares[key] = squares.get(key, 0.0) + row.weight**2
+    ranked = sorted(squares.items(), key=lambda item: -item[1])
+    names = ("template", "table_a", "variable_a", "table_b", "variable_b")
+    made = make_label_columns({name: [key[k] for key, _ in ranked] for k, name in enumerate(names)}, kind)
+    shown = names if _is_relational(field) else ("variable_a", "variable_b")
+    strengths = np.sqrt([square for _, square in ranked])
+    return make_frame({**{name: made[name] for name in shown}, "strength": strengths}, kind)
+
+
+class _Row(NamedTuple):
+    """A feature in words; each of its terms is a table, a variable and a state."""
+
+    template: str
+    terms: tuple[tuple[str, str, Label | None], ...]
+    weight: float
+
+
+def _is_relational(field: Field) -> bool:
+    return field.layout.tables != ("",)
+
+
+def _unary_rows(field: Field) -> Iterator[_Row]:
+    for state in np.flatnonzero(field.unary):
+        yield _Row("", (field.layout.own_name(int(field.layout.column_of_state[state])),), float(field.unary[state]))
+
+
+def _pair_rows(field: Field) -> Iterator[_Row]:
+    for k in np.flatnonzero(field.weights):
+        name = field.layout.feature_name(*field.pairs[k].tolist())
+        yield _Row(name.template, (name[1:4], name[4:7]), float(field.weights[k]))
+
+
+def _conjunction_rows(field: Field) -> Iterator[_Row]:
+    for k in np.flatnonzero(field.conjunction_weights):
+        terms = tuple(field.layout.own_name(column) for column in field.conjunctions[k].tolist() if column >= 0)
+        yield _Row(field.layout.within_label(terms[0][0]), terms, float(field.conjunction_weights[k]))

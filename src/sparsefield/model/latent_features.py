@@ -1,0 +1,79 @@
+"""Features of hidden variables apart from those between columns that tables have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.data import Arcs, Layout
+from sparsefield.model.field import Graph, compile_graphs
+
+__all__ = ["Split", "joint_states", "split"]
+
+
+class Split(NamedTuple):
+    """A field over one table, cut in two: its visible part, and what hidden states have to do with anything."""
+
+    whole: tuple[Graph, ...]
+    visible: Graph
+    """Arcs between columns that are not hidden."""
+    first: int
+    """Number of the first hidden state; those before are of columns that tables have."""
+    members: np.ndarray
+    """(hidden states, joint states): 1 where a joint state of the hidden variables has the state."""
+    column: np.ndarray
+    """(features,) each: of a hidden state and a column that is not hidden; ``state`` counts from ``first``."""
+    state: np.ndarray
+    feature: np.ndarray
+    """Index into theta."""
+    one: np.ndarray
+    """(features,) each: of two hidden states."""
+    other: np.ndarray
+    tie: np.ndarray
+
+    def pulls(self, theta: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """(columns, joint states): what a joint state adds to a column's logit; (joint states,): its own logit."""
+        weights = np.zeros((n_columns, len(self.members)))
+        weights[self.column, self.state] = theta[self.feature]
+        level = theta[self.first : self.first + len(self.members)] @ self.members
+        for one, other, tie in zip(self.one, self.other, self.tie, strict=True):
+            level = level + theta[tie] * self.members[one] * self.members[other]
+        return weights @ self.members, level
+
+    def add_gradient(self, totals: np.ndarray, moved: np.ndarray, out: np.ndarray) -> None:
+        """Put the gradient of hidden features into ``out``, from sums over rows: (columns, joint states) of how far
+        column and joint state are off together, and (joint states,) of how far the joint states are."""
+        out[self.feature] = (totals @ self.members.T)[self.column, self.state]
+        out[self.tie] = (self.members[self.one] * self.members[self.other]) @ moved
+
+
+def split(layout: Layout, arcs: Arcs) -> Split:
+    """Cut the arcs of a field over one table in two."""
+    (schema,) = layout.schemas
+    first, last = int(schema.state_offsets[-1 - len(schema.hidden)]), schema.n_states
+    from_hidden, to_hidden = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
+    visible = np.flatnonzero(~from_hidden & ~to_hidden)
+    outside, among = to_hidden & ~from_hidden, to_hidden & from_hidden & (arcs.target < arcs.source)
+    (graph,) = compile_graphs(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
+    return Split(
+        compile_graphs(layout, arcs),
+        graph,
+        first,
+        joint_states(tuple(variable.width for variable in schema.hidden)),
+        arcs.source[outside],
+        arcs.target[outside] - first,
+        last + arcs.feature[outside],
+        arcs.target[among] - first,
+        arcs.source[among] - first,
+        last + arcs.feature[among],
+    )
+
+
+@lru_cache(maxsize=16)
+def joint_states(widths: tuple[int, ...]) -> np.ndarray:
+    """(hidden states, joint states): which states, less the base, each joint state of some variables has."""
+    codes = np.indices([width + 1 for width in widths]).reshape(len(widths), -1)
+    parts = [codes[k] == np.arange(1, width + 1)[:, None] for k, width in enumerate(widths)]
+    return np.concatenate(parts).astype(float)

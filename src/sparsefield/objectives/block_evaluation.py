@@ -1,0 +1,164 @@
+"""A block as objectives look at it: what is done with one part of the rows, wherever that part lies.
+
+Functions here change nothing that they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsefield.data import Block, Layout, MegaSample
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.missing_problem import fill_together
+from sparsefield.kernels import mean_field_sweep as kernels
+from sparsefield.model import Graph
+from sparsefield.objectives.objective import Objective
+
+__all__ = ["Part"]
+
+
+class Part(NamedTuple):
+    """A block of a table, and what the last evaluation left there."""
+
+    table: int
+    block: Block
+    errors: np.ndarray = np.empty((0, 0))
+    """(states, rows): q1 - q0, times the row's weight (Definition 1)."""
+    middles: np.ndarray = np.empty((0, 0))
+    """(columns, rows): the beliefs that errors are multiplied with; their deviation from the mean is the signal."""
+    summed: Any = None
+    """Of hidden variables: see `sparsefield.inference.latent_inference`."""
+
+
+def of_first_table(block: Block) -> tuple[Part, None]:
+    return Part(0, block), None
+
+
+def show(part: Part) -> Part:
+    return part
+
+
+def evaluate(
+    part: Part, layout: Layout, objective: Objective, graphs: Sequence[Graph], theta: np.ndarray
+) -> tuple[Part, tuple[float, np.ndarray, np.ndarray]]:
+    """The part with errors and middles; loss, gradient, and `uncertainty`."""
+    space = objective.prepare(part.block)
+    loss = objective.sweep(part.block, graphs[part.table], theta, space)
+    part = part._replace(errors=space.errors, middles=space.middles)
+    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), uncertainty(part, layout))
+
+
+def gradient(part: Part, averaged: bool, graphs: Sequence[Graph], size: int) -> np.ndarray:
+    """Of graphs with ``size`` parameters, from the errors of the last evaluation."""
+    out, graph = np.empty(size), graphs[part.table]
+    kernels.gradient(graph, part.errors, part.middles, out)
+    if len(graph.members):
+        if averaged:
+            kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
+        else:
+            kernels.add_conjunctions(graph, part.errors, part.middles, out)
+    return out
+
+
+def fill_gaps(
+    part: Part, layout: Layout, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray
+) -> tuple[Part, np.ndarray]:
+    """The part with new beliefs in its gaps; (states of all tables,): how far beliefs have moved. Of unlinked rows."""
+    block = part.block
+    if not len(block.gap_rows):
+        return part, np.zeros(layout.n_states)
+    before, block = block, block._replace(beliefs=block.beliefs.copy())
+    fill_together(MegaSample(layout, ()), [(part.table, block)], inference, graphs, theta)
+    return part._replace(block=block), moved(part.table, before, block, layout)
+
+
+def moved(table: int, before: Block, after: Block, layout: Layout) -> np.ndarray:
+    """(states of all tables,): by how much beliefs in gaps differ at most."""
+    n = after.n_target_states
+    return _among(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(axis=1, initial=0.0), layout.state_starts, table)
+
+
+def believe(part: Part, beliefs: np.ndarray, layout: Layout) -> tuple[Part, None]:
+    """The part with given beliefs in its gaps, as `gaps` tells them."""
+    if not len(beliefs):
+        return part, None
+    block = part.block._replace(beliefs=part.block.beliefs.copy())
+    block.beliefs[: block.n_target_states][_gaps(part, layout)] = beliefs
+    return part._replace(block=block), None
+
+
+def news_of(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Places and values of beliefs that are other than they were: in gaps, and, of the rows that see a gap over a link,
+    what they see of their neighbours, summed."""
+    changed = np.flatnonzero(before.beliefs != after.beliefs)
+    return changed, after.beliefs.ravel()[changed]
+
+
+def hear(part: Part, news: tuple[np.ndarray, np.ndarray]) -> tuple[Part, None]:
+    """The part with such news taken over."""
+    places, values = news
+    if not len(places):
+        return part, None
+    block = part.block._replace(beliefs=part.block.beliefs.copy())
+    block.beliefs.ravel()[places] = values
+    return part._replace(block=block), None
+
+
+def gaps(part: Part, layout: Layout) -> np.ndarray:
+    """q0 of all hidden cells, one after another."""
+    return part.block.beliefs[: part.block.n_target_states][_gaps(part, layout)]
+
+
+def count_gaps(part: Part, layout: Layout) -> int:
+    return int(_gaps(part, layout).sum())
+
+
+def _gaps(part: Part, layout: Layout) -> np.ndarray:
+    """(states, rows): which beliefs are about hidden cells."""
+    return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].state_offsets), axis=0)
+
+
+def sums_of_middles(part: Part, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(columns of all tables,): weighted sums of the middles; (states of all tables,): of the errors."""
+    return (
+        _among(part.middles @ part.block.weight, layout.column_starts, part.table),
+        _among(part.errors.sum(axis=1), layout.state_starts, part.table),
+    )
+
+
+def sums_of_beliefs(part: Part, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(columns of all tables,) each: weighted sums of q0 and of its squares."""
+    beliefs, weight = part.block.beliefs, part.block.weight
+    return (
+        _among(beliefs @ weight, layout.column_starts, part.table),
+        _among(np.square(beliefs) @ weight, layout.column_starts, part.table),
+    )
+
+
+def sums_of_products(part: Part, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
+    """(conjunctions, 2): weighted sums of products of columns and of their squares, for those of the part's table."""
+    total = np.zeros((len(conjunctions), 2))
+    mine = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)
+    if len(mine):
+        which = np.where(conjunctions[mine] >= 0, conjunctions[mine] - layout.column_starts[part.table], -1)
+        found = np.empty((len(mine), 2))
+        kernels.product_moments(part.block.beliefs, part.block.weight, which, found)
+        total[mine] = found
+    return total
+
+
+def uncertainty(part: Part, layout: Layout) -> np.ndarray:
+    """(states of all tables,): p (1 - p) summed over rows, read off the errors."""
+    out = np.empty(len(part.errors))
+    kernels.uncertainty(part.errors, part.block.weight, out)
+    return _among(out, layout.state_starts, part.table)
+
+
+def _among(values: np.ndarray, starts: np.ndarray, table: int) -> np.ndarray:
+    """What belongs to one table, in its place among all tables."""
+    out = np.zeros(int(starts[-1]))
+    out[starts[table] : starts[table] + len(values)] = values
+    return out

@@ -1,0 +1,68 @@
+"""What an objective is: a loss over rows, with the errors and beliefs whose products are its gradient."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from sparsefield.data import Arcs, Block
+from sparsefield.model import Graph
+
+__all__ = ["AnyEvaluator", "Objective", "Workspace"]
+
+
+@dataclass
+class Workspace:
+    """What a sweep leaves behind for one block."""
+
+    errors: np.ndarray
+    """(states, rows): q1 - q0, times the row's weight (Definition 1)."""
+    middles: np.ndarray
+    """(columns, rows): the beliefs that errors are multiplied with; their deviation from the mean is the signal."""
+
+
+class Objective(ABC):
+    """A loss whose gradient for a pair (A, B) is the sum over rows of error_A x middle_B + error_B x middle_A.
+
+    That form is all that induction, certificate and optimiser rely on.
+    """
+
+    name: ClassVar[str]
+    averaged: ClassVar[bool] = False
+    """Whether middles are (q0 + q1) / 2, so that the gradient of a feature is <f>_q1 - <f>_q0; else they are q0."""
+
+    @abstractmethod
+    def prepare(self, block: Block) -> Workspace:
+        """Room for the errors and middles of a block."""
+
+    @abstractmethod
+    def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
+        """The loss of a block; errors and middles go into the workspace."""
+
+
+class AnyEvaluator(Protocol):
+    """What the training loop asks of an objective on data. ``graph`` is whatever `compile` makes of arcs."""
+
+    has_gaps: bool
+    keeps_errors: bool
+    """Whether the errors of the last evaluation are at hand, so that other gradients and scores come cheap."""
+
+    @property
+    def total_weights(self) -> Sequence[float]: ...
+    def compile(self, arcs: Arcs) -> Any: ...
+    def evaluate(self, graph: Any, theta: np.ndarray, /) -> tuple[float, np.ndarray]: ...
+    def gradient(self, graph: Any, size: int, /) -> np.ndarray: ...
+    def uncertainty(self) -> np.ndarray: ...
+    def shared_uncertainty(self, graph: Any, /) -> np.ndarray | None: ...
+    def moments(self) -> tuple[np.ndarray, np.ndarray]: ...
+    def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+    def contrast(self) -> Any: ...
+    def fill_gaps(self, inference: Any, graph: Any, theta: np.ndarray, /) -> float: ...
+    def beliefs_in_gaps(self) -> np.ndarray: ...
+    def believe_in_gaps(self, beliefs: np.ndarray) -> None: ...
+    def state(self, graph: Any, /) -> dict[str, np.ndarray]: ...
+    def restore(self, graph: Any, state: Mapping[str, np.ndarray], /) -> None: ...

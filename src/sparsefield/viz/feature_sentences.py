@@ -1,0 +1,96 @@
+"""The features of a field one by one, with names and sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.data.schema import Label
+from sparsefield.model import Field
+
+__all__ = ["Feature", "Term", "list_features"]
+
+
+class Term(NamedTuple):
+    """One state of one column; a number has no state."""
+
+    table: str
+    variable: str
+    state: Label | None
+
+    @property
+    def column(self) -> str:
+        return f"{self.table}.{self.variable}" if self.table else self.variable
+
+    @property
+    def words(self) -> str:
+        return self.column if self.state is None else f"{self.column}={self.state}"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature of two columns or more that has a weight."""
+
+    template: str
+    """Over which rows it lies; "" within one plain table."""
+    terms: tuple[Term, ...]
+    weight: float
+    columns: tuple[int, ...]
+    """Numbers of the terms in the field's layout."""
+
+    @property
+    def name(self) -> str:
+        """``rain=1 & wet=1``, over a link ``across who: visit.fun=1 & pupil.mood=glad``."""
+        over = f"{self.template}: " if self.over_link else ""
+        return over + " & ".join(term.words for term in self.terms)
+
+    @property
+    def over_link(self) -> bool:
+        return not (self.template == "" or self.template.startswith("within"))
+
+    @property
+    def sentence(self) -> str:
+        """The columns that are categories, and the numbers that these go by."""
+        categories = [term.words for term in self.terms if term.state is not None]
+        numbers = [term.words for term in self.terms if term.state is None]
+        over = f", {self.template}" if self.over_link else ""
+        what = " and ".join(filter(None, [", ".join(categories[:-1]), categories[-1]]))
+        if not numbers:
+            return f"{what} {'go together' if self.weight > 0 else 'seldom go together'}{over}"
+        does = "is likelier" if len(categories) == 1 else "go together"
+        return f"{what} {does} where {' x '.join(numbers)} is {'high' if self.weight > 0 else 'low'}{over}"
+
+
+def list_features(field: Field, most: int | None = None) -> list[Feature]:
+    """The features of two columns and more, strongest first; all of them, or the ``most`` strongest.
+
+    Examples
+    --------
+    >>> from sparsefield.datasets import make_field
+    >>> made = make_field(3, 1, neighbours=1.0, burn_in=1, seed=1).field.field_
+    >>> [feature.name for feature in list_features(made)]
+    ['x0=1 & x2=1']
+    """
+    weights = np.concatenate([field.weights, field.conjunction_weights])
+    used = np.flatnonzero(weights)
+    order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
+    return list(_named(field, order[:most].tolist()))
+
+
+def _named(field: Field, order: list[int]) -> Iterator[Feature]:
+    layout, n_pairs = field.layout, len(field.weights)
+    for k in order:
+        if k < n_pairs:
+            a, b = field.pairs[k].tolist()
+            name = layout.feature_name(a, b)
+            terms, template = (Term(*name[1:4]), Term(*name[4:7])), name.template
+            columns: tuple[int, ...] = (a, b)
+            weight = float(field.weights[k])
+        else:
+            columns = tuple(column for column in field.conjunctions[k - n_pairs].tolist() if column >= 0)
+            terms = tuple(Term(*layout.own_name(column)) for column in columns)
+            template, weight = layout.within_label(terms[0].table), float(field.conjunction_weights[k - n_pairs])
+        yield Feature(template if layout.tables != ("",) else "", terms, weight, columns)

@@ -1,0 +1,36 @@
+"""A fitted estimator in a notebook: the main figures and the strongest features, in a small card."""
+
+from __future__ import annotations
+
+from html import escape
+
+from sparsefield.viz.feature_sentences import list_features
+from sparsefield.viz.fit_summary import certificate, count, is_learned, size
+from sparsefield.viz.report.repeat_fit import Fitted, changed_options
+
+__all__ = ["summarise"]
+
+SHOWN = 8
+CARD = "border:1px solid #d0d5dd;border-radius:8px;padding:10px 16px;max-width:46em;font-size:14px"
+WEIGHT = "font-size:14px;text-align:right;font-variant-numeric:tabular-nums;padding:1px 10px 1px 0"
+WORDS = "font-size:14px;text-align:left;padding:1px 0"
+
+
+def summarise(fitted: Fitted) -> str:
+    """A piece of HTML; it has neither scripts nor styles that could reach beyond it."""
+    field = fitted.field
+    options = ", ".join(f"{name}={value!r}" for name, value in changed_options(fitted).items())
+    columns = field.layout.n_targets + sum(len(schema.observed) for schema in field.layout.schemas)
+    rows = f"{count(field.about['n_rows'], 'row')}, " if is_learned(field) else ""
+    lines = [
+        f"<b>{escape(fitted.kind)}({escape(options)})</b>",
+        escape(f"{rows}{count(columns, 'column')}; {size(field)}"),
+        escape(certificate(field, fitted.params)),
+    ]
+    features = "".join(
+        f'<tr><td style="{WEIGHT}">{feature.weight:+.2f}</td><td style="{WORDS}">{escape(feature.sentence)}</td></tr>'
+        for feature in list_features(field, SHOWN)
+    )
+    head = "<br/>".join(lines)
+    more = "<code>.plot()</code> draws the network, <code>.features_</code> has all features."
+    return f'<div style="{CARD}">{head}<table style="margin:8px 0">{features}</table>{more}</div>'

@@ -1,0 +1,45 @@
+"""The paper's methods side by side, on a small network."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import paper_scale
+from benchmarks.paper_scale import draw_paper_scale, run_paper_scale
+
+
+def test_every_method_has_its_rows_and_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_scale, "in_child", lambda function, *args, time_limit: function(*args))
+    table = run_paper_scale(20, 80, held_out=40, report=lambda line: None)
+    assert [(row["method"], row["batch"]) for row in table] == [
+        ("CFI", 50),
+        ("CFI", "auto"),
+        ("Grafting", 50),
+        ("Grafting", "auto"),
+        ("Full-L1", "all"),
+    ]
+    for row in table:
+        assert row["status"] == "done"
+        assert 0 <= row["scoring_seconds"] <= row["seconds"]
+        assert 0 < row["features"] <= 190
+        assert row["error"] < 0.5
+        assert row["cll"] > -0.693
+    assert table[0]["times_cfi"] == table[1]["times_cfi"] == 1.0
+    assert table[4]["times_cfi"] == table[4]["seconds"] / table[0]["seconds"]
+    picture = draw_paper_scale(table)
+    assert "Full-L1, batch all" in picture
+    assert "N=20, M=80" in picture
+
+
+def test_a_method_that_takes_too_long_is_cut_off() -> None:
+    lines: list[str] = []
+    table = run_paper_scale(12, 40, methods=["full"], held_out=20, time_limit=0.0, report=lines.append)
+    assert table[0]["status"] == "cut off after 0 s"
+    assert table[0]["times_cfi"] is None
+    assert lines[-1] == "  Full-L1, batch all: cut off after 0 s"
+    assert "cut off after 0 s" in draw_paper_scale(table)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ValueError, match="no method called 'lasso'; there are cfi, grafting, full"):
+        run_paper_scale(12, methods=["lasso"])

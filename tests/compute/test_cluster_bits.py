@@ -1,0 +1,187 @@
+"""A fit on a cluster writes the bytes of a fit on threads, however rows are cut and wherever they lie."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from dask_processes import in_time, processes
+from sklearn.base import clone
+
+from sparsefield import MarkovField, RelationalField, config
+from sparsefield.compute import Threads
+from sparsefield.data import MegaSample, Relational, compile_table, learn_schema, read
+from sparsefield.induction import RULES, all_pairs
+from sparsefield.objectives import OBJECTIVES, Evaluator
+
+pytest.importorskip("distributed")
+
+from sparsefield.compute import dask_engine
+from sparsefield.compute.dask_blocks import Rows
+from sparsefield.compute.dask_engine import Cluster
+
+
+@pytest.fixture(autouse=True)
+def many_small_blocks(monkeypatch) -> None:
+    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 16)
+    monkeypatch.setattr(config, "BLOCKS_AIMED_AT", 30)
+
+
+@pytest.fixture(scope="module")
+def here():
+    with processes(1, threads=2) as cluster_here:
+        yield cluster_here
+
+
+def table(gaps: float = 0.0, n_rows: int = 200, columns: int = 5) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 3, (n_rows, columns)).astype(float)
+    for k in range(1, columns):
+        X[:, k] = np.where(rng.random(n_rows) < 0.6, X[:, k - 1], X[:, k])
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+FULL, GAPS = table(), table(gaps=0.1)
+
+
+def village() -> Relational:
+    """Two linked tables with gaps."""
+    rng = np.random.default_rng(2)
+    mood = rng.integers(0, 2, 60)
+    town = [None if rng.random() < 0.1 else "ab"[int(m ^ (rng.random() < 0.2))] for m in mood]
+    owner = rng.integers(0, 60, 150)
+    kind = [None if rng.random() < 0.1 else int(mood[o] ^ (rng.random() < 0.15)) for o in owner]
+    person = pl.DataFrame({"id": np.arange(60), "mood": mood, "town": town})
+    letter = pl.DataFrame({"owner": owner, "kind": kind, "thick": rng.integers(0, 3, 150)})
+    links = {"owner": ("letter", "owner", "person")}
+    return Relational({"person": person, "letter": letter}, keys={"person": "id"}, links=links)
+
+
+WAYS = {
+    "gaps": ({}, GAPS),
+    "cd": ({"objective": "cd"}, GAPS),
+    "order 3": ({"max_order": 3}, FULL),
+    "hidden": ({"hidden": {"topic": 2}}, GAPS),
+    "ideal parent": ({"induction": "ideal-parent"}, FULL),
+    "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, FULL[:100, :3]),
+}
+FEW_STEPS = {"l1": 6.0, "certify": False, "max_iter": 8}
+
+
+def saved(model, folder: Path) -> bytes:
+    model.save(folder / "model")
+    return (folder / "model").read_bytes()
+
+
+def assert_same_bytes(model, X, engine, folder: Path) -> None:
+    alone = clone(model).fit(X)
+    away = clone(model).set_params(engine=engine)
+    in_time(lambda: away.fit(X))
+    assert saved(alone, folder) == saved(away, folder)
+    assert set(alone.history_["traffic"]) == {0}
+    traffic = np.array(away.history_["traffic"])
+    assert traffic[0] > 0
+    assert (np.diff(traffic) > 0).all()
+
+
+def scattered_at_random(monkeypatch, seed: int) -> None:
+    """Shards go to workers by lot, not by neighbourhood."""
+    place = Rows.__init__
+
+    def shuffled(self, engine, counts, put, futures=None) -> None:
+        lot = random.Random(seed)
+        place(
+            self, engine, counts, put and (lambda numbers, names: put(numbers, lot.sample(names, len(names)))), futures
+        )
+
+    monkeypatch.setattr(Rows, "__init__", shuffled)
+
+
+def test_bytes_are_those_of_threads_with_every_way_to_fit(here, tmp_path) -> None:
+    for options, X in WAYS.values():
+        assert_same_bytes(MarkovField(**FEW_STEPS | options), X, here.client, tmp_path)
+    assert_same_bytes(RelationalField(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
+
+
+def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp_path, monkeypatch) -> None:
+    for count in (2, 3):
+        here.start_worker()
+        here.wait_for(count)
+        scattered_at_random(monkeypatch, count)
+        monkeypatch.setattr(dask_engine, "SHARDS_PER_THREAD", 2 * count - 3)
+        assert_same_bytes(MarkovField(l1=6.0, kkt_tol=0.3), GAPS, here.client, tmp_path)
+    assert_same_bytes(RelationalField(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
+    monkeypatch.setattr(dask_engine, "SENT_ALONG", 0)  # all that is shared is sent by itself
+    monkeypatch.setattr(dask_engine, "SMALL", 0)
+    monkeypatch.setattr(dask_engine, "KEPT", 2)
+    assert_same_bytes(MarkovField(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
+
+
+def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> None:
+    """Two columns go together a little in every block; others go together much in one block, and against each other in
+    the next."""
+    n_blocks, n_rows, columns = 8, 64, 18
+    rng = np.random.default_rng(0)
+    blocks = []
+    for k in range(n_blocks):
+        X = rng.integers(0, 2, (n_rows, columns))
+        X[:, 1] = np.where(np.arange(n_rows) % 4 < 3, X[:, 0], 1 - X[:, 0])
+        for pair in range(1, columns // 2):
+            if (k - pair) % n_blocks in (0, 1):
+                X[:, 2 * pair + 1] = X[:, 2 * pair] ^ ((k - pair) % n_blocks)
+        blocks.append(X)
+    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", n_rows)
+    source = read(np.concatenate(blocks).astype(float))
+    schema = learn_schema(source)
+    sample = MegaSample.single(compile_table(source, schema))
+    assert len(sample.tables[0].blocks) == n_blocks
+    nobody = np.empty(0, dtype=np.int64)
+
+    def scores(engine, part: MegaSample, name: str, limit: int | None):
+        evaluator = Evaluator(part, OBJECTIVES["pl"](), engine)
+        graphs = evaluator.compile(part.layout.arcs(np.empty((0, 2), dtype=np.int64)))
+        evaluator.evaluate(graphs, np.log(schema.state_shares / schema.base_shares))
+        return RULES[name]().score(evaluator.contrast(), part.layout, 5.0, nobody, limit)
+
+    with Threads(1) as threads, Cluster(here.client) as away:
+        for block in blocks:
+            alone = MegaSample.single(compile_table(read(block.astype(float)), schema))
+            assert scores(threads, alone, "grafting", 1).pairs.tolist() != [[0, 1]]
+        for name in ("grafting", "cfi", "ideal-parent"):
+            for limit in (1, 5, None):
+                one, other = (in_time(lambda e=e: scores(e, sample, name, limit)) for e in (threads, away))  # noqa: B023
+                assert len(one)
+                for part in ("a", "b", "gradient", "rank"):
+                    assert getattr(one, part).tobytes() == getattr(other, part).tobytes()
+        assert scores(away, sample, "grafting", 1).pairs.tolist() == [[0, 1]]
+        search = away.searches[-1]
+        assert search.entries >= len(all_pairs(sample.layout))
+        assert search.exact < 0.1 * search.entries
+
+
+def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tmp_path) -> None:
+    model = MarkovField(l1=3.0, engine=here.client)
+    assert clone(model).engine is here.client
+    assert clone(clone(model)).get_params()["engine"] is here.client
+    assert pickle.loads(pickle.dumps(model)).engine is None
+    address = MarkovField(engine=here.address)
+    assert pickle.loads(pickle.dumps(address)).engine == here.address
+    in_time(lambda: model.fit(FULL))
+    assert model.engine is here.client
+    again = pickle.loads(pickle.dumps(model))
+    assert again.engine is None
+    assert again.score(FULL) == model.score(FULL)
+    data = saved(model, tmp_path)
+    assert b"engine" not in data
+    assert here.address.encode() not in data
+
+
+@pytest.mark.parametrize("engine", [3, object(), ["dask://host"], Threads])
+def test_an_engine_of_another_kind_is_refused(engine) -> None:
+    with pytest.raises(ValueError, match=r"engine is None, a distributed\.Client, or the address"):
+        MarkovField(engine=engine).fit(FULL)

@@ -1,0 +1,251 @@
+"""A cluster whose workers die, come late or are gone: the same bytes in the end, or an error that says what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dask_processes import (
+    Processes,
+    add_and_tell,
+    count_what_is_made,
+    fail_at_the_third,
+    in_time,
+    kill,
+    processes,
+    silence,
+    until,
+)
+from threadpoolctl import threadpool_info
+
+from sparsefield import MarkovField, config
+from sparsefield.errors import ClusterError, DataError
+
+pytest.importorskip("distributed")
+
+from sparsefield.compute import dask_engine
+from sparsefield.compute.dask_engine import Cluster
+from sparsefield.compute.top_entries import Search
+
+OPTIONS = {"l1": 6.0, "kkt_tol": 0.3}
+
+
+@pytest.fixture(autouse=True)
+def many_small_blocks(monkeypatch) -> None:
+    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 16)
+    monkeypatch.setattr(config, "BLOCKS_AIMED_AT", 30)
+
+
+@pytest.fixture
+def engines(monkeypatch) -> list[Cluster]:
+    """Those that fits entered."""
+    entered: list[Cluster] = []
+    enter = Cluster.__enter__
+    monkeypatch.setattr(Cluster, "__enter__", lambda self: (entered.append(self), enter(self))[1])
+    return entered
+
+
+def table(gaps: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 3, (200, 5)).astype(float)
+    for k in range(1, 5):
+        X[:, k] = np.where(rng.random(200) < 0.6, X[:, k - 1], X[:, k])
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+FULL, GAPS = table(), table(gaps=0.1)
+
+
+def saved(model: MarkovField, folder: Path) -> bytes:
+    model.save(folder / "model")
+    return (folder / "model").read_bytes()
+
+
+@cache
+def bytes_on_threads(folder: Path, gaps: bool) -> bytes:
+    return saved(MarkovField(**OPTIONS).fit(GAPS if gaps else FULL), folder)
+
+
+def assert_same(
+    X: np.ndarray, folder: Path, engine, at: dict[int, Callable[[], None]] | None = None, **more
+) -> list[int]:
+    """A fit, in the middle of which things happen ({iteration: what}), ends with the bytes of one on threads; tells the
+    iterations that were heard of."""
+    model, left, heard = MarkovField(**OPTIONS, engine=engine, **more), dict(at or {}), []
+
+    def hear(step) -> None:
+        heard.append(step.iteration)
+        left.pop(step.iteration, lambda: None)()
+
+    model._progress = hear
+    in_time(lambda: model.fit(X))
+    assert not left, "the fit was too short for what should have happened"
+    assert saved(model, folder) == bytes_on_threads(folder, X is GAPS)
+    return heard
+
+
+def kill_one(here: Processes) -> None:
+    os.kill(next(iter(here.pids().values())), signal.SIGKILL)
+
+
+def after_calls(monkeypatch, owner: type, name: str, count: int, happen: Callable[[], None]) -> list:
+    """Lets something happen when a method has returned so many times; what it returned."""
+    work, returned = getattr(owner, name), []
+
+    def work_and_more(*arguments):
+        returned.append(work(*arguments))
+        if len(returned) == count:
+            happen()
+        return returned[-1]
+
+    monkeypatch.setattr(owner, name, work_and_more)
+    return returned
+
+
+def test_workers_that_die_or_come_late_cost_nothing_but_time(tmp_path, monkeypatch, engines) -> None:
+    with processes(2) as here:
+        assert_same(GAPS, tmp_path, here.client)
+        assert engines[-1].remade == 0
+
+        with monkeypatch.context() as patch:  # between the two rounds of a search
+            after_calls(patch, Search, "narrow", 2, lambda: kill_one(here))
+            assert_same(GAPS, tmp_path, here.client)
+        assert engines[-1].remade > 0
+        here.wait_for(1)
+        (first,), held = here.pids(), {}
+
+        def join() -> None:
+            here.start_worker()
+            here.wait_for(2)
+
+        def look_and_die() -> None:
+            held.update(here.client.has_what())
+            # When its results are there, but not fetched.
+            after_calls(monkeypatch, Cluster, "wait", 4, lambda: kill(here.workers[-1]))
+
+        assert_same(GAPS, tmp_path, here.client, {2: join, 6: look_and_die})
+        (late,) = set(held) - {first}
+        assert len([key for key in held[late] if str(key).startswith("same-")]) >= 2
+        assert engines[-1].remade > 0
+        here.wait_for(1)
+
+
+def test_a_worker_that_is_started_again_goes_on_even_where_it_is_the_only_one(tmp_path, engines) -> None:
+    with processes(1, nanny=True) as here:
+        before = here.pids()
+        assert_same(GAPS, tmp_path, here.client, {5: lambda: kill_one(here)})
+        assert engines[-1].remade > 0
+        assert set(here.pids().values()) != set(before.values())
+
+
+def test_with_a_checkpoint_a_fit_goes_on_where_its_scheduler_was_killed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(dask_engine, "PATIENCE", 1.5)
+    folder = tmp_path / "saved"
+    with processes(1) as here, pytest.raises(ClusterError, match=rf"{here.address} is gone.*checkpoint=folder"):
+        assert_same(GAPS, tmp_path, here.client, {8: lambda: kill(here.scheduler)}, checkpoint=folder)
+    assert (folder / "fit.checkpoint").is_file()
+    with processes(1) as here:
+        heard = assert_same(GAPS, tmp_path, here.client, checkpoint=folder)
+    assert 5 <= heard[0] <= 9
+    assert not (folder / "fit.checkpoint").exists()
+
+
+def test_a_scheduler_that_comes_back_in_time_is_taken_up_again() -> None:
+    with processes(2) as here, Cluster(here.client) as engine:
+        held, changed = engine.hold(list(range(10))).turn(add_and_tell, 5)
+        assert changed == 45
+        for process in (here.scheduler, *here.workers):
+            kill(process)
+        here.start_scheduler()
+        here.start_worker()
+        assert in_time(lambda: held.add(abs)) == 95
+        assert engine.remade > 0
+
+
+def test_rows_beyond_the_workers_memory_are_refused_before_they_are_sent() -> None:
+    X = np.random.default_rng(0).integers(0, 2, (200_000, 20)).astype(float)
+    with processes(0) as here:
+        here.start_worker(memory_limit="100MiB")
+        here.wait_for(1)
+        with pytest.raises(DataError, match=r"take 0\.\d GiB, and the 1 worker\(s\) have 0\.1 GiB.*: \d+ workers"):
+            in_time(lambda: MarkovField(engine=here.client).fit(X))
+        assert not any(here.client.has_what().values())
+
+
+def test_a_cluster_without_workers_or_with_others_or_that_is_gone_is_told(monkeypatch) -> None:
+    threads = [pool["num_threads"] for pool in threadpool_info()]
+
+    def refused(engine, how: str) -> None:
+        with pytest.raises(ClusterError, match=how):
+            in_time(lambda: MarkovField(**OPTIONS, engine=engine).fit(FULL))
+        assert [pool["num_threads"] for pool in threadpool_info()] == threads
+
+    monkeypatch.setattr(dask_engine, "PATIENCE", 1.0)
+    monkeypatch.setattr(dask_engine, "CONNECTING", 1.0)
+    with silence():
+        refused("dask://127.0.0.1:1", r"No Dask scheduler answers at dask://127\.0\.0\.1:1 ")
+        refused("carrier-pigeon://host:1", "No Dask scheduler answers at carrier-pigeon://host:1 ")
+    with processes(0) as here:
+        refused(here.client, rf"no workers: start some, for instance with 'dask worker {here.address}'")
+        here.start_worker()
+        here.wait_for(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(dask_engine.sparsefield, "__version__", "99.1")
+            refused(here.client, r"sparsefield [\d.]+ there and 99\.1 here")
+            refused(here.address, r"sparsefield [\d.]+ there and 99\.1 here")
+        with Cluster(here.client) as engine:
+            held = engine.hold(list(range(10)))
+            assert held.add(abs) == 45
+            kill(here.workers[0])
+            with pytest.raises(ClusterError, match="is gone"):
+                in_time(lambda: held.add(abs))
+        here.client.close()
+        refused(here.client, "closed")
+
+
+@pytest.mark.parametrize("who", ["scheduler", "worker"])
+def test_whoever_lacks_the_library_is_told(tmp_path, who) -> None:
+    (tmp_path / "sparsefield").mkdir()
+    (tmp_path / "sparsefield" / "__init__.py").write_text("raise ImportError('not here')")
+    with silence():
+        here = Processes()
+        try:
+            here.start_scheduler(*([str(tmp_path)] if who == "scheduler" else []))
+            here.start_worker(*([str(tmp_path)] if who == "worker" else []))
+            here.connect()
+            here.wait_for(1)
+            with pytest.raises(ClusterError, match=rf"(?i){who}.*cannot import sparsefield.*install version"):
+                in_time(lambda: MarkovField(engine=here.client).fit(FULL))
+        finally:
+            here.end()
+
+
+def test_an_error_in_a_worker_comes_out_once_and_an_interrupt_leaves_the_cluster_usable(tmp_path) -> None:
+    with processes(1, threads=2) as here:
+        # OSError and TimeoutError are also what a loss looks like.
+        for kind in (KeyError, OSError, TimeoutError):
+            log = tmp_path / kind.__name__
+            with Cluster(here.client) as engine:
+                held = engine.hold(list(range(10)))
+                with pytest.raises(kind, match="the third"):
+                    in_time(lambda held=held, kind=kind, log=log: held.add(fail_at_the_third, kind, str(log)))
+                assert held.add(abs) == 45
+                assert held.each(abs) == list(range(10))
+                assert engine.hold([]).add(abs) is None
+            assert log.read_text() == "failed\n"
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            assert_same(GAPS, tmp_path, here.client, {4: interrupt})
+        del held
+        until(lambda: not any(here.client.has_what().values()))
+        assert set(here.client.run(count_what_is_made).values()) == {0}
+        assert_same(GAPS, tmp_path, here.client)

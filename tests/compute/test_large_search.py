@@ -1,0 +1,202 @@
+"""Large entries of a sum over shards: the two rounds find what the whole sum would tell."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.compute.block_collection import Large, Question, large_entries
+from sparsefield.compute.dask_worker import Rounded, Shard, _round, pick, round_off, sums_of
+from sparsefield.compute.top_entries import Search
+from sparsefield.compute.tree_sum import total
+
+
+def summand(part: dict, item: str) -> np.ndarray | None:
+    return part.get(item)
+
+
+def beyond(cut: float, item: str, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    size = np.abs(sums.sum(axis=0)) - cut
+    return np.where(rows + 0 * columns == 1, -np.inf, size) if item == "b" else size
+
+
+def everyone(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    return np.ones(len(rows), dtype=bool)
+
+
+def not_on_the_diagonal(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    return rows != columns
+
+
+def searched(question: Question, shards: list[Shard], items: list[str], at_a_time: int = 2) -> Search:
+    """What a cluster does, here."""
+    search = Search(question)
+    for k in range(0, len(items), at_a_time):
+        some = items[k : k + at_a_time]
+        sums = [sums_of(shard, None, some, question.part_of_sum) for shard in shards]
+        places = search.narrow(some, [round_off(found.value) for found in sums])
+        search.settle(some, places, [pick(found, places) for found in sums])
+    return search
+
+
+def brute(question: Question, shards: list[Shard], items: list[str]) -> list[Large]:
+    parts = [part for shard in shards for part in shard.parts]
+    return [large_entries(question, item, total(summand(part, item) for part in parts)) for item in items]
+
+
+def entries(found: list[Large]) -> dict[tuple[str, int, int], bytes]:
+    return {
+        (large.item, row, column): large.sums[:, k].tobytes()
+        for large in found
+        for k, (row, column) in enumerate(zip(*(places.tolist() for places in large.places), strict=True))
+    }
+
+
+def assert_same(question: Question, search: Search, expected: list[Large]) -> None:
+    """All of them, in their order, to the bit; with a limit, those that are asked for, ties included."""
+    told, wanted = entries(search.found), entries(expected)
+    if question.limit is None:
+        assert list(told.items()) == list(wanted.items())
+        return
+    assert told.items() <= wanted.items()
+    excess = {
+        (large.item, row, column): value
+        for large in expected
+        for row, column, value in zip(
+            *(places.tolist() for places in large.places),
+            question.excess(large.item, large.sums, *large.places).tolist(),
+            strict=True,
+        )
+    }
+    last = min(sorted(excess.values(), reverse=True)[: question.limit], default=np.inf)
+    assert {place for place, value in excess.items() if value >= last} <= told.keys()
+
+
+SIZES = st.sampled_from([1.0, 1e-300, 1e-30, 1e30, 1e300])
+
+
+@st.composite
+def problems(draw, specials: bool = False):
+    """Shards of summands that cancel, tie and differ in size by much."""
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    layers, n_parts = draw(st.integers(1, 2)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(SIZES) if dtype == np.float64 else draw(st.sampled_from([1.0, 1e-38, 1e-20, 1e20, 1e37]))
+    shapes = {"a": (5, 4), "b": (3, 6), "c": (1, 1), "d": (4, 4)}
+    kinds = {item: draw(st.sampled_from(["normal", "few", "zero", "wide"])) for item in shapes}
+    parts = []
+    for _ in range(n_parts):
+        part = {}
+        for item, shape in shapes.items():
+            if rng.random() < 0.2:
+                continue  # a part that has nothing to do with it
+            values = rng.normal(size=(layers, *shape))
+            if kinds[item] == "few":
+                values = rng.integers(-2, 3, (layers, *shape)).astype(float)  # ties
+            elif kinds[item] == "zero":
+                values = np.zeros((layers, *shape))
+            elif kinds[item] == "wide":
+                values *= 10.0 ** rng.integers(-12, 1, values.shape)
+            with np.errstate(over="ignore", under="ignore"):
+                values = (values * scale).astype(dtype)
+            if specials:
+                odd = rng.random(values.shape) < 0.05
+                values[odd] = rng.choice([np.inf, -np.inf, np.nan, -0.0], odd.sum())
+            part[item] = values
+        parts.append(part)
+    length = draw(st.sampled_from([1, 2, 4]))
+    shards = [Shard(tuple(parts[k : k + length])) for k in range(0, n_parts, length)]
+    cut = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.5])) * scale
+    limit = draw(st.sampled_from([None, 1, 3, 10, 1000]))
+    eligible = draw(st.sampled_from([everyone, not_on_the_diagonal]))
+    return Question(summand, (), partial(beyond, cut), eligible, limit), shards
+
+
+@given(problems())
+def test_entries_and_sums_are_those_of_the_whole_sum(problem) -> None:
+    question, shards = problem
+    items = list("abcd")
+    assert_same(question, searched(question, shards, items), brute(question, shards, items))
+
+
+@given(problems(specials=True))
+def test_also_where_sums_are_infinite_or_no_numbers(problem) -> None:
+    question, shards = problem
+    items = list("abcd")
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = brute(question, shards, items)
+        assert_same(question, searched(question, shards, items), expected)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([np.float32, np.float64]), st.integers(-1080, 1020))
+def test_sixteen_bits_are_off_by_no_more_than_they_say(seed, dtype, exponent) -> None:
+    rng = np.random.default_rng(seed)
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.ldexp(rng.normal(size=200) * 10.0 ** rng.integers(-9, 1, 200), exponent).astype(dtype)
+    values[rng.random(200) < 0.1] = 0.0
+    rounded = _round(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = np.abs(rounded.values - values.astype(float))
+    known = np.isfinite(values)
+    assert (off[known] <= rounded.slack[known]).all()
+
+
+@pytest.mark.parametrize("top", [0.0, 5e-324, 1e-308, 1.0, 65504.0, 1.7976931348623157e308])
+def test_the_smallest_and_the_largest_numbers_have_a_scale(top) -> None:
+    rounded = _round(np.array([top, -top, 0.0]))
+    assert isinstance(rounded, Rounded)
+    assert np.isfinite(rounded.values).all()
+    assert np.abs(rounded.values[0] - top) <= rounded.slack[0]
+
+
+def adversary(n_shards: int, side: int, winners: int, rng: np.random.Generator) -> tuple[list[Shard], np.ndarray]:
+    """Winners have a small equal share in every shard; losers are huge in one shard, and cancel in another."""
+    parts = np.zeros((n_shards, 1, side, side))
+    place = rng.permutation(side * side)
+    won, lost = place[:winners], place[winners:]
+    parts.reshape(n_shards, -1)[:, won] = 1.0
+    one = rng.integers(0, n_shards, len(lost))
+    other = (one + rng.integers(1, n_shards, len(lost))) % n_shards
+    size = rng.choice([-1.0, 1.0], len(lost)) * rng.uniform(20.0, 40.0, len(lost))
+    parts.reshape(n_shards, -1)[one, lost] = size
+    parts.reshape(n_shards, -1)[other, lost] = -size
+    return [Shard(({"a": part},)) for part in parts], np.sort(won)
+
+
+@pytest.mark.parametrize("limit", [None, 12])
+def test_winners_that_no_shard_ranks_high_are_found_and_little_is_sent_in_full(limit) -> None:
+    n_shards, side, winners = 8, 60, 12
+    shards, won = adversary(n_shards, side, winners, np.random.default_rng(3))
+    for shard in shards:
+        size = np.abs(shard.parts[0]["a"]).ravel()
+        assert not np.isin(np.argsort(-size)[: 10 * winners], won).any()
+    question = Question(summand, (), partial(beyond, 0.5 * n_shards), everyone, limit)
+    search = searched(question, shards, ["a"])
+    assert_same(question, search, brute(question, shards, ["a"]))
+    rows, columns = search.found[0].places
+    assert (rows * side + columns).tolist() == won.tolist()
+    assert search.entries == side * side
+    assert search.exact < 0.02 * search.entries
+
+
+def test_with_a_limit_few_of_many_large_ones_are_sent_in_full() -> None:
+    rng = np.random.default_rng(0)
+    shards = [Shard(({"a": rng.normal(size=(1, 100, 100))},)) for _ in range(6)]
+    question = Question(summand, (), partial(beyond, 0.0), everyone, 20)
+    search = searched(question, shards, ["a"])
+    assert_same(question, search, brute(question, shards, ["a"]))
+    assert 20 <= search.exact < 0.01 * search.entries
+
+
+def test_later_items_have_to_pass_what_earlier_ones_left() -> None:
+    rng = np.random.default_rng(1)
+    items = [chr(ord("c") + k) for k in range(8)]
+    shards = [Shard(({item: rng.normal(size=(1, 30, 30)) for item in items},)) for _ in range(3)]
+    question = Question(summand, (), partial(beyond, 0.0), everyone, 10)
+    search = searched(question, shards, items, at_a_time=1)
+    assert_same(question, search, brute(question, shards, items))
+    assert search.exact < 0.05 * search.entries

@@ -1,0 +1,186 @@
+"""Cross-validation over cells."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import MarkovField
+from sparsefield.errors import DataError
+from sparsefield.evaluation.hold_out import Fold, evaluate, hold_out
+
+
+def weather(n_rows: int = 120, seed: int = 0) -> np.ndarray:
+    """Three 0/1 columns that mostly agree, and one that does not care."""
+    rng = np.random.default_rng(seed)
+    rain = rng.integers(0, 2, n_rows)
+    noisy = [np.where(rng.random(n_rows) < 0.9, rain, 1 - rain) for _ in range(2)]
+    return np.column_stack([rain, *noisy, rng.integers(0, 2, n_rows)])
+
+
+def quality(found: Any) -> list[tuple[float, float, float]]:
+    return [(fold.auc, fold.cll, fold.error_rate) for fold in found.folds]
+
+
+def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
+    found = evaluate(weather(), MarkovField(), folds=5)
+    assert len(found.folds) == 5
+    assert sum(fold.cells for fold in found.folds) == 4 * 120
+    mean = {name: spread.mean for name, spread in found.summary.items()}
+    assert mean["auc"] > mean["frequency_auc"]
+    assert mean["cll"] > mean["frequency_cll"]
+    assert mean["error_rate"] < mean["frequency_error_rate"]
+    assert mean["converged"] == 1.0
+    assert mean["induced"] >= mean["active"] > 0
+    assert all(fold.seconds > 0 and fold.iterations > 0 for fold in found.folds)
+
+
+def test_the_summary_has_mean_and_sample_deviation() -> None:
+    found = evaluate(weather(), MarkovField(), folds=3)
+    values = [fold.cll for fold in found.folds]
+    assert found.spread("cll").mean == pytest.approx(np.mean(values))
+    assert found.spread("cll").sd == pytest.approx(np.std(values, ddof=1))
+    plain = json.loads(json.dumps(found.as_dict()))
+    assert plain["summary"]["cll"]["mean"] == found.spread("cll").mean
+    assert len(plain["folds"]) == 3
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: X.astype(float),
+        lambda X: X.astype(object),
+        lambda X: pl.DataFrame(X, schema=[f"x{k}" for k in range(X.shape[1])], orient="row"),
+        lambda X: pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])]),
+        lambda X: pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])], index=[7] * len(X)),
+        lambda X: pd.DataFrame(X),
+        lambda X: pd.DataFrame(X.astype(bool), columns=[f"x{k}" for k in range(X.shape[1])]),
+        lambda X: X.astype(bool),
+        sp.csr_matrix,
+    ],
+    ids=[
+        "float",
+        "object",
+        "polars",
+        "pandas",
+        "index",
+        "int names",
+        "pandas bool",
+        "bool",
+        "sparse",
+    ],
+)
+def test_every_kind_of_table_gives_the_same_figures(make: Any) -> None:
+    X = weather(60)
+    estimator = MarkovField(n_jobs=1)
+    np.testing.assert_allclose(
+        quality(evaluate(make(X), estimator, folds=2)), quality(evaluate(X, estimator, folds=2)), rtol=1e-9
+    )
+
+
+def test_the_split_depends_on_the_seed_alone() -> None:
+    X, estimator = weather(), MarkovField()
+    assert quality(evaluate(X, estimator, 3, seed=1)) == quality(evaluate(X, estimator, 3, seed=1))
+    assert quality(evaluate(X, estimator, 3, seed=1)) != quality(evaluate(X, estimator, 3, seed=2))
+
+
+def test_gaps_are_not_scored_and_observed_columns_not_hidden() -> None:
+    X = weather().astype(float)
+    X[:30, 0] = np.nan
+    found = evaluate(X, MarkovField(), folds=2, observed=["x3"])
+    assert sum(fold.cells for fold in found.folds) == 2 * 120 + 90
+
+
+def test_a_state_with_one_cell_is_known_to_the_fold_that_hides_it() -> None:
+    table = pl.DataFrame({"a": ["x", "y"] * 20, "b": ["u"] * 39 + ["rare"]})
+    found = evaluate(table, MarkovField(l1=0.5), folds=4)
+    # A state of belief 0 would cost 708 in its cell, and about 35 in the mean over the 20 cells of its fold.
+    assert min(fold.cll for fold in found.folds) > -3.0
+    assert min(fold.frequency_cll for fold in found.folds) > -3.0
+
+
+def test_a_column_keeps_a_visible_cell() -> None:
+    X = weather(40).astype(float)
+    X[1:, 3] = np.nan
+    found = evaluate(X, MarkovField(), folds=2)
+    assert sum(fold.cells for fold in found.folds) == 3 * 40
+
+
+def test_columns_with_many_states_and_text_are_scored() -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["red", "green", "blue", "black"], 200)
+    size = np.where(kind == "red", "big", rng.choice(["big", "small", "tiny"], 200))
+    table = pd.DataFrame({"kind": pd.Categorical(kind), "size": size, "flag": rng.random(200) < 0.5})
+    table.loc[::7, "size"] = None
+    found = evaluate(table, MarkovField(l1=1.0), folds=3)
+    assert found.spread("cll").mean > found.spread("frequency_cll").mean
+
+
+def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None:
+    heard: list[Fold] = []
+    estimator = MarkovField()
+    found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
+    assert tuple(heard) == found.folds
+    assert not hasattr(estimator, "field_")
+
+
+def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
+    X = weather(60)
+    X[:, 3] = 1
+    X[:, 2] = 0
+    states = {"x2": (0, 1, 2), "x3": (0, 1)}
+    fields: list[Any] = []
+    found = evaluate(X, MarkovField(), folds=2, states=states, look=lambda field, _: fields.append(field))
+    assert sum(fold.cells for fold in found.folds) == 4 * 60
+    for field in fields:
+        assert {name: tuple(known) for name, known in field.states_.items()} == {"x0": (0, 1), "x1": (0, 1), **states}
+    seen = evaluate(X, MarkovField(), folds=2)
+    assert found.spread("frequency_cll").mean < seen.spread("frequency_cll").mean  # a count goes to each known state
+
+
+def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing() -> None:
+    X = weather(40)
+    seen: list[tuple[Any, Any]] = []
+    found = evaluate(X, MarkovField(n_jobs=1), folds=3, look=lambda *given: seen.append(given))
+    assert quality(found) == quality(evaluate(X, MarkovField(n_jobs=1), folds=3))
+    gaps = np.array([np.isnan(gappy) for _, gappy in seen])
+    assert [int(hidden.sum()) for hidden in gaps] == [fold.cells for fold in found.folds]
+    assert (gaps.sum(axis=0) == 1).all()
+    for (field, gappy), fold in zip(seen, found.folds, strict=True):
+        assert np.array_equal(gappy[~np.isnan(gappy)], X[~np.isnan(gappy)])
+        assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)
+
+
+def test_seconds_are_those_of_the_fit_alone() -> None:
+    def dally(*_: object) -> None:
+        until = time.process_time() + 0.5
+        while time.process_time() < until:
+            pass
+
+    found = evaluate(weather(40), MarkovField(n_jobs=1), folds=2, look=dally)
+    assert all(0 < fold.cpu_seconds < 0.5 for fold in found.folds)
+    assert "cpu_seconds" in found.as_dict()["summary"]
+
+
+def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"folds must be from 2 to .* 160; got 1"):
+        evaluate(weather(40), MarkovField(), folds=1)
+    with pytest.raises(ValueError, match="got 161"):
+        evaluate(weather(40), MarkovField(), folds=161)
+    with pytest.raises(ValueError, match="share must lie between"):
+        hold_out(weather(40), MarkovField(), share=1.5)
+    with pytest.raises(DataError, match="too few"):
+        hold_out([[0, 1], [1, 0]], MarkovField(), share=0.1)
+
+
+def test_holding_out_once_hides_the_share() -> None:
+    found = hold_out(weather(100), MarkovField(), share=0.1)
+    assert found.cells == 40
+    assert found.cll > found.frequency_cll

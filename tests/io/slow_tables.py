@@ -1,0 +1,85 @@
+"""Networks by plain loops: the product of all tables of a UAI file, and the weights of a field, for every assignment.
+
+It shares nothing with the library but the schema's numbering.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from sparsefield.data import Layout, Schema, Variable
+from sparsefield.model import Field
+
+Joint = dict[tuple[int, ...], float]
+
+
+def products(text: str) -> Joint:
+    """{assignment: product of the entries of all tables} of a UAI file without comments."""
+    words = iter(text.split())
+    assert next(words) in ("MARKOV", "BAYES")
+    counts = [int(next(words)) for _ in range(int(next(words)))]
+    scopes = [[int(next(words)) for _ in range(int(next(words)))] for _ in range(int(next(words)))]
+    tables = [[float(next(words)) for _ in range(int(next(words)))] for _ in scopes]
+    assert next(words, None) is None
+    found = {}
+    for way in itertools.product(*map(range, counts)):
+        product = 1.0
+        for scope, table in zip(scopes, tables, strict=True):
+            place = 0
+            for v in scope:
+                place = place * counts[v] + way[v]
+            product *= table[place]
+        found[way] = product
+    return found
+
+
+def exponentials(field: Field) -> Joint:
+    """{positions among the sorted states: exp of all weights that hold} of a field without observed columns."""
+    schema = field.schema
+    names = {}
+    for v, variable in enumerate(schema.variables):
+        for code in range(1, len(variable.states)):
+            names[len(names)] = v, int(variable.position_of_code[code])
+    features = [([s], w) for s, w in enumerate(field.unary.tolist())]
+    features += zip(field.pairs.tolist(), field.weights.tolist(), strict=True)
+    features += zip(field.conjunctions.tolist(), field.conjunction_weights.tolist(), strict=True)
+    found = {}
+    for way in itertools.product(*(range(len(v.states)) for v in schema.variables)):
+        total = 0.0
+        for columns, weight in features:
+            if all(way[names[c][0]] == names[c][1] for c in columns if c >= 0):
+                total += weight
+        found[way] = math.exp(total)
+    return found
+
+
+def shares(joint: Joint) -> np.ndarray:
+    """Probabilities, in the order of assignments."""
+    values = np.array([joint[way] for way in sorted(joint)])
+    return values / values.sum()
+
+
+def random_field(seed: int, *, states=(2, 3, 4, 2), orders=(1, 2, 3), share: float = 0.6, size: float = 1.0) -> Field:
+    """A field whose columns have mixed names, states and bases, with features of up to ``max(orders)`` columns."""
+    rng = np.random.default_rng(seed)
+    variables = []
+    for k, count in enumerate(states):
+        labels = [f"s{s}" for s in range(count)] if k % 2 else list(range(count))
+        variables.append(Variable(f"col {k}", "target", tuple(labels), int(rng.integers(count)), (1 / count,) * count))
+    schema = Schema(tuple(variables), tuple(v.name for v in variables))
+    owner = schema.variable_of_column.tolist()
+    features: dict[int, list[tuple[int, ...]]] = {}
+    for order in orders:
+        ways = itertools.combinations(range(schema.n_columns), order)
+        features[order] = [c for c in ways if len({owner[x] for x in c}) == order and rng.random() < share]
+    unary = rng.normal(scale=size, size=schema.n_states) if 1 in orders else np.zeros(schema.n_states)
+    pairs = np.array(features.get(2, []), dtype=np.int64).reshape(-1, 2)
+    higher = [c for order in orders if order > 2 for c in features[order]]
+    conjunctions = np.full((len(higher), max(3, *orders)), -1, dtype=np.int64)
+    for k, columns in enumerate(higher):
+        conjunctions[k, : len(columns)] = columns
+    weights = rng.normal(scale=size, size=len(pairs)), rng.normal(scale=size, size=len(higher))
+    return Field(Layout.single(schema), unary, pairs, weights[0], conjunctions, weights[1])

@@ -1,0 +1,211 @@
+"""Ground atoms become tables by type, and a line that makes no sense is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.errors import DataError
+from sparsefield.io import pair_statements
+from sparsefield.io.atoms import read_atoms
+
+ZOO = """
+// types
+Swims(animal)
+Eats(animal, animal)   // who eats whom
+Lives(animal, place)
+Colour(animal, colour!)
+animal = {Dolphin, Squid, Ant}
+
+Swims(Dolphin)
+Swims(Squid)
+!Swims(Ant)
+Eats(Dolphin, Squid)
+Lives(Dolphin, "the sea, far out")  // a comma and // inside
+Lives(Ant, Wood)
+Colour(Ant, Red)
+"""
+
+
+def test_each_type_is_a_table_and_each_two_types_with_a_relation() -> None:
+    data = read_atoms(ZOO)
+    assert list(data.tables) == ["animal", "place", "animal_animal", "animal_place"]
+    assert data.tables["animal"].rows() == [("Dolphin", 1, None), ("Squid", 1, None), ("Ant", 0, "Red")]
+    assert data.tables["animal"].columns == ["animal", "Swims", "Colour"]
+    assert data.tables["place"]["place"].to_list() == ["Wood", "the sea, far out"]
+    assert data.tables["animal_animal"].height == 9
+    assert data.tables["animal_place"].filter(Lives=1).rows() == [
+        ("Dolphin", "the sea, far out", 1),
+        ("Ant", "Wood", 1),
+    ]
+    assert data.keys == {"animal": "animal", "place": "place"}
+    assert list(data.links) == [
+        "animal_animal.subject",
+        "animal_animal.object",
+        "animal_place.subject",
+        "animal_place.object",
+    ]
+    assert data.links["animal_place.object"].to == "place"
+
+
+def test_links_of_the_only_pairs_have_short_names() -> None:
+    data = read_atoms("ExportsTo(USA, Cuba)\nRich(USA)\n")
+    assert list(data.links) == ["subject", "object"]
+    assert data.tables["entity"].rows() == [("Cuba", 0), ("USA", 1)]
+    assert data.tables["entity_entity"].rows() == [
+        ("Cuba", "Cuba", 0),
+        ("Cuba", "USA", 0),
+        ("USA", "Cuba", 1),
+        ("USA", "USA", 0),
+    ]
+
+
+def test_types_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
+    head, body = ZOO.split("\n\n")
+    (tmp_path / "zoo.mln").write_text(head)
+    (tmp_path / "zoo (1).db").write_text(body)
+    whole = read_atoms(ZOO)
+    for data in (
+        read_atoms(tmp_path / "zoo (1).db", types=tmp_path / "zoo.mln"),
+        read_atoms(str(tmp_path / "zoo (1).db"), types=str(tmp_path / "zoo.mln")),
+        read_atoms(body, types=head),
+    ):
+        assert list(data.tables) == list(whole.tables)
+        assert all(data.tables[name].equals(whole.tables[name]) for name in whole.tables)
+
+
+def test_a_list_of_constants_names_the_only_type_and_all_of_it() -> None:
+    data = read_atoms("animal = {Dolphin, Ant, Bee}\nSwims(Dolphin)")
+    assert data.tables["animal"].rows() == [("Dolphin", 1), ("Ant", 0), ("Bee", 0)]
+
+
+def test_a_range_of_numbers_is_a_list() -> None:
+    data = read_atoms("day = {1, ..., 4}\nWet(day)\nWet(3)")
+    assert data.tables["day"].rows() == [("1", 0), ("2", 0), ("3", 1), ("4", 0)]
+
+
+def test_a_number_may_count_several_things() -> None:
+    data = read_atoms("At(day, level)\nWet(day)\nAt(1, 1)\nWet(1)")
+    assert data.tables["day_level"].rows() == [("1", "1", 1)]
+
+
+def test_an_open_world_has_gaps_where_nothing_is_said() -> None:
+    text = "Swims(A)\n!Swims(B)\nEats(A, B)\n!Eats(B, C)\nSwims(D)\n"
+    data = read_atoms(text, closed_world=False)
+    assert data.tables["entity"].rows() == [("A", 1), ("B", 0), ("C", None), ("D", 1)]
+    assert data.tables["entity_entity"].rows() == [("A", "B", 1), ("B", "C", 0)]
+
+
+def test_a_mentioned_world_has_rows_for_pairs_in_atoms() -> None:
+    data = read_atoms("Eats(A, B)\nFears(B, A)\nFears(B, C)\n", closed_world="mentioned")
+    assert data.tables["entity_entity"].rows() == [("A", "B", 1, 0), ("B", "A", 0, 1), ("B", "C", 0, 1)]
+
+
+def test_stating_a_thing_twice_is_no_contradiction() -> None:
+    once, twice = read_atoms("Swims(A)\nEats(A, B)"), read_atoms("Swims(A)\nSwims( A )\nEats(A,B)\nEats(A, B)")
+    assert all(once.tables[name].equals(twice.tables[name]) for name in once.tables)
+
+
+@given(
+    unary=st.sets(st.integers(0, 4)),
+    binary=st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.booleans(), min_size=1),
+)
+def test_what_is_stated_is_what_is_read(unary, binary) -> None:
+    lines = ["thing = {" + ", ".join(f"C{k}" for k in range(5)) + "}", "P(thing)", "R(thing, thing)"]
+    lines += [f"P(C{k})" for k in unary] + [f"{'' if true else '!'}R(C{a}, C{b})" for (a, b), true in binary.items()]
+    data = read_atoms("\n".join(lines))
+    assert data.tables["thing"].rows() == [(f"C{k}", int(k in unary)) for k in range(5)]
+    expected = [(f"C{a}", f"C{b}", int(binary.get((a, b), False))) for a in range(5) for b in range(5)]
+    assert data.tables["thing_thing"].rows() == expected
+
+
+def test_too_many_pairs_point_to_the_mentioned_ones(monkeypatch) -> None:
+    monkeypatch.setattr(pair_statements, "MAX_PAIRS", 3)
+    with pytest.raises(DataError, match=r"4 pairs of 'entity' and 'entity'; 3 are the most.*closed_world='mentioned'"):
+        read_atoms("Eats(A, B)\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Swims(A)\nSwims A\n", "atoms, line 2: 'Swims A' is neither a ground atom"),
+        ("1.5 Swims(x) => Eats(x, y)\n", "atoms, line 1: .* is neither a ground atom"),
+        ("Swims(A)\n\n!Swims(A)\n", r"atoms, line 3: this contradicts atoms, line 1 on Swims\(A\)"),
+        ("Eats(A, B)\n!Eats(A, B)\n", r"line 2: this contradicts atoms, line 1 on Eats\(A, B\)"),
+        ("Swims(animal)\nFlies(A)\n", "line 2: the predicate 'Flies' is not declared; those that are: Swims"),
+        ("Swims(animal)\nSwims(A, B)\n", "line 2: Swims has 2 arguments, but atoms, line 1 declares 1"),
+        ("Swims(A)\nSwims(A, B)\n", r"line 2: Swims has 2 argument\(s\) here and 1 in atoms, line 1"),
+        ("Gives(A, B, C)\n", "line 1: Gives has 3 arguments, but 1 or 2 are what can be read"),
+        ("Rains()\n", "line 1: Rains has 0 arguments, but 1 or 2"),
+        ("Gives(a, b, c)\n", "line 1: Gives has 3 arguments; 1 or 2 are what can be read"),
+        ("Swims(A)\nSwims(ant)\n", "line 2: 'ant' is no constant: those begin with a capital"),
+        ("Eats(A, ant)\n", "line 1: 'ant' is no constant"),
+        ('Eats(A, "ant)\n', "line 1: .*ant' is no constant"),
+        ("Eats(A,)\n", "line 1: '' is no constant"),
+        ("swims(ant)\nswims(bee)\n", "line 2: swims is declared otherwise than in atoms, line 1.*'bee' is meant as a"),
+        ("swims(ant)\n", "There are no ground atoms"),
+        ("", "There are no ground atoms"),
+        ("!Swims(animal)\nSwims(A)\n", "line 1: a declaration has no '!' before it"),
+        ("Colour(colour!)\n", "line 1: '!' marks the value of a predicate, its second argument"),
+        ("Colour(animal!, colour)\n", "line 1: '!' marks the value"),
+        ("Colour(animal, colour!)\n!Colour(A, Red)\n", "line 2: Colour has a value .*leave the line out"),
+        ("Colour(animal, colour!)\nColour(A, Red)\nColour(A, Blue)\n", r"line 3: this contradicts .* on Colour\(A\)"),
+        (
+            "colour = {Red}\nColour(animal, colour!)\nColour(A, Blue)\n",
+            "line 3: Blue is not among the constants of 'col",
+        ),
+        ("animal = {A}\nSwims(animal)\nSwims(B)\n", "line 3: B is not among the constants of 'animal': add it"),
+        ("In(animal, place)\nIn(A, B)\nIn(B, C)\n", "line 3: B is of type 'animal' here, but 'place' in atoms, line 2"),
+        ("p = {B}\nIn(a, p)\nIn(B, B)\n", "line 3: B is of type 'a' here, but 'p' in the lists"),
+        ("animal = {A}\nanimal = {B}\nSwims(A)\n", "line 2: the constants of 'animal' are listed twice"),
+        ("animal = {}\nSwims(A)\n", "line 1: the list of constants of 'animal' is empty"),
+        ("animal = {ant}\nSwims(A)\n", "line 1: 'ant' is no constant"),
+        ("Animal = {Ant}\nSwims(A)\n", "line 1: 'Animal' is no type"),
+        ("day = {A, ..., B}\nWet(A)\n", "line 1: a range of constants goes from one whole number"),
+        ("day = {5, ..., 1}\nWet(5)\n", "line 1: the range 5, ..., 1 is empty"),
+        ("a = {A}\nb = {B}\nSwims(A)\n", "Constants of a, b are listed, but no predicate is declared"),
+        ("In(animal, place)\nSwims(animal)\nSwims(A)\n", "There is no constant of type 'place'"),
+        ("subject(A, B)\n", "line 1: the predicate 'subject' has the name of a column of the pairs"),
+        ("entity(A)\n", "line 1: the predicate 'entity' has the name of its type"),
+        ("R(a, b)\nP(a_b)\nR(A, B)\nP(C)\n", "make a second table 'a_b': rename a type"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_named(text: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        read_atoms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Swims(A)\nEats(A, B)\n!Eats(B, A)\n", r"nothing says where 'Swims' is false.*Add atoms with '!' before them"),
+        ("Swims(A)\n!Swims(B)\nEats(A, B)\n", "nothing says where 'Eats' is false"),
+        ("Eats(e, e)\nSwims(e)\nSwims(A)\n!Swims(B)\n", "No atom mentions a pair of 'e' and 'e'"),
+    ],
+)
+def test_an_open_world_needs_something_false(text: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        read_atoms(text, closed_world=False)
+
+
+def test_other_worlds_are_refused() -> None:
+    with pytest.raises(DataError, match="closed_world is 'open'"):
+        read_atoms("Swims(A)", closed_world="open")  # pyright: ignore
+
+
+def test_files_are_named_with_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "Zoo.db").write_text("Swims(A)\n!Swims(A)\n")
+    with pytest.raises(DataError, match=r"Zoo\.db, line 2: this contradicts .*Zoo\.db, line 1"):
+        read_atoms(tmp_path / "Zoo.db")
+    with pytest.raises(DataError, match="types, line 1: a ground atom among the types"):
+        read_atoms("Swims(A)", types="Swims(A)\n")
+    with pytest.raises(DataError, match=r"none\.db: there is no such file"):
+        read_atoms(tmp_path / "none.db")
+    with pytest.raises(DataError, match="there is no such file"):
+        read_atoms(tmp_path)
+    (tmp_path / "binary.db").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"binary\.db cannot be read as text"):
+        read_atoms(str(tmp_path / "binary.db"))

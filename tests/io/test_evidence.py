@@ -1,0 +1,75 @@
+"""Evidence files in both layouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io import read_evidence, write_evidence
+
+NAMES = {"a": [0, 1], "b c": ["low", "middle", "high"], "d": [False, True], "e": [1.5, 2.5]}
+
+FILES = {
+    "0": [{}],
+    "1\n0": [{}],
+    "2 0 1 3 1": [{"x0": 1, "x3": 1}],
+    "2\n0 1\n3 1": [{"x0": 1, "x3": 1}],
+    "1\n2 0 1 3 1": [{"x0": 1, "x3": 1}],
+    "1 2 0 1 3 1": [{"x0": 1, "x3": 1}],
+    "2\n0\n1 3 1": [{}, {"x3": 1}],
+    "2\n1 0 0\n2 1 2 3 1\n": [{"x0": 0}, {"x1": 2, "x3": 1}],
+    "2 1 0 0 2 1 2 3 1": [{"x0": 0}, {"x1": 2, "x3": 1}],
+    "c of two\n\n  3\n1 0 1 # first\n\n0\n1 1 1": [{"x0": 1}, {}, {"x1": 1}],
+    "2 0 1 0 1": [{"x0": 1}],
+}
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_both_layouts_are_read(tmp_path: Path, text) -> None:
+    (tmp_path / "e").write_text(text)
+    assert read_evidence(tmp_path / "e") == FILES[text]
+
+
+SAMPLE = st.fixed_dictionaries({}, optional={name: st.sampled_from(states) for name, states in NAMES.items()})
+
+
+@given(samples=st.lists(SAMPLE, min_size=1, max_size=4))
+def test_there_and_back(tmp_path_factory, samples) -> None:
+    path = tmp_path_factory.mktemp("evidence") / "e"
+    write_evidence(samples, path, names=NAMES)
+    assert read_evidence(path, names=NAMES) == samples
+    assert len(read_evidence(path)) == len(samples)
+
+
+BAD = {
+    "": "the file is empty",
+    "x": "'x' is no whole number",
+    "1 0 -1": "'-1' is no whole number",
+    "3 0 1 1 1": "5 numbers are neither one sample nor 3 of them",
+    "1\n2 0 1 1": "neither one sample nor 1",
+    "2 0 1 0 0": "variable 0 has two different states",
+    "1 4 0": "evidence about variable 4; there are 4",
+    "1 1 3": r"state 3 of variable 1 \(b c\), which has 3",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, text) -> None:
+    (tmp_path / "e").write_text(text)
+    with pytest.raises(ModelFileError, match=BAD[text]) as caught:
+        read_evidence(tmp_path / "e", names=NAMES)
+    assert str(caught.value).startswith(f"{tmp_path / 'e'}: ")
+
+
+def test_what_the_network_does_not_have_is_not_written(tmp_path: Path) -> None:
+    for samples in ([{"z": 0}], [{"a": 2}], [{"b c": "High"}]):
+        with pytest.raises(DataError, match="no column"):
+            write_evidence(samples, tmp_path / "e", names=NAMES)
+    for samples in ([], {"a": 1}):
+        with pytest.raises(DataError, match="a list of one or more"):
+            write_evidence(samples, tmp_path / "e", names=NAMES)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,203 @@
+"""Features of three columns and more in a field: their arcs, their words, and their place in a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from higher import with_conjunctions
+from oracle import candidate_features
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from sparsefield import MarkovField
+from sparsefield.data import Layout, learn_schema, read
+from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.model_file import check_field
+from sparsefield.io import load_field, save_field
+from sparsefield.model import Field, edge_table, feature_table, widen
+
+
+def small() -> Field:
+    """Targets a, b, c with states 1 and 1, 2 and 1 beside their base; an observed word d and a number e."""
+    X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 2)] + [np.linspace(0, 1, 60)])
+    schema = learn_schema(read(X), observed=["x3", "x4"])
+    assert [schema.column_name(k) for k in range(4)] == [("x0", 1), ("x1", 1), ("x1", 2), ("x2", 1)]
+    number = schema.n_columns - 1
+    assert schema.column_name(number) == ("x4", None)
+    return Field(
+        Layout.single(schema),
+        np.array([0.1, 0.0, -0.2, 0.0]),
+        np.array([[0, 3], [1, 3]]),
+        np.array([0.5, -1.0]),
+        np.array([[0, 1, 3, -1], [0, 3, number, -1], [0, 2, 3, number]]),
+        np.array([2.0, -0.3, 0.7]),
+    )
+
+
+def test_features_come_in_the_order_of_their_weights() -> None:
+    field = small()
+    assert field.features.tolist() == [[0, 3, -1, -1], [1, 3, -1, -1], *field.conjunctions.tolist()]
+    assert field.theta.tolist() == [0.1, 0.0, -0.2, 0.0, 0.5, -1.0, 2.0, -0.3, 0.7]
+    pairs_alone = replace(field, conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
+    assert pairs_alone.features is pairs_alone.pairs
+
+
+def test_a_feature_leads_to_each_of_its_target_states_from_all_its_other_columns() -> None:
+    field = small()
+    (graph,) = field.graphs
+    found = {}
+    for state in range(4):
+        for k in range(graph.term_offsets[state], graph.term_offsets[state + 1]):
+            columns = frozenset(c for c in graph.term_source[k].tolist() if c >= 0)
+            found.setdefault(int(graph.term_feature[k]), set()).add((state, columns))
+    for k, feature in enumerate(field.conjunctions.tolist()):
+        columns = {c for c in feature if c >= 0}
+        assert found.pop(6 + k) == {(c, frozenset(columns - {c})) for c in columns if c < 4}
+    assert not found
+    pairs = zip(graph.member_feature.tolist(), graph.members.tolist(), strict=True)
+    members = {f: sorted(c for c in m if c >= 0) for f, m in pairs}
+    assert members == {6 + k: [c for c in f if c >= 0] for k, f in enumerate(field.conjunctions.tolist())}
+    # Pairs keep arcs of their own.
+    assert sorted(set(graph.arc_feature.tolist())) == [4, 5]
+    assert len(graph.arc_feature) == 4
+
+
+def test_keys_tell_all_features_apart_and_follow_their_order(make_problem) -> None:
+    schema = make_problem(0).schema
+    layout = Layout.single(schema)
+    every = np.concatenate([widen(np.array(candidate_features(schema, order)), 4) for order in (2, 3, 4)])
+    keys = layout.keys(every)
+    assert len(np.unique(keys)) == len(every)
+    assert np.array_equal(np.argsort(keys), np.lexsort(every.T[::-1]))
+
+
+def test_features_that_cannot_be_numbered_are_refused_rather_than_mixed_up() -> None:
+    """With 255 columns, (255 + 1)^8 is 2^64: the first of nine columns would not count."""
+    field = small()
+    with pytest.raises(DataError, match="take a lower max_order"):
+        field.layout.keys(np.empty((0, 40), dtype=np.int64))
+    X = np.column_stack([np.arange(40) % 2, np.arange(40) // 2 % 2])
+    with pytest.raises(DataError, match="take a lower max_order"):
+        MarkovField(max_order=64, n_jobs=1).fit(X)
+
+
+def test_features_and_edges_in_words() -> None:
+    field = small()
+    table = feature_table(field)
+    assert table.columns == [f"{part}_{letter}" for letter in "abcd" for part in ("variable", "state")] + ["weight"]
+    assert table["weight"].to_list() == [2.0, -1.0, 0.7, 0.5, -0.3, -0.2, 0.1]
+    assert table.row(0) == ("x0", 1, "x1", 1, "x2", 1, None, None, 2.0)
+    assert table.row(2) == ("x0", 1, "x1", 2, "x2", 1, "x4", None, 0.7)
+    assert table.row(4) == ("x0", 1, "x2", 1, "x4", None, None, None, -0.3)
+    assert table.filter(table["weight"] == 0.5).row(0)[4:8] == (None,) * 4
+    edges = {(a, b): strength for a, b, strength in edge_table(field).iter_rows()}
+    expected = {
+        ("x0", "x1"): 2.0**2 + 0.7**2,
+        ("x0", "x2"): 0.5**2 + 2.0**2 + 0.3**2 + 0.7**2,
+        ("x1", "x2"): 1.0 + 2.0**2 + 0.7**2,
+        ("x0", "x4"): 0.3**2 + 0.7**2,
+        ("x2", "x4"): 0.3**2 + 0.7**2,
+        ("x1", "x4"): 0.7**2,
+    }
+    assert set(edges) == set(expected)
+    for key, square in expected.items():
+        assert edges[key] == pytest.approx(np.sqrt(square))
+
+
+def test_without_conjunctions_there_is_no_third_column() -> None:
+    field = replace(small(), conjunctions=np.empty((0, 4), dtype=np.int64), conjunction_weights=np.empty(0))
+    assert feature_table(field).columns == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
+
+
+# -- on disk -----------------------------------------------------------------------------------------------------------
+
+
+def version_of(path) -> str:
+    with safe_open(path, framework="np") as file:
+        return file.metadata()["version"]
+
+
+def test_a_field_comes_back_with_the_same_bits(make_problem, tmp_path) -> None:
+    for k, orders in enumerate([(3,), (3, 4)]):
+        field = with_conjunctions(make_problem(3), k, orders).field
+        save_field(field, tmp_path / "m")
+        assert version_of(tmp_path / "m") == "4"
+        again, _ = load_field(tmp_path / "m")
+        assert np.array_equal(again.conjunctions, field.conjunctions)
+        assert again.theta.tobytes() == field.theta.tobytes()
+        save_field(again, tmp_path / "n")
+        assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+def test_without_conjunctions_older_versions_can_read_what_is_written(tmp_path) -> None:
+    field = replace(small(), conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
+    save_field(field, tmp_path / "m")
+    assert version_of(tmp_path / "m") == "3"
+    with safe_open(tmp_path / "m", framework="np") as file:
+        assert sorted(file.keys()) == ["pairs", "unary", "weights"]
+    again, _ = load_field(tmp_path / "m")
+    assert again.theta.tobytes() == field.theta.tobytes()
+    assert again.features.shape == (2, 2)
+
+
+DAMAGE = {
+    "beyond the last column": [[0, 1, 99]],
+    "below -1": [[0, 1, -2]],
+    "two columns of one variable": [[0, 1, 2]],
+    "two columns of one variable, further on": [[0, 1, 2, 3]],
+    "one column twice": [[0, 3, 3]],
+    "-1 in the middle": [[0, -1, 3]],
+    "-1 in the middle of four": [[0, 1, -1, 3]],
+    "no more than a pair": [[0, 3, -1]],
+    "pairs": [[0, 3]],
+    "no target": [[4, 5, 6]],
+    "observed first": [[4, 0, 3]],
+    "not ascending": [[3, 1, 0]],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_conjunctions_are_refused(tmp_path, damage) -> None:
+    field = replace(small(), conjunctions=np.array(DAMAGE[damage]), conjunction_weights=np.array([1.0]))
+    with pytest.raises(ValueError, match="conjunctions of columns that are not there"):
+        check_field(field)
+    with pytest.raises(DataError, match="makes no sense"):
+        MarkovField.from_field(field)
+    save_field(field, tmp_path / "m")
+    with pytest.raises(ModelFileError, match="damaged contents"):
+        load_field(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"conjunctions": np.array([[0.0, 1.0, 3.0]])},
+        {"conjunctions": np.array([[0, 1, 3]], dtype=np.uint64)},
+        {"conjunctions": np.array([0])},
+        {"conjunctions": np.array([[0, 1, 3], [0, 2, 3]])},
+        {"conjunction_weights": None},
+        {"conjunction_weights": np.array([np.nan])},
+        {"conjunction_weights": np.array([1])},
+        {"conjunction_weights": np.array([[1.0]])},
+        {"conjunction_weights": np.array([1.0, 2.0])},
+    ],
+)
+def test_arrays_of_another_kind_or_shape_are_refused(tmp_path, change) -> None:
+    field = replace(small(), conjunctions=np.array([[0, 1, 3]]), conjunction_weights=np.array([1.0]))
+    save_field(field, tmp_path / "m")
+    with safe_open(tmp_path / "m", framework="np") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    tensors = {name: array for name, array in {**tensors, **change}.items() if array is not None}
+    save_file(tensors, tmp_path / "m", metadata)
+    with pytest.raises(ModelFileError, match="damaged contents"):
+        load_field(tmp_path / "m")
+
+
+def test_every_candidate_is_sound(make_problem) -> None:
+    schema = make_problem(0).schema
+    layout = Layout.single(schema)
+    for order in (3, 4, 5):
+        assert layout.are_sound(np.array(candidate_features(schema, order)))
+    assert layout.are_sound(np.empty((0, 3), dtype=np.int64))

@@ -1,0 +1,246 @@
+"""The paper's Table 1: what is compared, how it is tested, and what is written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from benchmarks.csv_text import as_csv
+from reproduction import chosen_penalty, table1
+from reproduction.chosen_penalty import CHOICES, ChosenPenalty, Picks
+from reproduction.cited import CANDIDATES, CITED, CLAIMS, agrees
+from reproduction.paired import paired_test
+from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
+from reproduction.table1_files import as_json, as_svg, records, write_files
+from sparsefield import RelationalField
+from sparsefield.data import Relational
+from sparsefield.datasets import load_dataset
+from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def animals(public_data: Path, monkeypatch: pytest.MonkeyPatch) -> pl.DataFrame:
+    monkeypatch.setenv("SPARSEFIELD_DATA", str(public_data))
+    return load_dataset("animals").frame
+
+
+@pytest.fixture(scope="module")
+def quick(public_data: Path) -> Table1:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARSEFIELD_DATA", str(public_data))
+        return run_table1(["animals"], folds=3, quick=True, report=lambda _: None)
+
+
+def fold(**values: Any) -> Fold:
+    plain: dict[str, Any] = dict.fromkeys(Fold.__dataclass_fields__, 0.5) | {"cells": 10, "converged": True}
+    return Fold(**{**plain, **values})
+
+
+def row(method: str, aucs: list[float], data: str = "nations") -> Row:
+    return Row(data, SETTINGS[0], method, "pl", Evaluation(tuple(fold(auc=auc) for auc in aucs)))
+
+
+@pytest.fixture
+def villages() -> Relational:
+    """Two kinds of village; one fights another when both are warlike."""
+    rng = np.random.default_rng(0)
+    warlike = rng.integers(0, 2, 9)
+    village = pl.DataFrame({"name": range(9), "walls": warlike, "altar": rng.integers(0, 2, 9)})
+    ends = [(a, b) for a in range(9) for b in range(9) if a != b]
+    slip = rng.random(len(ends)) < 0.1
+    fights = [int(bool(warlike[a] and warlike[b]) != wrong) for (a, b), wrong in zip(ends, slip, strict=True)]
+    pair = pl.DataFrame({"who": [a for a, _ in ends], "whom": [b for _, b in ends], "fights": fights})
+    links = {end: ("pair", end, "village") for end in ("who", "whom")}
+    return Relational({"village": village, "pair": pair}, keys={"village": "name"}, links=links)
+
+
+# -- the test ------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_correction_it_is_the_paired_test_of_the_textbook() -> None:
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(0.9, 0.02, 10), rng.normal(0.89, 0.02, 10)
+    found, known = paired_test(first, second, test_to_train=0.0), stats.ttest_rel(first, second)  # pyright: ignore
+    assert found.p == pytest.approx(known.pvalue)
+    assert found.p_plain == pytest.approx(known.pvalue)
+    assert paired_test(first, second, test_to_train=1 / 9).p > known.pvalue  # pyright: ignore
+
+
+def test_the_corrected_variance_is_that_of_nadeau_and_bengio() -> None:
+    """Differences 1, 2, 3: mean 2, variance 1; with two degrees of freedom P(T > t) = 1/2 - t / (2 sqrt(2 + t^2))."""
+    found = paired_test([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], test_to_train=0.5)
+    t = 2 / np.sqrt(1 / 3 + 1 / 2)
+    assert found.difference == 2.0
+    assert found.p == pytest.approx(1 - t / np.sqrt(2 + t**2))
+
+
+def test_methods_that_never_differ_or_always_differ_alike() -> None:
+    assert paired_test([1.0, 2.0], [1.0, 2.0], test_to_train=1.0).verdict() == "no difference"
+    assert paired_test([1.0, 2.0], [0.5, 1.5], test_to_train=1.0).verdict() == "better"
+    assert paired_test([1.0, 2.0], [0.5, 1.5], test_to_train=1.0).verdict(larger_is_better=False) == "worse"
+
+
+def test_verdicts_are_set_beside_what_the_paper_claims() -> None:
+    rows = [row("CFI", [0.91, 0.93, 0.92]), row("Grafting", [0.81, 0.82, 0.83]), row("CFI", [0.9] * 3, "animals")]
+    found = {one.measure: one for one in compare(rows)}
+    assert {(one.first, one.second, one.data) for one in found.values()} == {("CFI", "Grafting", "nations")}
+    assert (found["auc"].verdict, found["auc"].claim) == ("better", "better")
+    assert found["auc"].test == paired_test([0.91, 0.93, 0.92], [0.81, 0.82, 0.83], test_to_train=0.5)
+    assert (found["error_rate"].verdict, found["error_rate"].claim) == ("no difference", "no difference")
+    assert not agrees(found["auc"].claim, found["cll"].verdict)
+
+
+def test_a_smaller_error_is_better() -> None:
+    few, many = (Evaluation(tuple(fold(error_rate=e + k / 999) for k in range(3))) for e in (0.1, 0.2))
+    rows = [Row("nations", SETTINGS[0], name, "cd", e) for name, e in (("CFI", few), ("Full-L1", many))]
+    assert [one.verdict for one in compare(rows) if one.measure == "error_rate"] == ["better"]
+
+
+# -- candidates and settings -----------------------------------------------------------------------------------------
+
+
+def test_candidates_are_as_many_as_the_paper_counts(animals: pl.DataFrame) -> None:
+    found = count_candidates(animals)
+    assert (found.unary, found.pairs) == (85, 85 * 84 // 2)
+    assert found.total == CANDIDATES["animals"]
+    assert count_candidates(load_dataset("nations").closed_world()).total == CANDIDATES["nations"]
+
+
+def test_the_paper_is_never_mixed_with_what_departs_from_it() -> None:
+    paper, *others = SETTINGS
+    assert not paper.changes
+    assert not paper.open_world
+    assert all(setting.changes or setting.open_world for setting in others)
+    assert len({setting.label for setting in SETTINGS}) == len(SETTINGS)
+    field = paper.estimator(table1.DATA["nations"], "Grafting", "cd")
+    assert (field.l1, field.l2, field.threshold, field.batch_size, field.tol) == (2.0, 1.0, 0.2, 50, 1e-4)
+    assert (field.induction, field.objective, field.penalize_unary, field.certify) == ("grafting", "cd", True, False)
+
+
+def test_the_default_templates_are_those_that_are_named(animals: pl.DataFrame) -> None:
+    nations = load_dataset("nations").closed_world()
+    fields = [RelationalField(templates=t, max_iter=1, certify=False) for t in (None, table1.DEFAULT_TEMPLATES)]
+    assert len({field.fit(nations).field_.layout.templates for field in fields}) == 1
+
+
+def test_cited_lines_are_complete() -> None:
+    for data in table1.DATA:
+        methods = [cited.method for cited in CITED if cited.data == data]
+        assert methods == ["MSL", "IRM", "MRC", "Full-L1", "Grafting", "CFI", "HIRM", "IRM (C++)"]
+    for cited in CITED:
+        for pair in (cited.auc, cited.auc_yes, cited.error_rate):
+            assert pair is None or 0 < pair[0] < 1
+        assert cited.cll is not None
+        assert cited.cll[0] < 0
+    assert {name for name, _, _ in CLAIMS} == set(table1.DATA)
+
+
+# -- the choice of l1 ------------------------------------------------------------------------------------------------
+
+
+def test_l1_is_the_best_for_a_further_tenth(villages: Relational, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[float, float]] = []
+    real = chosen_penalty.hold_out
+
+    def listening(data: Any, estimator: Any, share: float, *, seed: int) -> Fold:
+        found = real(data, estimator, share, seed=seed)
+        asked.append((found.cll, estimator.l1))
+        assert share == 0.1
+        return found
+
+    monkeypatch.setattr(chosen_penalty, "hold_out", listening)
+    field = ChosenPenalty(certify=False).fit(villages)
+    assert [l1 for _, l1 in asked] == list(CHOICES)
+    assert field.l1_ == max(asked)[1]
+    same = RelationalField(l1=field.l1_, certify=False).fit(villages)
+    assert field.objective_ == same.objective_
+    assert field.get_params()["l1"] == 2.0
+
+
+def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = []
+
+    def looking(data: Relational, *_: Any, **__: Any) -> Fold:
+        gaps.append(sum(table.null_count().sum_horizontal()[0] for table in data.tables.values()))
+        return fold()
+
+    picks = Picks()
+    field: Any = ChosenPenalty(certify=False)
+    field._progress = picks
+    monkeypatch.setattr(chosen_penalty, "hold_out", looking)
+    found = evaluate(villages, field, folds=3)
+    # Two looks at the table as such come first: which columns there are, and a run before the clock starts.
+    assert gaps[2 * len(CHOICES) :: len(CHOICES)] == [one.cells for one in found.folds]
+    assert len(picks.l1) == 3
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_quick_run_writes_its_files(quick: Table1, tmp_path: Path) -> None:
+    assert [row.method for row in quick.rows] == ["Full-L1", "Grafting", "CFI"]
+    files = write_files(quick, tmp_path / "not" / "yet")
+    assert sorted(os.listdir(tmp_path / "not" / "yet")) == sorted(file.name for file in files)
+    assert ElementTree.parse(files[2]).getroot().tag == SVG + "svg"
+    for one in quick.rows:
+        assert one.evaluation.spread("auc").mean > one.evaluation.spread("frequency_auc").mean
+    assert len(quick.comparisons) == 9
+
+
+def test_csv_and_json_say_the_same(quick: Table1) -> None:
+    lines, document = list(csv.DictReader(io.StringIO(as_csv(records(quick))))), json.loads(as_json(quick))
+    assert len(lines) == len(document["rows"]) == len(records(quick)) == 8 + 3
+    for line, entry in zip(lines, document["rows"], strict=True):
+        assert line == {key: "" if entry[key] is None else str(entry[key]) for key in line}
+        if entry["origin"] == "measured":
+            assert float(line["cll"]) == pytest.approx(np.mean([one["cll"] for one in entry["folds"]]))
+            assert float(line["auc_sd"]) == pytest.approx(np.std([one["auc"] for one in entry["folds"]], ddof=1))
+    assert document["candidates"]["animals"]["total"] == document["candidates"]["animals"]["paper"]
+    assert {test["verdict"] for test in document["tests"]} <= {"better", "worse", "no difference"}
+
+
+def test_every_line_has_its_marks_in_the_picture(quick: Table1) -> None:
+    root = ElementTree.fromstring(as_svg(quick))
+    words = [node.text for node in root.iter(SVG + "text")]
+    assert {"CFI, paper", "HIRM, cited", "CFI, paper's setting"} <= set(words)
+    hints = [node.find(SVG + "title") for node in root.iter(SVG + "circle")]
+    # Six cited lines with two measures and two others with two; three measured ones with three.
+    assert sum(hint is not None for hint in hints) == 8 * 2 + 3 * 3
+
+
+def test_an_interrupted_write_leaves_nothing_half_done(
+    quick: Table1, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table1.json").write_text("old")
+    real, calls = os.fsync, []
+
+    def stopped(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_files(quick, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["table1.csv", "table1.json"]
+    assert (tmp_path / "table1.json").read_text() == "old"
+
+
+def test_what_is_not_known_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="data must be one of animals, nations; got 'plants'"):
+        run_table1(["plants"])
+    with pytest.raises(ValueError, match="objective must be one of pl, cd; got 'ml'"):
+        run_table1(["animals"], ["ml"])

@@ -1,0 +1,155 @@
+"""A fit that was killed goes on where it stood, and ends with the bits of one that never was."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import MarkovField, MeanField, Relational, RelationalField
+from sparsefield.errors import DataError
+from sparsefield.solver.checkpoint import NAME, Checkpoint
+
+
+class Killed(BaseException):
+    """Stands for a power cut: nothing in the library may catch it."""
+
+
+def killer(after: int):
+    def progress(step) -> None:
+        if step.iteration == after:
+            raise Killed
+
+    return progress
+
+
+def table(gaps: float = 0.0, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (120, 6)).astype(float)
+    X[:, 1:] = np.where(rng.random((120, 5)) < 0.6, X[:, :1], X[:, 1:])
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+def village(seed: int = 0) -> Relational:
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(0, 2, (60, 4)).astype(float)
+    cells[:, 1] = np.where(rng.random(60) < 0.8, cells[:, 0], cells[:, 1])
+    people = pl.DataFrame(np.where(rng.random(cells.shape) < 0.1, np.nan, cells), schema=["a", "b", "c", "d"])
+    people = people.fill_nan(None).with_columns(id=pl.int_range(60))
+    knows = pl.DataFrame({"who": rng.integers(0, 60, 150), "whom": rng.integers(0, 60, 150)})
+    links = {"who": ("knows", "who", "person"), "whom": ("knows", "whom", "person")}
+    return Relational({"person": people, "knows": knows}, keys={"person": "id"}, links=links)
+
+
+OPTIONS = {"l1": 0.5, "batch_size": 4, "n_jobs": 1}
+SETTINGS = {
+    "plain": (MarkovField(**OPTIONS), table),
+    "gaps": (MarkovField(**OPTIONS), lambda: table(0.15)),
+    "two stages": (MarkovField(**OPTIONS, stages=2, penalize_unary=True), table),
+    "converge": (MarkovField(**OPTIONS, steps_per_batch="converge"), lambda: table(0.1)),
+    "cd": (MarkovField(**OPTIONS, objective="cd", certify=False), lambda: table(0.1)),
+    "full": (MarkovField(**OPTIONS, induction="full"), table),
+    "linked": (RelationalField(**OPTIONS, inference=MeanField(tolerance=1e-3)), village),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    field, make = SETTINGS[setting]
+    data = make()
+    field.fit(data)
+    field.save(tmp_path / "straight")
+    whole = (tmp_path / "straight").read_bytes()
+    for after in {1, 2, 3, field.n_iter_ // 3, field.n_iter_ // 2, field.n_iter_ - 1, field.n_iter_} - {0}:
+        again = type(field)(**{**field.get_params(), "checkpoint": tmp_path / "folder"})
+        again._progress = killer(after)
+        with pytest.raises(Killed):
+            again.fit(data)
+        again._progress = killer(after + 2)  # and once more, a little later
+        try:
+            again.fit(data)
+        except Killed:
+            again._progress = None
+            again.fit(data)
+        again.save(tmp_path / "resumed")
+        assert (tmp_path / "resumed").read_bytes() == whole
+        assert not (tmp_path / "folder" / NAME).exists()
+
+
+FIT = """
+import sys
+import numpy as np
+from sparsefield import MarkovField
+rng = np.random.default_rng(0)
+X = rng.integers(0, 2, (400, 30)).astype(float)
+X[:, 1:] = np.where(rng.random((400, 29)) < 0.7, X[:, :-1], X[:, 1:])
+X[rng.random(X.shape) < 0.05] = np.nan
+folder = sys.argv[2] if len(sys.argv) > 2 else None
+MarkovField(l1=1.0, batch_size=5, n_jobs=2, checkpoint=folder, verbose=1).fit(X).save(sys.argv[1])
+"""
+
+
+def test_a_process_killed_at_random_moments_ends_with_the_same_file(tmp_path: Path) -> None:
+    straight, resumed, folder = (str(tmp_path / name) for name in ("straight", "resumed", "folder"))
+    told = subprocess.run([sys.executable, "-c", FIT, straight], check=True, capture_output=True, text=True)
+    length = len(told.stderr.splitlines())
+    assert length > 20
+    chance, reached = random.Random(0), []
+    for _ in range(5):
+        child = subprocess.Popen([sys.executable, "-c", FIT, resumed, folder], stderr=subprocess.PIPE, text=True)
+        assert child.stderr is not None
+        for line in child.stderr:
+            last = int(line.split()[0])
+            if chance.random() < 3 / length:  # some iterations on, and at any moment of the next one
+                time.sleep(chance.uniform(0.0, 0.01))
+                break
+        os.kill(child.pid, signal.SIGKILL)
+        child.communicate()
+        reached.append(last)
+    subprocess.run([sys.executable, "-c", FIT, resumed, folder], check=True, capture_output=True)
+    assert Path(resumed).read_bytes() == Path(straight).read_bytes()
+    assert max(reached) > 6  # some of the fits went on from what an earlier one had saved
+    assert not list(Path(folder).iterdir())
+
+
+def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
+    field = MarkovField(**OPTIONS, checkpoint=tmp_path)
+    field._progress = killer(12)
+    with pytest.raises(Killed):
+        field.fit(table())
+    assert (tmp_path / NAME).is_file()
+    field._progress = None
+    with pytest.raises(DataError, match="another folder"):
+        field.fit(table(seed=1))
+    with pytest.raises(DataError, match="another folder"):
+        MarkovField(**{**OPTIONS, "l1": 0.6}, checkpoint=tmp_path).fit(table())
+    MarkovField(**{**OPTIONS, "n_jobs": 2}, checkpoint=tmp_path).fit(table())  # threads change nothing
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_damaged_checkpoint_is_told_of_and_left_alone(tmp_path) -> None:
+    (tmp_path / NAME).write_bytes(b"not a checkpoint")
+    with pytest.raises(DataError, match="delete it to start anew"):
+        MarkovField(**OPTIONS, checkpoint=tmp_path).fit(table())
+    assert (tmp_path / NAME).read_bytes() == b"not a checkpoint"
+
+
+def test_a_folder_that_cannot_be_made_is_told_of_before_the_work(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be made"):
+        MarkovField(**OPTIONS, checkpoint=tmp_path / "file" / "folder").fit(table())
+
+
+def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
+    MarkovField(**OPTIONS, checkpoint=tmp_path / "here").fit(table()).save(tmp_path / "m")
+    assert b"here" not in (tmp_path / "m").read_bytes()

@@ -1,0 +1,402 @@
+"""Choosing l1: the path, held-out cells, EBIC, and refits without L1."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield.compute import Threads
+from sparsefield.data import (
+    MegaSample,
+    compile_sparse,
+    compile_table,
+    draw_rows,
+    hide_cells,
+    learn_schema,
+    merge_equal_rows,
+    read,
+    take_rows,
+)
+from sparsefield.datasets import make_field
+from sparsefield.induction import RULES
+from sparsefield.inference import MeanField
+from sparsefield.objectives import OBJECTIVES
+from sparsefield.solver import Options, PathPoint, Walker, Ways
+from sparsefield.solver.model_selection import _final, drop_unsupported, one_standard_error
+from sparsefield.solver.regularization_path import ebic
+
+
+def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.ndarray:
+    """Each column copies the one before it, but for some cells."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (rows, columns))
+    for k in range(1, columns):
+        X[:, k] = np.where(rng.random(rows) < flip, X[:, k], X[:, k - 1])
+    return X
+
+
+def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> MegaSample:
+    source = read(X)
+    return MegaSample.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
+
+
+def trainer_of(sample: MegaSample, engine: Threads, rule: str = "cfi", **options: Any) -> Walker:
+    return Walker(
+        sample,
+        rule=RULES[rule](),
+        objective=OBJECTIVES["pl"](),
+        inference=MeanField(),
+        options=Options(**options),
+        engine=engine,
+    )
+
+
+# -- the path ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["cfi", "grafting", "full"])
+@pytest.mark.parametrize("penalize_unary", [False, True])
+def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, penalize_unary: bool) -> None:
+    sample = sample_of(chain(300))
+    with Threads(1) as engine:
+        trainer = trainer_of(sample, engine, rule, l1=1e12, penalize_unary=penalize_unary)
+        trainer.run()
+        first = trainer.least_empty_l1()
+        at, below = (
+            trainer_of(sample, engine, rule, l1=l1, penalize_unary=penalize_unary, kkt_tol=1e-4).run().field
+            for l1 in (1.001 * first, 0.98 * first)
+        )
+    assert len(at.weights) == 0
+    assert len(below.weights) > 0
+
+
+@pytest.mark.parametrize("max_order", [2, 3])
+def test_going_down_ends_where_a_fresh_fit_does(max_order: int) -> None:
+    sample = sample_of(chain(400))
+    options: dict[str, Any] = {"max_order": max_order, "kkt_tol": 1e-3}
+    with Threads(1) as engine:
+        trainer = trainer_of(sample, engine, l1=1e12, **options)
+        trainer.run()
+        for l1 in (100.0, 60.0, 40.0, 25.0, 16.0, 10.0):
+            walked = trainer.descend(l1)
+            fresh = trainer_of(sample, engine, l1=l1, **options).run()
+            assert walked.objective == pytest.approx(fresh.objective, rel=2e-3)
+        # With its certificate it is the very optimum, also on the way up.
+        for l1 in (10.0, 30.0):
+            again, fresh = trainer.go_on(l1), trainer_of(sample, engine, l1=l1, **options).run()
+            assert again.converged
+            assert again.objective == pytest.approx(fresh.objective, rel=1e-6)
+
+
+def test_where_nothing_depends_on_anything_nothing_is_selected() -> None:
+    X = pd.DataFrame({"a": ["x"] * 300, "b": [0, 1, 1] * 100})
+    field = MarkovField(l1="auto").fit(X)
+    assert len(field.field_.weights) == 0
+    assert len(field.path_) == 1
+
+
+# -- criteria ----------------------------------------------------------------------------------------------------------
+
+
+def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
+    X = chain(400)
+    with Threads(1) as engine:
+        trainer = trainer_of(sample_of(X), engine, l1=20.0)
+        field = trainer.run().field
+        found = ebic(trainer, 0.25)
+    weights = np.zeros((8, 8))
+    weights[field.pairs[:, 0], field.pairs[:, 1]] = field.weights
+    weights += weights.T
+    expected = 0.0
+    for k in range(8):
+        logit = field.unary[k] + X @ weights[k]
+        size = np.count_nonzero(weights[k])
+        expected += 2.0 * (np.logaddexp(0.0, logit) - X[:, k] * logit).sum()
+        expected += size * np.log(400) + 2 * 0.25 * size * np.log(7)
+    assert len(field.weights) > 3
+    assert found == pytest.approx(expected)
+
+
+def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 5, 10)  # shared by all: scores vary far more than their differences
+
+    def point(worth: float, own: float) -> PathPoint:
+        return PathPoint(1.0, worth + noise + rng.normal(0, own, 10), None)  # pyright: ignore[reportArgumentType]
+
+    path = [point(-3, 0.1), point(-1, 0.1), point(-0.02, 0.3), point(0, 0), point(-0.5, 0.1)]
+    best = int(np.argmax([p.score for p in path[:2] + path[3:]])) + 1
+    assert best == 3
+    assert one_standard_error(path, 3) == 2
+    assert one_standard_error(path[:2] + path[3:], 2) == 2
+
+
+def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbours() -> None:
+    made = make_field(30, 2400, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
+    train, test = made.samples[:1200], made.samples[1200:]
+    field = MarkovField(l1="auto", random_state=0, n_jobs=1).fit(train)
+    path = field.field_.about["path"]
+    assert [row["l1"] for row in path if row["chosen"]] == [pytest.approx(field.l1_)]
+    scores = {l1: MarkovField(l1=l1, n_jobs=1).fit(train).score(test) for l1 in (0.1 * field.l1_, 8 * field.l1_)}
+    assert field.score(test) > max(scores.values())
+    assert field.converged_
+
+
+def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
+    made = make_field(30, 4000, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
+    train, test = made.samples[:2000], made.samples[2000:]
+    plain, refit = (
+        MarkovField(l1="auto", selection="ebic", refit=again, n_jobs=1).fit(train) for again in (False, True)
+    )
+    truth = {frozenset(edge) for edge in made.edges}
+    names = [variable.name for variable in refit.field_.schema.targets]
+    strong = {frozenset(names[k] for k in pair) for pair in refit.field_.pairs.tolist()}
+    assert len(strong & truth) / len(strong) > 0.9
+    known = made.field.field_
+    large = known.pairs[np.abs(known.weights) > 0.8].tolist()  # weak ones cannot be told from noise
+    assert sum(frozenset(names[k] for k in pair) in strong for pair in large) / len(large) > 0.9
+    assert len(refit.field_.weights) <= len(plain.field_.weights)
+    assert refit.score(test) > plain.score(test) + 0.05
+    assert refit.l1_ == plain.l1_
+    assert np.abs(refit.field_.weights).mean() > np.abs(plain.field_.weights).mean()
+
+
+def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
+    made = make_field(40, 3000, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
+    train, test = made.samples[:1500], made.samples[1500:]
+    shrunk, refit = (
+        MarkovField(l1="auto", refit=again, random_state=0, n_jobs=1).fit(train) for again in (False, True)
+    )
+    assert refit.l1_ > 1.5 * shrunk.l1_
+    assert refit.score(test) > shrunk.score(test)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_judging_a_refit_leaves_the_trainer_as_it_was(gaps: float) -> None:
+    X = pd.DataFrame(chain(300)).astype(float).mask(np.random.default_rng(0).random((300, 8)) < gaps)
+    sample = sample_of(X.rename(columns=str))
+    with Threads(1) as engine:
+        straight, around = (trainer_of(sample, engine, l1=30.0) for _ in range(2))
+        straight.run()
+        around.run()
+        _final(around, Ways(refit_l2=0.1))
+        assert around.field.theta.tolist() == straight.field.theta.tolist()
+        assert around.go_on(10.0).field.theta.tolist() == straight.go_on(10.0).field.theta.tolist()
+
+
+def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
+    X = chain(2000, columns=6)
+    with Threads(1) as engine:
+        trainer = trainer_of(sample_of(X), engine, l1=1.0)
+        before = trainer.run().field
+        after = drop_unsupported(trainer, 0.01)
+    neighbours = {(k, k + 1) for k in range(5)}
+    assert len(before.weights) > len(neighbours)
+    assert {tuple(pair) for pair in after.pairs.tolist()} == neighbours
+
+
+def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
+    """Also where columns depend strongly on each other, and where rows are weighted."""
+    found = []
+    with Threads(1) as engine:
+        for seed in range(40):
+            X = chain(700, seed, columns=5, flip=0.3)
+            sample = sample_of(X) if seed % 2 else merge_equal_rows(sample_of(X))
+            trainer = trainer_of(sample, engine, "full", l1=0.01, l2=0.0)
+            trainer.run()
+            trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
+            weights = trainer.theta[trainer.layout.n_states :]
+            statistics = trainer.evaluator.wald_statistics(trainer.arcs, weights)
+            apart = np.diff(trainer.features, axis=1).ravel() > 1
+            found.append(statistics[apart])
+            assert statistics[~apart].min() > 30
+    found = np.concatenate(found)
+    assert len(found) == 40 * 6
+    assert 0.75 < found.mean() < 1.25
+    assert 0.02 < (found > 3.84).mean() < 0.09  # 5% of chi-squared
+
+
+def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
+    found = []
+    with Threads(1) as engine:
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            X = rng.choice(4, (1500, 3), p=[0.4, 0.3, 0.2, 0.1])
+            trainer = trainer_of(sample_of(X), engine, "full", l1=0.01, l2=0.0)
+            trainer.run()
+            trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
+            weights = trainer.theta[trainer.layout.n_states :]
+            found.append(trainer.evaluator.wald_statistics(trainer.arcs, weights))
+    found = np.concatenate(found)
+    assert len(found) == 12 * 27
+    assert 0.8 < found.mean() < 1.2
+    assert 0.02 < (found > 3.84).mean() < 0.09
+
+
+def test_rows_without_weight_are_not_held_out() -> None:
+    X = chain(900, 7)
+    weight = np.where(np.arange(900) < 300, 1.0, 0.0)
+    with_zeros = MarkovField(l1="auto", random_state=0).fit(X, sample_weight=weight)
+    alone = MarkovField(l1="auto", random_state=0).fit(X[:300])
+    assert 0.5 < with_zeros.l1_ / alone.l1_ < 2.0
+    rows = draw_rows(sample_of(X, weight=weight), 0.2, np.random.default_rng(0))
+    assert len(rows) == 60
+    assert rows.max() < 300
+
+
+def test_no_state_is_known_from_held_out_rows_alone() -> None:
+    X = pd.DataFrame(chain(400, 8)).rename(columns=str)
+    X["rare"] = ["common", "usual"] * 185 + [f"only {k}" for k in range(30)]
+    sample = sample_of(X)
+    rows = draw_rows(sample, 0.5, np.random.default_rng(0))
+    assert 100 < len(rows) < 200
+    assert rows.max() < 370
+    _, hidden = hide_cells(sample, 0.5, np.random.default_rng(0))
+    assert not hidden[0][-1, 370:].any()
+    on = np.zeros((400, 30))
+    on[np.arange(30), np.arange(30)] = 1
+    on[100:150, 0] = 1
+    source = read(sp.csr_matrix(on))
+    table = compile_sparse(source, learn_schema(source))
+    assert table is not None
+    rows = draw_rows(MegaSample.single(table), 0.5, np.random.default_rng(0))
+    assert not set(rows.tolist()) & set(range(1, 30))  # each of these has a column to itself
+    lumped = X.assign(rare=X["rare"].where(~X["rare"].str.startswith("only"), "other"))
+    chosen = [MarkovField(l1="auto", random_state=0).fit(table).l1_ for table in (X, lumped)]
+    assert 0.4 < chosen[0] / chosen[1] < 2.5
+
+
+def test_a_refit_leaves_no_checkpoint_of_its_own(tmp_path) -> None:
+    class Killed(BaseException):
+        pass
+
+    X = chain(500, 9)
+    whole = MarkovField(l1=2.0, refit=True).fit(X)
+    again = MarkovField(l1=2.0, refit=True, checkpoint=tmp_path / "state")
+    phases = []
+
+    def kill(step) -> None:
+        phases.append(step.phase)
+        if len(phases) > whole.n_iter_ + 2:  # within the refit
+            raise Killed
+
+    again._progress = kill  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(Killed):
+        again.fit(X)
+    del again._progress  # pyright: ignore[reportAttributeAccessIssue]
+    again.fit(X)
+    assert again.n_iter_ == whole.n_iter_
+    np.testing.assert_array_equal(again.field_.theta, whole.field_.theta)
+
+
+# -- every kind of data ------------------------------------------------------------------------------------------------
+
+
+def test_a_sparse_table_is_chosen_for_too() -> None:
+    rng = np.random.default_rng(0)
+    on = rng.random((6000, 60)) < 0.03
+    on[:, 1] = np.where(rng.random(6000) < 0.8, on[:, 0], on[:, 1])
+    for selection in ("heldout", "ebic"):
+        field = MarkovField(l1="auto", selection=selection, refit=True, random_state=0).fit(sp.csr_matrix(on * 1.0))
+        strongest = np.argmax(np.abs(field.field_.weights))
+        assert field.field_.pairs[strongest].tolist() == [0, 1]
+        assert len(field.field_.weights) < 60
+
+
+@pytest.mark.parametrize("selection", ["heldout", "ebic"])
+def test_small_tables_gaps_numbers_and_labels_are_chosen_for(selection: str) -> None:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(chain(120, 4)).astype(float).rename(columns=str)
+    X = X.mask(rng.random(X.shape) < 0.1)
+    field = MarkovField(l1="auto", selection=selection, random_state=1).fit(X)
+    assert field.l1_ > 0
+    assert field.transform(X).notna().all().all()
+    numbers = rng.normal(size=(300, 4))
+    labels = np.column_stack([numbers[:, 0] > 0, numbers[:, 1] + numbers[:, 0] > 0])
+    model = CRFClassifier(l1="auto", selection=selection, refit=True, random_state=0).fit(numbers, labels)
+    assert model.score(numbers, labels) > 0.8
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 6])
+def test_tables_with_nothing_to_hold_back_are_chosen_for_by_ebic(rows: int) -> None:
+    field = MarkovField(l1="auto").fit(chain(rows, columns=3))
+    assert np.isfinite(field.field_.theta).all()
+    assert field.l1_ > 0
+
+
+def test_linked_tables_hold_back_cells() -> None:
+    rng = np.random.default_rng(0)
+    smokes = rng.integers(0, 2, 200)
+    who = rng.integers(0, 200, 500)
+    alike = [rng.choice(np.flatnonzero(smokes == smokes[k])) for k in who]
+    data = Relational(
+        {
+            "person": pd.DataFrame({"id": range(200), "smokes": smokes, "coin": rng.integers(0, 2, 200)}),
+            "friend": pd.DataFrame({"who": who, "whom": alike}),
+        },
+        keys={"person": "id"},
+        links={"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")},
+    )
+    for selection in ("heldout", "ebic"):
+        field = RelationalField(l1="auto", selection=selection, random_state=0).fit(data)
+        strongest = field.features_[field.features_["variable_b"].notna()].iloc[0]
+        assert (strongest["variable_a"], strongest["variable_b"]) == ("smokes", "smokes")
+        assert field.field_.about["path"][0]["features"] == 0
+
+
+def test_the_same_bits_for_any_number_of_threads_and_the_same_seed() -> None:
+    X = chain(500)
+    first, second = (MarkovField(l1="auto", refit=True, n_jobs=jobs, random_state=5).fit(X) for jobs in (1, 2))
+    assert first.l1_ == second.l1_
+    np.testing.assert_array_equal(first.field_.theta, second.field_.theta)
+
+
+def test_what_is_chosen_is_saved(tmp_path) -> None:
+    from sparsefield import load
+
+    field = MarkovField(l1="auto", selection="ebic", refit=True).fit(chain(300))
+    field.save(tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors")
+    assert again.l1 == "auto"
+    assert again.l1_ == field.l1_
+    assert list(again.path_["l1"]) == list(field.path_["l1"])
+    np.testing.assert_array_equal(again.field_.theta, field.field_.theta)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"l1": "auto", "selection": "ebic", "objective": "cd"}, "objective='pl'"),
+        ({"l1": "best"}, "l1"),
+        ({"l1": "auto", "selection": "aic"}, "selection"),
+        ({"l1": -1.0}, "l1"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(options: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        MarkovField(**options).fit(chain(50))
+
+
+# -- parts of samples --------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_are_taken_are_those_rows() -> None:
+    X = pd.DataFrame(chain(50)).rename(columns=str).assign(x=np.random.default_rng(0).normal(size=50))
+    sample = sample_of(X, ("x",))
+    rows = np.array([3, 7, 8, 40])
+    taken = take_rows(sample, rows)
+    expected = compile_table(read(X.iloc[rows]), sample.tables[0].schema)
+    np.testing.assert_array_equal(taken.tables[0].codes(), expected.codes())
+    np.testing.assert_array_equal(taken.tables[0].blocks[0].beliefs, expected.blocks[0].beliefs)
+
+
+def test_hidden_cells_become_gaps_and_nothing_else_changes() -> None:
+    sample = sample_of(chain(60))
+    made, hidden = hide_cells(sample, 0.3, np.random.default_rng(0))
+    before, after = sample.tables[0].codes(), made.tables[0].codes()
+    assert 0.2 < hidden[0].mean() < 0.4
+    np.testing.assert_array_equal(after, np.where(hidden[0], -1, before))
+    assert made.tables[0].blocks[0].beliefs[0][hidden[0][0]] == pytest.approx(before[0].mean())

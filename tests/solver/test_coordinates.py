@@ -1,0 +1,106 @@
+"""Centred coordinates describe the same field, and their gradient is that of the same objective."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsefield.objectives import Evaluator
+from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
+from sparsefield.solver.parametrization import Coordinates
+
+
+def setting(make_problem, seed: int):
+    problem = make_problem(seed)
+    rng = np.random.default_rng(seed)
+    n, columns = problem.schema.n_states, problem.schema.n_columns
+    coordinates = Coordinates(rng.normal(size=columns), rng.random(columns), rng.random(n) < 0.6)
+    return problem, coordinates
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_there_and_back_again(make_problem, seed) -> None:
+    problem, coordinates = setting(make_problem, seed)
+    arcs = problem.layout.arcs(problem.pairs)
+    place = coordinates.from_theta(problem.theta, arcs)
+    np.testing.assert_allclose(coordinates.to_theta(place, arcs), problem.theta, atol=1e-12)
+    gradient = np.random.default_rng(seed).normal(size=len(problem.theta))
+    turned = coordinates.from_plain_gradient(gradient, arcs)
+    np.testing.assert_allclose(coordinates.to_plain_gradient(turned, arcs), gradient, atol=1e-12)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_slopes_along_a_move_are_the_same_in_both(make_problem, seed) -> None:
+    problem, coordinates = setting(make_problem, seed)
+    arcs = problem.layout.arcs(problem.pairs)
+    rng = np.random.default_rng(seed)
+    gradient, move = rng.normal(size=(2, len(problem.theta)))
+    plain_move = coordinates.to_theta(move, arcs)
+    turned = coordinates.from_plain_gradient(gradient, arcs)
+    assert turned @ move == pytest.approx(gradient @ plain_move, abs=1e-10)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_turn_is_the_way_over_plain_weights(make_problem, seed) -> None:
+    problem, old = setting(make_problem, seed)
+    arcs = problem.layout.arcs(problem.pairs)
+    rng = np.random.default_rng(seed)
+    new = replace(old, centred=rng.random(len(old.centred)) < rng.random())
+    move, gradient = rng.normal(size=(2, len(problem.theta)))
+    kept = move.copy(), gradient.copy()
+    turn_move, turn_gradient = old.turn_into(new, arcs)
+    np.testing.assert_allclose(turn_move(move), new.from_theta(old.to_theta(move, arcs), arcs), atol=1e-12)
+    plain = old.to_plain_gradient(gradient, arcs)
+    np.testing.assert_allclose(turn_gradient(gradient), new.from_plain_gradient(plain, arcs), atol=1e-12)
+    assert turn_move(move) @ turn_gradient(gradient) == pytest.approx(move @ gradient, abs=1e-10)
+    assert np.array_equal((move, gradient), kept)
+
+
+def test_a_turn_to_where_one_stands_changes_nothing(make_problem) -> None:
+    problem, coordinates = setting(make_problem, 6)
+    for turn in coordinates.turn_into(coordinates, problem.layout.arcs(problem.pairs)):
+        assert np.array_equal(turn(problem.theta), problem.theta)
+
+
+def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> None:
+    problem, coordinates = setting(make_problem, 3)
+    arcs = problem.layout.arcs(problem.pairs)
+    n = problem.schema.n_states
+    place = coordinates.from_theta(problem.theta, arcs)
+    assert np.array_equal(place[n:], problem.theta[n:])
+    assert np.array_equal(place[:n][~coordinates.centred], problem.theta[:n][~coordinates.centred])
+
+
+def test_with_all_centred_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:
+    """Eq. 13 without its last two terms."""
+    problem = make_problem(4, gaps=0.0)
+    evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)
+    _, gradient = evaluator.evaluate(problem.graphs, problem.theta)
+    contrast = evaluator.contrast()
+    mean, variance = evaluator.moments()
+    n = problem.schema.n_states
+    coordinates = Coordinates(mean, variance, np.ones(n, dtype=bool))
+    turned = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
+    errors = np.zeros((problem.schema.n_columns, problem.table.n_rows))
+    errors[:n] = contrast.errors[0][0]
+    signals = contrast.middles[0][0] - mean[:, None]
+    expected = [errors[a] @ signals[b] + errors[b] @ signals[a] for a, b in problem.pairs]
+    np.testing.assert_allclose(turned[n:], expected, atol=1e-11)
+    weight = problem.table.blocks[0].weight
+    np.testing.assert_allclose(variance, np.average(signals**2, axis=1, weights=weight), atol=1e-12)
+
+
+def test_preconditioner_is_positive_and_finite(make_problem) -> None:
+    problem, coordinates = setting(make_problem, 5)
+    arcs = problem.layout.arcs(problem.pairs)
+    n = problem.schema.n_states
+    for l2 in (0.0, 1.0):
+        scale = coordinates.preconditioner(arcs, np.zeros(n), None, np.full(len(problem.theta), l2))(
+            np.ones(len(problem.theta))
+        )
+        assert np.isfinite(scale).all()
+        assert (scale > 0).all()

@@ -1,0 +1,233 @@
+"""The optimiser reaches the optimality conditions, never climbs, and never leaves finite numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import violation
+from scipy.special import expit
+
+from sparsefield.solver.owlqn import OrthantLBFGS, Point
+from sparsefield.solver.penalty import Penalty, pseudo_gradient
+
+
+def anywhere(theta: np.ndarray) -> np.ndarray:
+    return theta
+
+
+def quadratic(seed: int, size: int, condition: float = 1e3):
+    """theta' A theta / 2 - b' theta, with eigenvalues from 1 / condition to 1."""
+    rng = np.random.default_rng(seed)
+    turn, _ = np.linalg.qr(rng.normal(size=(size, size)))
+    A = (turn * np.geomspace(1 / condition, 1.0, size)) @ turn.T
+    b = rng.normal(size=size)
+    return lambda theta: (0.5 * theta @ A @ theta - b @ theta, A @ theta - b)
+
+
+def logistic(seed: int, size: int):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, size)) * rng.uniform(0.2, 3.0, size)
+    y = rng.integers(0, 2, 60)
+
+    def smooth(theta):
+        z = X @ theta
+        value = np.logaddexp(0, z).sum() - y @ z + 0.05 * theta @ theta
+        return float(value), X.T @ (expit(z) - y) + 0.1 * theta
+
+    return smooth
+
+
+def with_l1(smooth, l1):
+    def evaluate(theta):
+        value, gradient = smooth(theta)
+        return value + float(l1 @ np.abs(theta)), gradient
+
+    return evaluate
+
+
+def minimise(evaluate, l1, start, *, steps: int = 3000, scale=None, optimiser=None) -> tuple[Point, list[float]]:
+    optimiser = optimiser or OrthantLBFGS()
+    scale = np.ones_like(start) if scale is None else scale
+    point = Point(start, *evaluate(start))
+    values = [point.value]
+    for _ in range(steps):
+        found = optimiser.step(point, l1, lambda g: scale * g, evaluate, anywhere)
+        if found is None:
+            break
+        point = found
+        values.append(point.value)
+    return point, values
+
+
+def worst(point: Point, l1) -> float:
+    return max(violation(t, g, p) for t, g, p in zip(point.theta, point.gradient, l1, strict=True))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.integers(1, 25),
+    strength=st.sampled_from([0.0, 0.1, 0.7, 10.0]),
+    kind=st.sampled_from([quadratic, logistic]),
+    free=st.booleans(),
+)
+def test_it_reaches_the_optimality_conditions_and_never_climbs(seed, size, strength, kind, free) -> None:
+    rng = np.random.default_rng(seed)
+    l1 = np.full(size, strength)
+    if free:
+        l1[::3] = 0.0
+    start = np.where(rng.random(size) < 0.5, rng.normal(size=size), 0.0)
+    point, values = minimise(with_l1(kind(seed, size), l1), l1, start, scale=rng.uniform(0.2, 2.0, size))
+    assert worst(point, l1) < 1e-4
+    assert (np.diff(values) <= 0.0).all()
+
+
+def test_a_strong_penalty_leaves_exact_zeros() -> None:
+    l1 = np.full(30, 0.8)
+    point, _ = minimise(with_l1(quadratic(3, 30), l1), l1, np.random.default_rng(0).normal(size=30))
+    assert 0 < np.count_nonzero(point.theta) < 30
+
+
+def test_a_step_stays_in_its_orthant() -> None:
+    l1 = np.full(12, 0.3)
+    evaluate = with_l1(quadratic(5, 12), l1)
+    start = np.random.default_rng(1).normal(size=12)
+    point = Point(start, *evaluate(start))
+    optimiser = OrthantLBFGS()
+    for _ in range(20):
+        found = optimiser.step(point, l1, lambda g: 5.0 * g, evaluate, anywhere)
+        if found is None:
+            break
+        assert not (found.theta * point.theta < 0).any()
+        point = found
+
+
+@pytest.mark.parametrize(
+    ("where", "bad"),
+    [("value", np.nan), ("value", np.inf), ("gradient", np.nan), ("gradient", np.inf), ("gradient", -np.inf)],
+)
+def test_numbers_that_are_none_never_come_back(where, bad) -> None:
+    """Beyond |theta| = 1 the function answers with nonsense; the lowest point within is at the border."""
+
+    def evaluate(theta):
+        value, gradient = float(((theta - 5.0) ** 2).sum()), 2 * (theta - 5.0)
+        if np.abs(theta).max() > 1.0:
+            return (bad, gradient) if where == "value" else (value, np.full_like(gradient, bad))
+        return value, gradient
+
+    none = np.zeros(3)
+    start = np.zeros(3)
+    point, values = minimise(evaluate, none, start, steps=50, scale=np.full(3, 10.0))
+    assert np.isfinite(point.theta).all()
+    assert np.isfinite(point.value)
+    assert np.isfinite(point.gradient).all()
+    assert np.abs(point.theta).max() <= 1.0
+    assert point.value < values[0]
+
+
+def test_a_function_that_only_answers_nonsense_gives_no_step() -> None:
+    start = Point(np.ones(2), 3.0, np.ones(2))
+    assert OrthantLBFGS().step(start, np.zeros(2), lambda g: g, lambda t: (np.nan, t), anywhere) is None
+
+
+def test_minus_infinity_is_not_taken_for_a_minimum() -> None:
+    start = Point(np.ones(2), 3.0, np.ones(2))
+    assert OrthantLBFGS().step(start, np.zeros(2), lambda g: g, lambda t: (-np.inf, t), anywhere) is None
+
+
+def test_the_last_evaluation_is_at_the_point_that_is_returned() -> None:
+    calls = []
+    smooth = logistic(2, 6)
+    l1 = np.full(6, 0.5)
+
+    def evaluate(theta):
+        calls.append(theta.copy())
+        return with_l1(smooth, l1)(theta)
+
+    start = np.zeros(6)
+    point = Point(start, *evaluate(start))
+    optimiser = OrthantLBFGS()
+    for _ in range(10):
+        found = optimiser.step(point, l1, lambda g: 30.0 * g, evaluate, anywhere)
+        if found is None:
+            break
+        assert np.array_equal(calls[-1], found.theta)
+        point = found
+    assert len(calls) > 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parameters_may_join_on_the_way(seed) -> None:
+    """Grow from 4 to 12: the end is that of a fresh start over all 12."""
+    smooth = quadratic(seed, 12)
+
+    def of_four(theta):
+        value, gradient = smooth(np.r_[theta, np.zeros(8)])
+        return value, gradient[:4]
+
+    optimiser = OrthantLBFGS()
+    few, all_of_them = np.full(4, 0.1), np.full(12, 0.1)
+    first, _ = minimise(with_l1(of_four, few), few, np.zeros(4), steps=5, optimiser=optimiser)
+    optimiser.grow(8)
+    evaluate = with_l1(smooth, all_of_them)
+    second, values = minimise(evaluate, all_of_them, np.r_[first.theta, np.zeros(8)], optimiser=optimiser)
+    fresh, _ = minimise(evaluate, all_of_them, np.zeros(12))
+    assert values[0] == pytest.approx(first.value)
+    assert (np.diff(values) <= 0).all()
+    assert worst(second, all_of_them) < 1e-4
+    assert second.value == pytest.approx(fresh.value, rel=1e-6)
+
+
+def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
+    """theta = M point: moves turn with the inverse of M, changes of gradient with its transpose."""
+    smooth = logistic(7, 5)
+    none = np.zeros(5)
+    plain = OrthantLBFGS()
+    point, _ = minimise(smooth, none, np.zeros(5), steps=6, optimiser=plain)
+    M = np.eye(5) + np.triu(np.random.default_rng(0).normal(size=(5, 5)), 1) * 0.3
+    moved = OrthantLBFGS()
+    minimise(smooth, none, np.zeros(5), steps=6, optimiser=moved)
+    moved.translate(lambda s: np.linalg.solve(M, s), lambda y: M.T @ y)
+
+    def turned(place):
+        value, gradient = smooth(M @ place)
+        return value, M.T @ gradient
+
+    place = np.linalg.solve(M, point.theta)
+    one = plain._direction(point.gradient, np.zeros(5, dtype=bool), np.copy)
+    other = moved._direction(turned(place)[1], np.zeros(5, dtype=bool), np.copy)
+    assert one @ point.gradient < 0
+    assert other @ turned(place)[1] < 0
+    for s, y, t, z in zip(plain._moves, plain._turns, moved._moves, moved._turns, strict=True):
+        assert s @ y == pytest.approx(t @ z, rel=1e-9)
+
+
+def test_the_pseudo_gradient_is_the_violation_of_every_weight() -> None:
+    theta = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 2.0])
+    gradient = np.array([-0.5, 0.2, 0.3, -0.9, 0.5, 0.0])
+    l1 = np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0.0])
+    slope = pseudo_gradient(theta, gradient, l1)
+    np.testing.assert_allclose(slope, [0.0, -0.3, 0.0, -0.4, 0.0, 0.0])
+    expected = [violation(t, g, p) for t, g, p in zip(theta, gradient, l1, strict=True)]
+    np.testing.assert_allclose(np.abs(slope), expected)
+
+
+@pytest.mark.parametrize("on_unary", [[True, True], [True, False], [False, False]])
+def test_penalties_are_those_of_equation_5(on_unary) -> None:
+    penalty = Penalty(2.0, 3.0, np.array(on_unary))
+    theta = np.array([1.0, -2.0, 3.0])
+    held = [*on_unary, True]
+    assert penalty.value(theta) == pytest.approx(
+        sum(2 * abs(t) + 1.5 * t * t for t, h in zip(theta, held, strict=True) if h)
+    )
+    assert penalty.l1_of(3).tolist() == [2.0 * h for h in held]
+    assert penalty.l2_of(3).tolist() == [3.0 * h for h in held]
+
+
+def test_factors_multiply_the_l1_of_features_alone() -> None:
+    penalty = Penalty(2.0, 3.0, np.array([True, False])).on(np.array([1.0, 1.5, 0.1]))
+    assert penalty.l1_of(5).tolist() == [2.0, 0.0, 2.0, 3.0, 0.2]
+    assert penalty.l1_of(2).tolist() == [2.0, 0.0]
+    assert penalty.l2_of(5).tolist() == [3.0, 0.0, 3.0, 3.0, 3.0]
+    assert penalty.with_l1(1.0).l1_of(5).tolist() == [1.0, 0.0, 1.0, 1.5, 0.1]

@@ -1,0 +1,214 @@
+"""What the optimiser knows of curvature: freed of dropped parameters, symmetric, and exact for a single pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import violation
+from sparse_tables import sparse_sample, switches
+
+from sparsefield import MarkovField, config
+from sparsefield.objectives import SparseEvaluator
+from sparsefield.solver import Trainer, parametrization
+from sparsefield.solver.owlqn import OrthantLBFGS, Point
+from sparsefield.solver.parametrization import Coordinates
+
+# -- memory that lets parameters go --------------------------------------------------------------------------------
+
+
+def quadratic(seed: int, size: int):
+    rng = np.random.default_rng(seed)
+    turn, _ = np.linalg.qr(rng.normal(size=(size, size)))
+    A = (turn * np.geomspace(1e-3, 1.0, size)) @ turn.T
+    b = rng.normal(size=size)
+    return lambda theta: (0.5 * theta @ A @ theta - b @ theta, A @ theta - b)
+
+
+def minimise(smooth, l1, start, optimiser, steps: int) -> Point:
+    def evaluate(theta):
+        value, gradient = smooth(theta)
+        return value + float(l1 @ np.abs(theta)), gradient
+
+    point = Point(start, *evaluate(start))
+    for _ in range(steps):
+        found = optimiser.step(point, l1, np.copy, evaluate, lambda theta: theta)
+        if found is None:
+            break
+        assert found.value <= point.value
+        point = found
+    return point
+
+
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 15), data=st.data())
+def test_memory_has_positive_curvature_whatever_is_let_go(seed, steps, data) -> None:
+    size = 12
+    optimiser = OrthantLBFGS()
+    l1 = np.full(size, 0.2)
+    point = minimise(quadratic(seed, size), l1, np.zeros(size), optimiser, steps)
+    places = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1)))), dtype=np.int64)
+    optimiser.keep(places)
+    state = optimiser.state()
+    for s, y in zip(state["moves"], state["turns"], strict=True):
+        assert s.shape == y.shape == (len(places),)
+        assert s @ y > 0.0
+    if len(places):
+        direction = optimiser._direction(point.gradient[places], np.zeros(len(places), dtype=bool), np.copy)
+        assert np.isfinite(direction).all()
+        assert direction @ point.gradient[places] <= 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> None:
+    """Parameters at 0 leave, as in a fit; the rest goes on from where it stood."""
+    smooth, optimiser = quadratic(seed, 14), OrthantLBFGS()
+    l1 = np.full(14, 0.8)
+    point = minimise(smooth, l1, np.zeros(14), optimiser, 8)
+    places = np.flatnonzero(point.theta)
+    assert 0 < len(places) < 14
+
+    def of_those(theta):
+        whole = np.zeros(14)
+        whole[places] = theta
+        value, gradient = smooth(whole)
+        return value, gradient[places]
+
+    optimiser.keep(places)
+    end = minimise(of_those, l1[places], point.theta[places], optimiser, 2000)
+    fresh = minimise(of_those, l1[places], np.zeros(len(places)), OrthantLBFGS(), 2000)
+    assert end.value == pytest.approx(fresh.value, rel=1e-6)
+    worst = max(violation(t, g, 0.8) for t, g in zip(end.theta, end.gradient, strict=True))
+    assert worst < 1e-4
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> None:
+    monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0 if sparse else 0.0)
+    let_go, dropped = Trainer._let_go, []
+
+    def watched(self: Trainer) -> None:
+        before, value, theta = self.features, self.point.value, self.theta
+        n = self.layout.n_states
+        let_go(self)
+        dropped.append(len(before) - len(self.features))
+        if not dropped[-1]:
+            return
+        assert self.point.value == value
+        assert len(self.point.theta) == len(self.point.gradient) == n + len(self.features)
+        kept = np.isin(self.layout.keys(before), self.known)
+        assert np.array_equal(before[kept], self.features)
+        assert not theta[n:][~kept].any()
+        # The same field at the same point: what left was at 0.
+        np.testing.assert_allclose(self.theta, np.concatenate([theta[:n], theta[n:][kept]]), atol=1e-12)
+        found, gradient = self._objective(self.point.theta)
+        assert found == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(gradient, self.point.gradient, atol=1e-7)
+        for s, y in zip(self.optimiser._moves, self.optimiser._turns, strict=True):
+            assert s.shape == self.point.theta.shape
+            assert s @ y > 0.0
+
+    monkeypatch.setattr(Trainer, "_let_go", watched)
+    # Rough scores from a start far off let in what does not stay.
+    field = MarkovField(n_jobs=1, l1=1.0, l2=0.0, threshold=0.0, batch_size=200).fit(switches(3, n_columns=30))
+    assert field.converged_
+    assert sum(dropped) > 0
+
+
+# -- the preconditioner --------------------------------------------------------------------------------------------
+
+
+def curvature(problem, engine, theta=None, centred=True):
+    """A problem's coordinates, arcs, and both kinds of uncertainty at its point."""
+    theta = problem.theta if theta is None else theta
+    evaluator = SparseEvaluator(sparse_sample(problem), engine)
+    arcs = problem.layout.arcs(problem.pairs)
+    compiled = evaluator.compile(arcs)
+    evaluator.evaluate(compiled, theta)
+    places = Coordinates(*evaluator.moments(), np.broadcast_to(centred, problem.schema.n_states).copy())
+    return evaluator, places, arcs, evaluator.uncertainty(), evaluator.shared_uncertainty(compiled)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    states=st.sampled_from([(2,) * 6, (2, 3, 4)]),
+    observed=st.sampled_from([(), (2, 3)]),
+    l2=st.sampled_from([0.0, 1.0]),
+    size=st.sampled_from([0.1, 1.0, 8.0]),
+)
+def test_it_is_symmetric_and_positive(make_problem, engine, seed, states, observed, l2, size) -> None:
+    problem = make_problem(seed, gaps=0.0, numbers=0, states=states, observed_states=observed, size=size, n_rows=20)
+    rng = np.random.default_rng(seed)
+    _, places, arcs, unsure, shared = curvature(problem, engine, centred=rng.random(problem.schema.n_states) < 0.7)
+    multiply = places.preconditioner(arcs, unsure, shared, np.full(len(problem.theta), l2))
+    for _ in range(5):
+        v, w = rng.normal(size=(2, len(problem.theta)))
+        kept = v.copy()
+        assert v @ multiply(w) == pytest.approx(w @ multiply(v), rel=1e-9, abs=1e-9)
+        assert v @ multiply(v) > 0.0
+        assert np.array_equal(v, kept)
+    whole = np.array([multiply(row) for row in np.eye(len(problem.theta))])
+    np.testing.assert_allclose(whole, whole.T, rtol=1e-9, atol=1e-9)
+    assert np.linalg.eigvalsh((whole + whole.T) / 2).min() > 0.0
+
+
+def second_derivatives(evaluator, places, arcs, theta, l2) -> np.ndarray:
+    """Of the objective in the optimiser's coordinates, by differences of its gradient."""
+    compiled, start, step = evaluator.compile(arcs), places.from_theta(theta, arcs), 1e-5
+
+    def gradient(place):
+        plain = places.to_theta(place, arcs)
+        return places.from_plain_gradient(evaluator.evaluate(compiled, plain)[1] + l2 * plain, arcs)
+
+    moves = step * np.eye(len(theta))
+    return np.array([(gradient(start + move) - gradient(start - move)) / (2 * step) for move in moves])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["two targets", "a target and what is given"])
+@pytest.mark.parametrize("l2", [0.0, 2.0])
+@pytest.mark.parametrize("centred", [True, False])
+def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
+    make_problem, engine, monkeypatch, seed, kind, l2, centred
+) -> None:
+    """With u = sum p (1 - p) of an end and s = the same over rows in which the other end is on, the second derivatives
+    in plain coordinates are u at each unary weight, s between it and the pair weight, and the sum of s (+ l2) at the
+    pair weight. Eliminating unary weights leaves sum s (1 - s / u) + l2, and the means only shift the elimination:
+    exactly what `preconditioner` inverts, but for SMALLEST. l2 is on the pair weight alone, as in a fit that leaves
+    unary weights free. An end that is not centred is not eliminated, so nothing is claimed of it but its diagonal."""
+    monkeypatch.setattr(parametrization, "SMALLEST", 0.0)
+    shape = (
+        {"states": (2, 2), "observed_states": ()}
+        if kind == "two targets"
+        else {"states": (2,), "observed_states": (2,)}
+    )
+    problem = make_problem(seed, gaps=0.0, numbers=0, n_rows=30, share=2.0, **shape)
+    assert len(problem.pairs) == 1
+    penalty = np.append(np.zeros(problem.schema.n_states), l2)
+    evaluator, places, arcs, unsure, shared = curvature(problem, engine, centred=centred)
+    multiply = places.preconditioner(arcs, unsure, shared, penalty)
+    found = np.array([multiply(row) for row in np.eye(len(problem.theta))])
+    exact = second_derivatives(evaluator, places, arcs, problem.theta, penalty)
+    if centred:
+        np.testing.assert_allclose(found @ exact, np.eye(len(exact)), atol=1e-5)
+    else:
+        np.testing.assert_allclose(found, np.diag(1.0 / np.diag(exact)), atol=1e-5)
+
+
+def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_unary_weights(
+    make_problem, engine, monkeypatch
+) -> None:
+    """The inverse of the second derivatives in which pair weights that share an end only meet by way of its unary
+    weight's elimination: that block is taken to be diagonal."""
+    monkeypatch.setattr(parametrization, "SMALLEST", 0.0)
+    problem = make_problem(2, gaps=0.0, numbers=0, n_rows=40, states=(2,) * 5, observed_states=(2,))
+    n = problem.schema.n_states
+    evaluator, places, arcs, unsure, shared = curvature(problem, engine)
+    multiply = places.preconditioner(arcs, unsure, shared, np.zeros(len(problem.theta)))
+    found = np.array([multiply(row) for row in np.eye(len(problem.theta))])
+    exact = second_derivatives(evaluator, places, arcs, problem.theta, 0.0)
+    eliminated = exact[n:, n:] - exact[n:, :n] @ np.linalg.solve(exact[:n, :n], exact[:n, n:])
+    np.testing.assert_allclose(np.linalg.inv(found[n:, n:]), np.diag(np.diag(eliminated)), atol=1e-5)
+    modelled = np.linalg.inv(found)
+    np.testing.assert_allclose(modelled[:n, :n], exact[:n, :n], atol=1e-5)
+    np.testing.assert_allclose(modelled[:n, n:], exact[:n, n:], atol=1e-5)

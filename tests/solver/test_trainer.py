@@ -1,0 +1,176 @@
+"""The training loop: where it ends, what it reports, and that it ends."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsefield import CRFClassifier, MarkovField
+from sparsefield.compute import Threads
+from sparsefield.data import MegaSample, compile_table, learn_schema, read
+from sparsefield.datasets import make_field
+from sparsefield.induction import Full
+from sparsefield.inference import MeanField
+from sparsefield.objectives import OBJECTIVES
+from sparsefield.solver import Options, Trainer
+
+
+def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, 2, n_rows)]
+    for _ in range(n_columns - 1):
+        columns.append(np.where(rng.random(n_rows) < 0.8, columns[-1], rng.integers(0, 2, n_rows)))
+    return np.column_stack(columns)
+
+
+@pytest.mark.parametrize(("seed", "l1"), [(253, 2.0), (252, 0.5), (252, 2.0), (358, 0.5)])
+def test_a_unary_weight_close_to_its_kink_does_not_stop_a_fit(seed, l1) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(8, 50)), int(rng.integers(2, 12))
+    X = rng.integers(0, rng.integers(2, 9, d), (n, d))
+    Y = (X[:, :2] + rng.integers(0, 3, (n, 2)) > X[:, :2].mean()).astype(int)
+    model = CRFClassifier(l1=l1, n_jobs=1).fit(X, Y)
+    assert model.kkt_violation_ <= 0.01 * l1
+
+
+def test_history_tells_every_step() -> None:
+    field = MarkovField(n_jobs=1, l1=1.0, batch_size=5).fit(correlated())
+    history = field.history_
+    assert history["iteration"].to_list() == list(range(1, field.n_iter_ + 1))
+    assert set(history["phase"]) <= {"unary", "induce", "optimise", "certify"}
+    assert history["objective"][-1] == field.objective_
+    assert (history["active"] <= history["features"]).all()
+    assert (history["active"] <= history["features"]).all()
+    assert history["active"][-1] == len(field.field_.weights)
+    assert (np.diff(history["seconds"].to_numpy()) >= 0).all()
+    theta = field.field_.theta
+    assert history["l1_norm"][-1] == pytest.approx(np.abs(theta).sum())
+    weights = field.field_.weights
+    penalty = np.abs(weights).sum() + 0.5 * np.square(weights).sum()
+    np.testing.assert_allclose(history["loss"][-1] + penalty, field.objective_)
+
+
+def test_a_batch_is_never_larger_than_asked_for() -> None:
+    history = MarkovField(n_jobs=1, l1=0.5, batch_size=3, certify=False).fit(correlated()).history_
+    induced = history.filter(history["phase"] == "induce")["features"].to_numpy()
+    assert induced[0] == 3
+    assert (np.diff(induced) <= 3).all()
+
+
+def test_two_stages_let_unary_features_converge_first() -> None:
+    X = correlated()
+    X[:50] = 1
+    history = MarkovField(n_jobs=1, stages=2).fit(X).history_
+    phases = history["phase"].to_list()
+    assert phases[0] == "unary"
+    assert "unary" not in phases[phases.index("induce") :]
+    assert set(history.filter(history["phase"] == "unary")["features"]) == {0}
+    assert "unary" not in MarkovField(n_jobs=1, stages=1).fit(X).history_["phase"].to_list()
+
+
+def test_the_cap_on_iterations_holds_and_is_said_aloud() -> None:
+    field = MarkovField(n_jobs=1, l1=0.1, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="2 iterations.*violation"):
+        field.fit(correlated())
+    assert field.n_iter_ == 2
+    assert not field.converged_
+    assert field.kkt_violation_ > 0.01 * 0.1
+
+
+def test_without_a_certificate_nothing_is_said() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        field = MarkovField(n_jobs=1, l1=0.1, max_iter=2, certify=False).fit(correlated())
+    assert field.n_iter_ == 2
+
+
+@pytest.mark.parametrize("induction", ["grafting", "cfi"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
+    """Where unary weights are penalised, they move as pairs join; of network 1 no candidate stands out before."""
+    made = make_field(8, 100, burn_in=100, thin=10, seed=seed)
+    options = {"induction": induction, "threshold": 0.0, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
+    states = {f"x{k}": (0, 1) for k in range(8)}
+    field = MarkovField(**options, certify=False, tol=1e-8).fit(made.samples, states=states)
+    if seed == 1:
+        assert (field.history_["phase"][0], field.history_["features"][0]) == ("optimise", 0)
+    assert len(field.field_.weights) > 10
+    assert field.kkt_violation_ < 1e-4
+    certified = MarkovField(**options, kkt_tol=1e-4).fit(made.samples, states=states)
+    assert np.array_equal(field.field_.pairs, certified.field_.pairs)
+    assert field.objective_ == pytest.approx(certified.objective_, abs=1e-3)
+    hasty = MarkovField(**options, certify=False, tol=1e-4).fit(made.samples, states=states)
+    assert field.kkt_violation_ < hasty.kkt_violation_ < 0.1 * 2.0
+
+
+@pytest.mark.parametrize("induction", ["full", "grafting"])
+def test_without_a_certificate_a_fit_with_gaps_ends_too(induction) -> None:
+    X = correlated(80).astype(float)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    field = MarkovField(induction=induction, certify=False, penalize_unary=True, n_jobs=1).fit(X)
+    assert field.n_iter_ < 500
+    assert field.history_["phase"][-1] == "optimise"
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.2])
+def test_a_penalty_beyond_every_gradient_leaves_nothing(gaps) -> None:
+    X = correlated().astype(float)
+    X[np.random.default_rng(0).random(X.shape) < gaps] = np.nan
+    field = MarkovField(n_jobs=1, l1=1e5, penalize_unary=True).fit(X)
+    assert not field.field_.theta.any()
+    assert field.converged_
+    assert len(field.features_) == 0
+    assert len(field.edges_) == 0
+    for p in field.predict_proba(X).values():
+        assert np.array_equal(p, np.full_like(p, 0.5))
+
+
+def test_progress_is_told_of_every_step() -> None:
+    source = read(correlated())
+    schema = learn_schema(source)
+    steps = []
+    with Threads(1) as engine:
+        learned = Trainer(
+            MegaSample.single(compile_table(source, schema)),
+            rule=Full(),
+            objective=OBJECTIVES["pl"](),
+            inference=MeanField(),
+            options=Options(),
+            engine=engine,
+            progress=steps.append,
+        ).run()
+    assert tuple(steps) == learned.steps
+    assert steps
+
+
+def test_only_pairs_with_a_weight_are_kept_in_order() -> None:
+    field = MarkovField(n_jobs=1, induction="full", l1=3.0).fit(correlated()).field_
+    assert field.weights.all()
+    keys = [tuple(pair) for pair in field.pairs.tolist()]
+    assert keys == sorted(keys)
+    assert all(a < b for a, b in keys)
+
+
+def test_with_gaps_hidden_cells_settle_with_the_field() -> None:
+    """At the end the beliefs in the gaps are those of mean field under the learned weights."""
+    X = correlated().astype(float)
+    rng = np.random.default_rng(3)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    field = MarkovField(n_jobs=1, l1=1.0).fit(X)
+    assert field.converged_
+    # The loss of seen cells, with gaps as inference fills them now, is the loss that training ended with.
+    weights = field.field_.weights
+    penalty = np.abs(weights).sum() + 0.5 * np.square(weights).sum()
+    assert -field.score(X) * len(X) + penalty == pytest.approx(field.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("objective", ["pl", "cd"])
+def test_many_rows_that_are_all_alike_do_not_break_the_fit(objective) -> None:
+    X = np.ones((5000, 3), dtype=int)
+    X[:2] = 0
+    field = MarkovField(n_jobs=1, objective=objective, certify=objective == "pl").fit(X)
+    assert np.isfinite(field.field_.theta).all()
+    assert field.predict_proba(X)["x0"][10, 1] > 0.99

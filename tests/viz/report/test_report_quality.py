@@ -1,0 +1,125 @@
+"""Scores, calibration, contrasts and gaps, against loops over cells."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import MarkovField
+from sparsefield.data import MegaSample, compile_table, read
+from sparsefield.evaluation.calibration import calibrate, count_contrasts, overall, score_columns
+from sparsefield.viz.report.missing_pattern import map_gaps
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """A table with gaps, a field over it, and its beliefs by column."""
+    rng = np.random.default_rng(0)
+    a = rng.choice(["u", "v", "w"], 150)
+    b = np.where(rng.random(150) < 0.8, (a == "u").astype(int), rng.integers(0, 2, 150))
+    data = pl.DataFrame({"a": a, "b": b})
+    data = data.with_columns(
+        pl.when(pl.Series(rng.random(150) < 0.15)).then(None).otherwise(pl.col(name)).alias(name) for name in "ab"
+    )
+    model = MarkovField(l1=0.5).fit(data)
+    sample = MegaSample.single(compile_table(read(data), model.field_.schema))
+    return data, model, sample, model._ask(sample), model.predict_proba(data)
+
+
+def test_scores_are_means_over_known_cells(asked) -> None:
+    data, model, sample, answers, beliefs = asked
+    for score in score_columns(sample, answers):
+        states = model.states_[score.name]
+        variable = next(v for v in model.field_.schema.targets if v.name == score.name)
+        logs, guesses, wrong, wrong_guess = [], [], [], []
+        for row, label in enumerate(data[score.name]):
+            if label is None:
+                continue
+            place = states.index(label)
+            logs.append(math.log(beliefs[score.name][row, place]))
+            guesses.append(math.log(variable.frequencies[place]))
+            wrong.append(beliefs[score.name][row].argmax() != place)
+            wrong_guess.append(max(variable.frequencies) != variable.frequencies[place])
+        assert score.cells == len(logs)
+        assert score.cll == pytest.approx(np.mean(logs))
+        assert score.marginal_cll == pytest.approx(np.mean(guesses))
+        assert score.error_rate == pytest.approx(np.mean(wrong))
+        assert score.marginal_error_rate == pytest.approx(np.mean(wrong_guess))
+        assert score.gain > 0
+
+
+def test_all_columns_together_are_the_pseudo_likelihood(asked) -> None:
+    data, model, sample, answers, _ = asked
+    whole = overall(score_columns(sample, answers))
+    assert whole.cells == sum(data[name].count() for name in "ab")
+    assert whole.cll * whole.cells == pytest.approx(model.score(data) * data.height)
+    assert math.isnan(overall([]).cll)
+
+
+def test_without_training_the_rows_at_hand_give_the_frequencies(asked) -> None:
+    data, _, sample, answers, _ = asked
+    score = next(one for one in score_columns(sample, answers, known_shares=False) if one.name == "b")
+    share = data["b"].drop_nulls().mean()
+    assert score.marginal_cll == pytest.approx(share * math.log(share) + (1 - share) * math.log(1 - share))
+
+
+def test_calibration_counts_statements(asked) -> None:
+    data, model, sample, answers, beliefs = asked
+    seen = [[] for _ in range(10)]
+    for name in "ab":
+        for row, label in enumerate(data[name]):
+            for place, state in enumerate(model.states_[name] if label is not None else ()):
+                belief = float(beliefs[name][row, place])
+                seen[min(int(10 * belief), 9)].append((belief, state == label))
+    found = calibrate(sample, answers)
+    assert found.count.tolist() == [len(part) for part in seen]
+    for k, part in enumerate(seen):
+        if part:
+            assert (found.belief[k], found.share[k]) == pytest.approx(tuple(np.mean(part, axis=0)))
+    gaps = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
+    assert found.gap == pytest.approx(sum(gaps) / found.count.sum())
+
+
+def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
+    data, _, sample, answers, beliefs = asked
+    edges, errors, signals = count_contrasts(sample, answers, bins=20)
+    assert (edges[0], edges[-1]) == (-1.0, 1.0)
+    off_base = data["a"].count() * 2 + data["b"].count()
+    assert errors.sum() == signals.sum() == off_base
+    known = data["b"].is_not_null().to_numpy()
+    of_b = beliefs["b"][known, 1] - data["b"].drop_nulls().to_numpy()
+    large = int((np.abs(of_b) > 0.5).sum())
+    outside = errors[:5].sum() + errors[15:].sum()
+    assert large <= outside <= large + 2 * data["a"].count()
+
+
+def test_gap_patterns_are_counted_row_by_row() -> None:
+    rng = np.random.default_rng(5)
+    gaps = rng.random((400, 11)) < rng.uniform(0, 0.4, 11)
+    gaps[:, 4] = gaps[:, 2]
+    gaps[:, 7] = False
+    seen = {f"c{k}": ~gaps[:, k] for k in range(11)}
+    found = map_gaps(seen, most=10_000)
+    assert "c7" not in found.columns
+    assert list(found.shares) == sorted((float(gaps[:, k].mean()) for k in range(11) if k != 7), reverse=True)
+    slow = Counter(frozenset(np.flatnonzero(row).tolist()) for row in gaps)
+    told = {
+        frozenset(int(name[1:]) for name, gone in zip(found.columns, pattern, strict=True) if gone): int(count)
+        for pattern, count in zip(found.patterns, found.counts, strict=True)
+    }
+    assert told == dict(slow)
+    assert found.n_patterns == len(slow)
+    assert list(found.counts) == sorted(found.counts, reverse=True)
+    few = map_gaps(seen, most=3)
+    assert len(few.counts) == 3
+    assert few.n_patterns == len(slow)
+
+
+def test_a_table_without_gaps_has_one_pattern() -> None:
+    found = map_gaps({"a": np.ones(4, dtype=bool)})
+    assert found.columns == ()
+    assert found.counts.tolist() == [4]
