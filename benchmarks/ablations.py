@@ -29,7 +29,7 @@ Row = dict[str, Any]
 def run_ablations(
     report: Callable[[str], None] = print, *, nodes: int = 200, rows: int = 2000, seed: int = 0
 ) -> list[Row]:
-    """A row per decision and setting: optimiser steps, seconds, and held-out quality where it is at stake."""
+    """A row per decision and setting: optimizer steps, seconds, and held-out quality where it is at stake."""
     source = read(draw_ising(nodes, rows, seed=seed).samples)
     table = compile_table(source, learn_schema(source))
     found = []
@@ -43,8 +43,8 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
     """Coordinates and batches change the way, not the end: the certified optimum is the same."""
     free = {"l1": 30.0, "l2": 0.0, "penalize_unary": False}
     settings: list[tuple[str, str, Options]] = [
-        ("coordinates", "centred", Options(**free)),
-        ("coordinates", "plain", Options(**free, centred=False)),
+        ("coordinates", "centered", Options(**free)),
+        ("coordinates", "plain", Options(**free, centered=False)),
         ("batches", "auto", Options(**free)),
         ("batches", "one per state", Options(**free, batch_size=nodes)),
         ("batches", "50, as in the paper", Options(**free, batch_size=50)),
@@ -77,13 +77,13 @@ def _on_animals(report: Callable[[str], None]) -> Iterator[Row]:
     words = animals.select(pl.all().replace_strict({0: "no", 1: "yes"}, return_dtype=pl.String))
     settings: list[tuple[str, str, pl.DataFrame, bool]] = [
         ("unary weights", "free", animals, False),
-        ("unary weights", "penalised", animals, True),
-        ("base state, unary penalised", "0 of 0 and 1", animals, True),
-        ("base state, unary penalised", "the most frequent", words, True),
+        ("unary weights", "penalized", animals, True),
+        ("base state, unary penalized", "0 of 0 and 1", animals, True),
+        ("base state, unary penalized", "the most frequent", words, True),
         ("base state, unary free", "the most frequent", words, False),
     ]
-    for decision, setting, frame, penalised in settings:
-        result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, penalize_unary=penalised), folds=10)
+    for decision, setting, frame, penalized in settings:
+        result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, penalize_unary=penalized), folds=10)
         auc, cll, seconds = (float(np.round(result.spread(name).mean, 4)) for name in ("auc", "cll", "seconds"))
         yield _row(decision, setting, auc=auc, cll=cll, seconds=round(seconds, 2))
 

@@ -12,7 +12,7 @@ __all__ = ["Bar", "Series", "draw_bars", "draw_lines"]
 
 WIDTH = 900
 LEFT, RIGHT, TOP, FLOOR = 92.0, 620.0, 112.0, 420.0
-COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f2430", "#667085")
+COLORS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f2430", "#667085")
 """Okabe and Ito's, the two of every other picture first."""
 
 BAR_LEFT, BAR_RIGHT, BAR_STEP = 270.0, 740.0, 34.0
@@ -75,9 +75,9 @@ def draw_lines(
     upward = _Axis([y for _, y in everything], FLOOR, TOP, logarithmic)
     _grid(drawing, across, upward, x_label, y_label)
     for k, (one, (full, hollow)) in enumerate(zip(series, shown, strict=True)):
-        colour = COLOURS[k % len(COLOURS)]
-        _draw_series(drawing, one.name, full, hollow, colour, across, upward)
-        _key(drawing, TOP + 8 + 24 * k, colour, one.name)
+        color = COLORS[k % len(COLORS)]
+        _draw_series(drawing, one.name, full, hollow, color, across, upward)
+        _key(drawing, TOP + 8 + 24 * k, color, one.name)
     if any(hollow for _, hollow in shown):
         _key(drawing, TOP + 16 + 24 * len(series), GREY, "projected, not run", hollow=True)
     return drawing.render()
@@ -171,29 +171,29 @@ def _draw_series(
     name: str,
     full: Sequence[tuple[float, float]],
     hollow: Sequence[tuple[float, float]],
-    colour: str,
+    color: str,
     across: _Axis,
     upward: _Axis,
 ) -> None:
     line = [(across.place(x), upward.place(y)) for x, y in sorted([*full, *hollow])]
     if len(line) > 1:
         drawing.path(
-            "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line), fill="none", stroke=colour, stroke_width=2,
+            "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line), fill="none", stroke=color, stroke_width=2,
             stroke_linejoin="round",
         )  # fmt: skip
-    for points, inside in ((full, colour), (hollow, "#ffffff")):
+    for points, inside in ((full, color), (hollow, "#ffffff")):
         for x, y in points:
             hint = f"{name}: {_number(x)}, {y:.3g}"
             cx, cy = across.place(x), upward.place(y)
-            drawing.shape("circle", hint=hint, cx=cx, cy=cy, r=4, fill=inside, stroke=colour, stroke_width=2)
+            drawing.shape("circle", hint=hint, cx=cx, cy=cy, r=4, fill=inside, stroke=color, stroke_width=2)
 
 
-def _key(drawing: Drawing, y: float, colour: str, words: str, *, hollow: bool = False) -> None:
+def _key(drawing: Drawing, y: float, color: str, words: str, *, hollow: bool = False) -> None:
     x = RIGHT + 26
     if not hollow:
-        drawing.line(x, y - 4, x + 20, y - 4, stroke=colour, stroke_width=2)
-    inside = "#ffffff" if hollow else colour
-    drawing.shape("circle", cx=x + 10, cy=y - 4, r=4, fill=inside, stroke=colour, stroke_width=2)
+        drawing.line(x, y - 4, x + 20, y - 4, stroke=color, stroke_width=2)
+    inside = "#ffffff" if hollow else color
+    drawing.shape("circle", cx=x + 10, cy=y - 4, r=4, fill=inside, stroke=color, stroke_width=2)
     drawing.text(x + 30, y, words, fill=GREY)
 
 

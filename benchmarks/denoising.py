@@ -25,7 +25,7 @@ Row = dict[str, Any]
 INK = 8
 """Where ink begins, on the data's own scale of 0 to 16."""
 AROUND = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
-NEIGHBOURS = tuple(f"noisy{dy:+d}{dx:+d}" for dy, dx in AROUND)
+NEIGHBORS = tuple(f"noisy{dy:+d}{dx:+d}" for dy, dx in AROUND)
 L1_GRID, L2_GRID = (0.3, 3.0, 30.0), (1.0, 30.0)
 DRAWS, SWEEPS = 15, 40
 """Gibbs chains whose last states vote, and how long each runs."""
@@ -61,8 +61,8 @@ METHODS: dict[str, Method | str] = {
     "grid": Method("grid"),
     "grid-bp": Method("grid, belief propagation", inference="bp"),
     "grid-gibbs": Method("grid, Gibbs draws", draws=True),
-    "pixels-around": Method("pixels that see 3 x 3", ("noisy", *NEIGHBOURS), linked=False),
-    "grid-around": Method("grid that sees 3 x 3", ("noisy", *NEIGHBOURS)),
+    "pixels-around": Method("pixels that see 3 x 3", ("noisy", *NEIGHBORS), linked=False),
+    "grid-around": Method("grid that sees 3 x 3", ("noisy", *NEIGHBORS)),
     "pixels-place": Method("pixels that know their place", ("noisy", "place"), linked=False),
     "grid-place": Method("grid that knows its place", ("noisy", "place")),
 }
@@ -147,7 +147,7 @@ def make_frame(pictures: Pictures, *, known: bool = True) -> pl.DataFrame:
     height, width = pictures.noisy.shape[1:]
     padded = np.pad(pictures.noisy, ((0, 0), (1, 1), (1, 1)))  # paper goes on beyond the edge
     columns = {"picture": which, "y": y, "x": x, "place": y * width + x, "noisy": pictures.noisy}
-    for name, (dy, dx) in zip(NEIGHBOURS, AROUND, strict=True):
+    for name, (dy, dx) in zip(NEIGHBORS, AROUND, strict=True):
         columns[name] = padded[:, 1 + dy : 1 + dy + height, 1 + dx : 1 + dx + width]
     frame = pl.DataFrame({name: values.ravel() for name, values in columns.items()})
     clean = pl.Series("clean", pictures.clean.ravel()) if known else pl.lit(None, dtype=pl.Int64).alias("clean")

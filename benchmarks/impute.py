@@ -89,7 +89,7 @@ def run_impute(
     l2 : float
         Ours has an L2 penalty as well as the L1 that is chosen.
     penalize_unary : bool
-        Whether ours penalises unary weights.
+        Whether ours penalizes unary weights.
 
     Returns
     -------

@@ -31,7 +31,7 @@ MAX_CELLS = 2**24
 class Kind:
     """A kind of made field."""
 
-    neighbours: float
+    neighbors: float
     weights: tuple[float, float]
 
 
@@ -117,7 +117,7 @@ def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: i
     """A field, and its rows with cells hidden."""
     kind = FIELDS[name]
     made = make_field(
-        nodes, rows, states=states, neighbours=kind.neighbours, weights=kind.weights, unary="balanced",
+        nodes, rows, states=states, neighbors=kind.neighbors, weights=kind.weights, unary="balanced",
         burn_in=BURN_IN, chains=rows, seed=seed,
     )  # fmt: skip
     hidden = made.samples.astype(float)

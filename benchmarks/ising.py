@@ -17,10 +17,10 @@ ROWS_PER_CHAIN = 20
 
 
 class _Graph(NamedTuple):
-    """Neighbours of node i stand at ``starts[i]:starts[i + 1]``, each edge once per direction."""
+    """Neighbors of node i stand at ``starts[i]:starts[i + 1]``, each edge once per direction."""
 
     starts: Array
-    neighbours: Array
+    neighbors: Array
     weights: Array
     biases: Array
 
@@ -31,7 +31,7 @@ def _gibbs(state, free, graph, sweeps, rng, belief_sums):
         for node in free:
             logit = graph.biases[node]
             for k in range(graph.starts[node], graph.starts[node + 1]):
-                logit += graph.weights[k] * state[graph.neighbours[k]]
+                logit += graph.weights[k] * state[graph.neighbors[k]]
             belief = 1.0 / (1.0 + np.exp(-logit))
             belief_sums[node] += belief
             state[node] = 1 if rng.random() < belief else 0
@@ -140,7 +140,7 @@ def draw_ising(
     nodes, rows : int
         Size of the table. Draw training and held-out rows in one call and split them.
     mean_degree : float
-        Expected number of neighbours of a node.
+        Expected number of neighbors of a node.
     strength : float
         Largest absolute weight.
     burn_in, thin, rows_per_chain : int

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 Array = np.ndarray[Any, np.dtype[Any]]
 
 INTERCEPT_SCALE = 10
-"""Solvers that penalise the intercept, or have none, get it as a column of this size: hardly penalised."""
+"""Solvers that penalize the intercept, or have none, get it as a column of this size: hardly penalized."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ Design = tuple[int, Any, Array, Array]
 def _dense_designs(samples: Array, solver: Solver, order: Sequence[int]) -> Iterator[Design]:
     rows, nodes = samples.shape
     mean = samples.mean(axis=0)
-    # Centred columns: the optimum is the same with a free intercept, and every solver gets there sooner.
+    # Centered columns: the optimum is the same with a free intercept, and every solver gets there sooner.
     columns = np.asfortranarray(samples - mean)
     extra = 0 if solver.has_intercept else 1
     others = np.full((rows, nodes - 1 + extra), INTERCEPT_SCALE, dtype=np.float64, order=solver.order)
@@ -177,7 +177,7 @@ def _dense_designs(samples: Array, solver: Solver, order: Sequence[int]) -> Iter
 
 
 def _sparse_designs(samples: Any, solver: Solver, order: Sequence[int]) -> Iterator[Design]:
-    """One matrix for all nodes, in which a node's own column is zeroed while it is fitted, and not centred."""
+    """One matrix for all nodes, in which a node's own column is zeroed while it is fitted, and not centered."""
     rows, nodes = samples.shape
     by_column = sp.csc_matrix(samples)
     form = sp.csr_matrix(samples, dtype=np.float64)
@@ -197,7 +197,7 @@ def _sparse_designs(samples: Any, solver: Solver, order: Sequence[int]) -> Itera
         form.data[places] = 1.0
 
 
-def symmetrise(regressions: Regressions) -> tuple[Array, Array]:
+def symmetrize(regressions: Regressions) -> tuple[Array, Array]:
     """One field from separate regressions: the two directed weights of a pair are averaged.
 
     Returns

@@ -43,7 +43,7 @@ def run_paper_scale(
 ) -> list[Row]:
     """A row per method and batch: time to train, time spent on scoring candidates, features and held-out quality.
 
-    Five neighbours on average, weights uniform in [-5, 5], l1 = 2, l2 = 1. Full-L1 has all candidates from the start,
+    Five neighbors on average, weights uniform in [-5, 5], l1 = 2, l2 = 1. Full-L1 has all candidates from the start,
     so it has no batches and one row.
 
     Parameters

@@ -25,7 +25,7 @@ from benchmarks.measure import (
     last_line,
     measure,
 )
-from benchmarks.nodewise import SOLVERS, NodeFit, Regressions, assemble, fit_nodes, symmetrise
+from benchmarks.nodewise import SOLVERS, NodeFit, Regressions, assemble, fit_nodes, symmetrize
 from benchmarks.planted import draw_planted
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -116,7 +116,7 @@ def run_peers(
     l2 : float, optional
         Ours has an L2 penalty as well; the peers have none. 1 for dense data and 0 for sparse data unless told.
     penalize_unary : bool
-        Whether ours penalises unary weights; the peers' intercepts are free, or nearly so.
+        Whether ours penalizes unary weights; the peers' intercepts are free, or nearly so.
     l1_grid : sequence of float, optional
         Candidates, ascending.
     repeats : int
@@ -263,7 +263,7 @@ class _Bench:
         }
 
     def _quality(self, fitted: Regressions, *, one_field: bool) -> Row:
-        bias, weights = symmetrise(fitted)
+        bias, weights = symmetrize(fitted)
         upper = np.triu_indices(len(bias), k=1)
         held_out = self.data.held_out
         return {
@@ -283,7 +283,7 @@ class _Bench:
 def _choose_l1(method: Method, train: Any, validation: Array, grid: Sequence[float]) -> float:
     def score(l1: float) -> float:
         fitted = method.read(method.fit(train, l1), train.shape[1])
-        return pseudo_log_likelihood(validation, *symmetrise(fitted))
+        return pseudo_log_likelihood(validation, *symmetrize(fitted))
 
     return climb(grid, score)[0]
 

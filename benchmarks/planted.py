@@ -126,7 +126,7 @@ def draw_planted(
         Bounds of the weights, which are uniform between them.
     common : float
         In groups whose columns are on less often than this, tree edges are heavier by log(common / rate): with the
-        same weight, columns that are on once in 10,000 rows would never be seen together. So a neighbour is on about
+        same weight, columns that are on once in 10,000 rows would never be seen together. So a neighbor is on about
         as often given the other in rare groups as in common ones. 0 leaves weights as they are.
     seed : int
         The same seed gives the same field and the same rows.
@@ -170,8 +170,8 @@ def draw_planted(
 def score_per_row(matrix: Any, biases: Array, pairs: Array | None = None, weights: Array | None = None) -> float:
     """Pseudo-log-likelihood per row (natural log) of sparse rows under a field over 0/1 columns.
 
-    Cells whose neighbours are all off have the logit of their bias alone, so the cost grows with the cells that are on
-    and their neighbours. Without pairs, columns are independent.
+    Cells whose neighbors are all off have the logit of their bias alone, so the cost grows with the cells that are on
+    and their neighbors. Without pairs, columns are independent.
     """
     cells = sp.csr_matrix(matrix, dtype=np.float64)
     rows = int(matrix.shape[0])

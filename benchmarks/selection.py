@@ -74,8 +74,8 @@ def run_choosing(
 def _nodewise(samples: Array, name: str) -> tuple[list[tuple[str, str]], float]:
     """Edges by the AND rule, and the seconds of all regressions of the path."""
     rows, nodes = samples.shape
-    centred = samples - samples.mean(axis=0)
-    products = np.abs(centred.T @ centred)
+    centered = samples - samples.mean(axis=0)
+    products = np.abs(centered.T @ centered)
     np.fill_diagonal(products, 0.0)
     best, chosen, seconds = np.full(nodes, np.inf), np.zeros((nodes, nodes), dtype=bool), 0.0
     for l1 in np.geomspace(products.max(), RATIO * products.max(), VALUES):

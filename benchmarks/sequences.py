@@ -1,4 +1,4 @@
-"""Labelling the words of sentences: a field over linked words against a chain CRF and a regression per word."""
+"""Labeling the words of sentences: a field over linked words against a chain CRF and a regression per word."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def run_sequences(
     test_sentences: int = 400,
     **ours: Any,
 ) -> list[Row]:
-    """Learn from labelled sentences, then label sentences whose labels are all gaps.
+    """Learn from labeled sentences, then label sentences whose labels are all gaps.
 
     Every method has the same features of each word, and may choose its penalties on the same validation sentences,
-    by the share of words that it labels rightly there. Test sentences are labelled once, at that choice.
+    by the share of words that it labels rightly there. Test sentences are labeled once, at that choice.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def run_sequences(
     -------
     list of dict
         One per data set and method: data, method, status ("done", or why not), setting, words_right and
-        sentences_right (shares), seconds (of the processor, for one fit and the labelling at the chosen setting, on
+        sentences_right (shares), seconds (of the processor, for one fit and the labeling at the chosen setting, on
         one thread), weights (features that have one).
     """
     known = list(METHODS)
@@ -124,7 +124,7 @@ def describe(row: Row) -> str:
 
 
 def score_labels(found: Array, frame: pl.DataFrame) -> dict[str, float]:
-    """Shares of the words, and of the sentences as a whole, that are labelled rightly."""
+    """Shares of the words, and of the sentences as a whole, that are labeled rightly."""
     right = frame.select("sentence", right=pl.Series(found) == pl.col("label"))
     whole = right.group_by("sentence").agg(pl.col("right").all())
     return {"words_right": _mean(right["right"]), "sentences_right": _mean(whole["right"])}

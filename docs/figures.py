@@ -83,7 +83,7 @@ def draw_path() -> str:
 
     def curves(key: str, error: str | None = None) -> list[Curve]:
         line = Curve("fields on the path", [Spot(r["l1"], r[key], r[error] if error else None) for r in rows])
-        return [line, Curve("chosen", [Spot(row["l1"], row[key]) for row in chosen], colour=ORANGE)]
+        return [line, Curve("chosen", [Spot(row["l1"], row[key]) for row in chosen], color=ORANGE)]
 
     panels = [
         Panel("Score of held-out rows", "l1", "mean log-likelihood", curves("score", "error"), log_x=True),
@@ -110,7 +110,7 @@ def draw_certificate() -> str:
     ranked = [(rank, float(steepness[k]), bool(inside[k])) for rank, k in enumerate(order.tolist(), start=1)]
     curves = [
         Curve("in the field", [Spot(rank, size) for rank, size, is_in in ranked if is_in]),
-        Curve("left out", [Spot(rank, size) for rank, size, is_in in ranked if not is_in][::3], colour=GREY),
+        Curve("left out", [Spot(rank, size) for rank, size, is_in in ranked if not is_in][::3], color=GREY),
     ]
     panel = Panel("", "candidate, steepest first", "size of its gradient", curves, [Level("l1", l1, dashed=True)])
     words = f"{inside.sum()} of {len(inside)} pairs are in the field; of those left out, every third is drawn"
@@ -122,7 +122,7 @@ def draw_inference() -> str:
     names = {"mean-field": "mean field", "bp": "belief propagation"}
     found: dict[str, list[Spot]] = {name: [] for name in names}
     for size in (0.5, 1.0, 1.5, 2.0, 3.0):
-        made = make_field(12, 200, neighbours=3, weights=(-size, size), burn_in=500, thin=20, seed=2)
+        made = make_field(12, 200, neighbors=3, weights=(-size, size), burn_in=500, thin=20, seed=2)
         gappy = made.samples.astype(float)
         gappy[np.random.default_rng(0).random(gappy.shape) < 0.5] = np.nan
         exact = _gap_beliefs(made, gappy, "exact")
@@ -131,7 +131,7 @@ def draw_inference() -> str:
             found[name].append(Spot(size, float(apart.mean())))
     curves = [Curve(names[name], spots) for name, spots in found.items()]
     panel = Panel("", "largest weight", "mean distance from the exact belief", curves)
-    words = "12 columns, three neighbours each, half of the cells hidden; the true weights are known"
+    words = "12 columns, three neighbors each, half of the cells hidden; the true weights are known"
     return draw_panels("Approximate beliefs", [panel], words=words, columns=1)
 
 
@@ -152,7 +152,7 @@ def main(folder: Path = FOLDER) -> None:
 
 
 def _made() -> MadeField:
-    return make_field(30, 500, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=500, thin=20, seed=1)
+    return make_field(30, 500, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=500, thin=20, seed=1)
 
 
 def _gap_beliefs(made: MadeField, gappy: np.ndarray, inference: str) -> np.ndarray:
@@ -165,9 +165,9 @@ def _told(value: float) -> str:
     return f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")  # noqa: RUF001
 
 
-def _draw_box(drawing: Drawing, x: float, y: float, name: str, one: str, two: str, colour: str) -> None:
-    drawing.rect(x, y, 174, 68, rx=8, fill="#ffffff", stroke=colour, stroke_width=2)
-    drawing.text(x + 87, y + 22, name, size=14, font_weight=600, fill=colour, text_anchor="middle")
+def _draw_box(drawing: Drawing, x: float, y: float, name: str, one: str, two: str, color: str) -> None:
+    drawing.rect(x, y, 174, 68, rx=8, fill="#ffffff", stroke=color, stroke_width=2)
+    drawing.text(x + 87, y + 22, name, size=14, font_weight=600, fill=color, text_anchor="middle")
     for k, words in enumerate((one, two)):
         drawing.text(x + 87, y + 41 + 16 * k, words, size=12, text_anchor="middle")
 

@@ -22,7 +22,7 @@ STYLES: dict[str, tuple[str, bool, str]] = {
     "paper": (ORANGE, True, "the paper's"),
     "peer": (GREY, True, "others', cited"),
 }
-"""Colour, whether a dot is filled, and words for the key."""
+"""Color, whether a dot is filled, and words for the key."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def draw_boards(boards: Sequence[Board]) -> str:
     drawing.text(
         36, 64, "right is better; whiskers: one standard deviation over folds; line: the paper's CFI", fill=GREY
     )
-    for k, (colour, filled, words) in enumerate(STYLES.values()):
+    for k, (color, filled, words) in enumerate(STYLES.values()):
         x = 560.0 + 108.0 * k
-        _dot(drawing, x, 38.0, colour, filled)
+        _dot(drawing, x, 38.0, color, filled)
         drawing.text(x + 10, 42, words, size=12, fill=GREY)
     top = HEAD
     for board in boards:
@@ -129,16 +129,16 @@ def _draw_axis(drawing: Drawing, scale: _Scale, first: float, last: float) -> No
 
 def _draw_marks(drawing: Drawing, line: Line, marks: Sequence[Mark], scale: _Scale, y: float) -> None:
     for k, mark in enumerate(marks):
-        colour, filled, words = STYLES[mark.kind]
+        color, filled, words = STYLES[mark.kind]
         x, at = scale.place(mark.mean), y + 7.0 * (k - (len(marks) - 1) / 2)
         hint = f"{line.label} ({words}): {mark.mean:.3f}" + ("" if mark.sd is None else f" ({mark.sd:.3f})")
         if mark.sd is not None:
             ends = scale.place(mark.mean - mark.sd), scale.place(mark.mean + mark.sd)
-            drawing.line(ends[0], at, ends[1], at, stroke=colour, stroke_width=1.4)
-        _dot(drawing, x, at, colour, filled, hint)
+            drawing.line(ends[0], at, ends[1], at, stroke=color, stroke_width=1.4)
+        _dot(drawing, x, at, color, filled, hint)
 
 
-def _dot(drawing: Drawing, x: float, y: float, colour: str, filled: bool, hint: str | None = None) -> None:
+def _dot(drawing: Drawing, x: float, y: float, color: str, filled: bool, hint: str | None = None) -> None:
     drawing.shape(
-        "circle", cx=x, cy=y, r=3.6, fill=colour if filled else "#ffffff", stroke=colour, stroke_width=1.4, hint=hint
+        "circle", cx=x, cy=y, r=3.6, fill=color if filled else "#ffffff", stroke=color, stroke_width=1.4, hint=hint
     )

@@ -49,7 +49,7 @@ MEASURES = {
 
 STRUCTURE = ("edges", "edge_precision", "edge_recall", "edge_auc", "edge_roc", "cpu_seconds")
 
-COLOURS = {
+COLORS = {
     "full": "#d55e00", "grafting": "#009e73", "cfi-printed": "#0072b2", "cfi": "#cc79a7", "graph": "#667085",
 }  # fmt: skip
 
@@ -166,10 +166,10 @@ def _over_thresholds(plan: Plan, results: Results) -> list[Panel]:
             for threshold in plan.thresholds:
                 runs = [plan.over_thresholds(objective, threshold, seed) for seed in range(plan.seeds)]
                 spots.append(_spot(threshold, results, runs, measure))
-            curves.append(Curve(f"CFI, {objective}", spots, dashed, COLOURS["cfi-printed"]))
+            curves.append(Curve(f"CFI, {objective}", spots, dashed, COLORS["cfi-printed"]))
             beside = [Run("grafting", objective, nodes=plan.size, seed=seed) for seed in range(plan.seeds)]
             mean, error, _ = mean_and_error(results.mean(run, measure) for run in beside)
-            levels.append(Level(f"Grafting, {objective}", mean, error, dashed, COLOURS["grafting"]))
+            levels.append(Level(f"Grafting, {objective}", mean, error, dashed, COLORS["grafting"]))
         panels.append(Panel(title, "threshold", unit, curves, levels, log_y=powers))
     return panels
 
@@ -185,7 +185,7 @@ def _over_sizes(plan: Plan, results: Results) -> list[Panel]:
                     runs = [plan.over_sizes(method, objective, nodes, seed) for seed in range(plan.seeds)]
                     spots.append(_spot(nodes, results, runs, measure))
                 dashed = objective != plan.objectives[0]
-                curves.append(Curve(f"{name}, {objective}", spots, dashed, COLOURS[method]))
+                curves.append(Curve(f"{name}, {objective}", spots, dashed, COLORS[method]))
         panels.append(Panel(title, "nodes", unit, curves, log_x=True, log_y=powers))
     return panels
 

@@ -49,7 +49,7 @@ figure .key svg { width: 26px; height: 14px; flex: none; }
 .tip ul { list-style: none; margin: 2px 0 0; padding: 0; }
 .tip li { display: flex; gap: 8px; align-items: center; margin: 0; white-space: nowrap; }
 .tip li::before { content: ""; width: 8px; height: 8px; border-radius: 50%; flex: none; box-sizing: border-box;
-                  background: var(--colour); border: 2px solid var(--colour); }
+                  background: var(--color); border: 2px solid var(--color); }
 .tip li.hollow::before { background: #fff; } .tip li.nearest { font-weight: 700; }
 .tip span { margin-right: auto; padding-right: 14px; overflow: hidden; text-overflow: ellipsis; }
 """
@@ -159,7 +159,7 @@ def _gather(figure: InteractiveFigure) -> dict[str, Any]:
 
 
 def _gather_look(look: Look) -> dict[str, Any]:
-    return {"name": look.name, "colour": look.colour, "mark": look.mark, "dashed": look.dashed}
+    return {"name": look.name, "color": look.color, "mark": look.mark, "dashed": look.dashed}
 
 
 def _gather_curves(panel: Panel, numbers: dict[str, int]) -> dict[str, Any]:

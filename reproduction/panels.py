@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Literal
 
-from benchmarks.charts import COLOURS
+from benchmarks.charts import COLORS
 from sparsefield.viz.axes import (
     TICK,
     Frame,
@@ -53,7 +53,7 @@ MARKS = (
     "M0-4.8L4.4 0L0 4.8L-4.4 0Z",
     "M0 4.4L4.3-3.3H-4.3Z",
 )
-"""Circle, square, triangle, diamond, triangle upside down: curves differ in form as well as in colour."""
+"""Circle, square, triangle, diamond, triangle upside down: curves differ in form as well as in color."""
 
 DASHES = "5 3"
 FILL = 0.12
@@ -76,19 +76,19 @@ class Curve:
     Attributes
     ----------
     name : str
-        Curves whose names agree up to the first comma, colon or bracket (``CFI, pl`` and ``CFI, cd``) share a colour.
+        Curves whose names agree up to the first comma, colon or bracket (``CFI, pl`` and ``CFI, cd``) share a color.
     spots : sequence of Spot
         In any order. A spot that has no place (None, not finite, or not above 0 on a logarithmic axis) is left out.
     dashed : bool
         Dashes and hollow marks, as for the second objective of a method.
-    colour : str or None
-        By default the next of the report's colours.
+    color : str or None
+        By default the next of the report's colors.
     """
 
     name: str
     spots: Sequence[Spot]
     dashed: bool = False
-    colour: str | None = None
+    color: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Level:
     mean: float
     error: float | None = None
     dashed: bool = False
-    colour: str | None = None
+    color: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Post:
     name: str
     x: float
     dashed: bool = False
-    colour: str | None = None
+    color: str | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Look:
     """How a name looks wherever it stands; a band is a level that has an error."""
 
     name: str
-    colour: str
+    color: str
     mark: str
     dashed: bool
     kind: Kind
@@ -170,25 +170,25 @@ def choose_looks(panels: Sequence[Panel] | Sequence[HistogramPanel]) -> dict[str
     for panel in panels:
         for one in panel.histograms if isinstance(panel, HistogramPanel) else panel.curves:
             if isinstance(one, Curve):
-                found.setdefault(one.name, (one.colour, one.dashed, "curve"))
+                found.setdefault(one.name, (one.color, one.dashed, "curve"))
             else:
                 found.setdefault(one.name, (None, False, "histogram"))
     for panel in panels:
         for level in panel.levels if isinstance(panel, Panel) else ():
-            found.setdefault(level.name, (level.colour, level.dashed, "band" if _error_of(level) else "level"))
+            found.setdefault(level.name, (level.color, level.dashed, "band" if _error_of(level) else "level"))
         for post in panel.posts if isinstance(panel, Panel) else ():
-            found.setdefault(post.name, (post.colour, post.dashed, "level"))
+            found.setdefault(post.name, (post.color, post.dashed, "level"))
     places: dict[str, int] = {}
     asked: dict[str, str] = {}
-    for name, (colour, _, _) in found.items():
+    for name, (color, _, _) in found.items():
         places.setdefault(_first_part(name), len(places))
-        if colour is not None:
-            asked.setdefault(_first_part(name), colour)
+        if color is not None:
+            asked.setdefault(_first_part(name), color)
     looks: dict[str, Look] = {}
-    for name, (colour, dashed, kind) in found.items():
+    for name, (color, dashed, kind) in found.items():
         part = _first_part(name)
         k = places[part]
-        shown = colour or asked.get(part) or COLOURS[k % len(COLOURS)]
+        shown = color or asked.get(part) or COLORS[k % len(COLORS)]
         looks[name] = Look(name, shown, MARKS[k % len(MARKS)], dashed, kind)
     return looks
 
@@ -391,11 +391,11 @@ def _offsets(panel: Panel, across: Scale) -> list[float]:
 
 def _draw_sample(drawing: Drawing, x: float, y: float, look: Look) -> None:
     if look.kind == "histogram":
-        drawing.rect(x + 1, y - 5.5, 24, 11, fill=look.colour, fill_opacity=FILL, stroke=look.colour, stroke_width=1.4)
+        drawing.rect(x + 1, y - 5.5, 24, 11, fill=look.color, fill_opacity=FILL, stroke=look.color, stroke_width=1.4)
         return
     if look.kind == "band":
-        drawing.rect(x, y - 5, 26, 10, fill=look.colour, fill_opacity=FILL)
-    drawing.line(x, y, x + 26, y, stroke=look.colour, stroke_width=1.8, **_dash(look.dashed))
+        drawing.rect(x, y - 5, 26, 10, fill=look.color, fill_opacity=FILL)
+    drawing.line(x, y, x + 26, y, stroke=look.color, stroke_width=1.8, **_dash(look.dashed))
     if look.kind == "curve":
         _draw_mark(drawing, x + 13, y, look)
 
@@ -406,12 +406,12 @@ def _draw_level(drawing: Drawing, frame: Frame, level: Level, look: Look, upward
     if error:
         top, floor = upward.place(level.mean + error), upward.place(level.mean - error)
         drawing.rect(
-            frame.left, top, frame.right - frame.left, floor - top, fill=look.colour, fill_opacity=FILL, hint=hint,
+            frame.left, top, frame.right - frame.left, floor - top, fill=look.color, fill_opacity=FILL, hint=hint,
             **{"class": "band"},
         )  # fmt: skip
     y = upward.place(level.mean)
     drawing.line(
-        frame.left, y, frame.right, y, stroke=look.colour, stroke_width=1.8, hint=hint, **_dash(look.dashed),
+        frame.left, y, frame.right, y, stroke=look.color, stroke_width=1.8, hint=hint, **_dash(look.dashed),
         **{"class": "level"},
     )  # fmt: skip
 
@@ -419,7 +419,7 @@ def _draw_level(drawing: Drawing, frame: Frame, level: Level, look: Look, upward
 def _draw_post(drawing: Drawing, frame: Frame, post: Post, look: Look, across: Scale) -> None:
     x = across.place(post.x)
     drawing.line(
-        x, frame.top, x, frame.floor, stroke=look.colour, stroke_width=1.8, hint=f"{post.name}: {tell(post.x)}",
+        x, frame.top, x, frame.floor, stroke=look.color, stroke_width=1.8, hint=f"{post.name}: {tell(post.x)}",
         **_dash(look.dashed), **{"class": "post"},
     )  # fmt: skip
 
@@ -435,30 +435,30 @@ def _draw_curves(drawing: Drawing, panel: Panel, looks: Mapping[str, Look], acro
         for spot, x, _ in places:
             error = _error_of(spot)
             if error:
-                _draw_bar(drawing, x, spot.mean - error, spot.mean + error, look.colour, upward)
+                _draw_bar(drawing, x, spot.mean - error, spot.mean + error, look.color, upward)
     for look, places in shown:
         if len(places) > 1:
             d = "M" + "L".join(f"{x:.2f} {y:.2f}" for _, x, y in places)
             more = {**_dash(look.dashed), "class": "curve", "stroke_linejoin": "round"}
-            drawing.path(d, fill="none", stroke=look.colour, stroke_width=1.8, **more)
+            drawing.path(d, fill="none", stroke=look.color, stroke_width=1.8, **more)
     for look, places in shown:
         for spot, x, y in places:
             _draw_mark(drawing, x, y, look, f"{look.name}: {tell(spot.x)}, {tell_mean(spot.mean, spot.error)}")
 
 
-def _draw_bar(drawing: Drawing, x: float, low: float, high: float, colour: str, upward: Scale) -> None:
+def _draw_bar(drawing: Drawing, x: float, low: float, high: float, color: str, upward: Scale) -> None:
     """An error bar; an end that the axis does not show has no cap."""
     ends = upward.place(low), upward.place(high)
     d = f"M{x:.2f} {ends[0]:.2f}V{ends[1]:.2f}"
     for value, y in zip((low, high), ends, strict=True):
         d += f"M{x - 2.6:.2f} {y:.2f}h5.2" if upward.holds(value) else ""
-    drawing.path(d, fill="none", stroke=colour, stroke_width=1.2, stroke_opacity=0.8, **{"class": "bar"})
+    drawing.path(d, fill="none", stroke=color, stroke_width=1.2, stroke_opacity=0.8, **{"class": "bar"})
 
 
 def _draw_mark(drawing: Drawing, x: float, y: float, look: Look, hint: str | None = None) -> None:
-    more: dict[str, object] = {"fill": look.colour, "stroke": "#ffffff", "stroke_width": 0.9}
+    more: dict[str, object] = {"fill": look.color, "stroke": "#ffffff", "stroke_width": 0.9}
     if look.dashed:
-        more = {"fill": "#ffffff", "stroke": look.colour, "stroke_width": 1.5}
+        more = {"fill": "#ffffff", "stroke": look.color, "stroke_width": 1.5}
     if hint is not None:
         more["class"] = "spot"
     drawing.path(look.mark, hint=hint, transform=f"translate({x:.2f} {y:.2f})", **more)
@@ -475,8 +475,8 @@ def _draw_outline(drawing: Drawing, one: Histogram, look: Look, across: Scale, u
             d += f"M{steps[0][0]:.2f} {upward.start:.2f}"
             d += "".join(f"V{upward.place(count):.2f}H{x:.2f}" for _, x, count in steps) + f"V{upward.start:.2f}"
     if d:
-        drawing.path(d, fill=look.colour, fill_opacity=FILL)
-        line = {"stroke": look.colour, "stroke_width": 1.4, "stroke_linejoin": "round", "class": "outline"}
+        drawing.path(d, fill=look.color, fill_opacity=FILL)
+        line = {"stroke": look.color, "stroke_width": 1.4, "stroke_linejoin": "round", "class": "outline"}
         drawing.path(d, fill="none", **line)
 
 

@@ -42,18 +42,18 @@ class Settings:
 
     Attributes
     ----------
-    rows, neighbours, weights, states, burn_in, thin, chains
+    rows, neighbors, weights, states, burn_in, thin, chains
         Of `make_field`.
     folds : int
         Each hides one of so many parts of the cells.
     l1, l2 : float
         On synthetic data; Animal and Nation have the paper's own.
     penalize_unary : bool
-        Eq. 5 penalises every weight.
+        Eq. 5 penalizes every weight.
     """
 
     rows: int = 200
-    neighbours: float = 5.0
+    neighbors: float = 5.0
     weights: tuple[float, float] = (-5.0, 5.0)
     states: int = 2
     burn_in: int = 10_000
@@ -129,9 +129,9 @@ def perform(run: Run, settings: Settings) -> list[Record]:
 @lru_cache(maxsize=2)
 def made(nodes: int, seed: int, settings: Settings) -> MadeField:
     """The network of a run, and its rows."""
-    names = ("rows", "neighbours", "weights", "states", "burn_in", "thin", "chains")
+    names = ("rows", "neighbors", "weights", "states", "burn_in", "thin", "chains")
     options = {name: getattr(settings, name) for name in names}
-    return make_field(nodes, **{**options, "neighbours": min(settings.neighbours, nodes - 1.0)}, seed=seed)
+    return make_field(nodes, **{**options, "neighbors": min(settings.neighbors, nodes - 1.0)}, seed=seed)
 
 
 def estimator_of(run: Run, settings: Settings, network: MadeField | None = None) -> Any:
@@ -211,7 +211,7 @@ def _whole(run: Run, network: MadeField, settings: Settings) -> Record:
 
 def _nodewise(run: Run, network: MadeField, settings: Settings) -> Record:
     fit_nodewise(network.samples[:, :2], settings.l1, SOLVERS["liblinear"])  # imports what is imported
-    # A pair has two weights here, one in the regression of either node: together they are penalised as one of ours.
+    # A pair has two weights here, one in the regression of either node: together they are penalized as one of ours.
     started = time.process_time()
     found = fit_nodewise(network.samples, 0.5 * settings.l1, SOLVERS["liblinear"])
     seconds = time.process_time() - started

@@ -35,7 +35,7 @@ Folds = Annotated[int | None, typer.Option("--folds", min=2, help="10 unless tol
 Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; 200 unless told.")]
 States = Annotated[int | None, typer.Option("--states", min=2, help="Of each node; 2 unless told.")]
 FreeUnary = Annotated[
-    bool, typer.Option("--free-unary", help="No penalty on single states; the paper penalises every weight.")
+    bool, typer.Option("--free-unary", help="No penalty on single states; the paper penalizes every weight.")
 ]
 Objectives = Annotated[
     list[str] | None, typer.Option("--objective", help="pl or cd; repeat it for both. Both unless told.")

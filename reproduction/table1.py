@@ -32,7 +32,7 @@ MEASURES = {"auc": True, "cll": True, "error_rate": False}
 """What methods are compared by, and whether more of it is better."""
 
 PAPER = {"l2": 1.0, "threshold": 0.2, "batch_size": 50, "certify": False, "tol": 1e-4, "penalize_unary": True}
-"""Section 4's setting. l1 is that of the data; Eq. 5 penalises every weight, unary ones too."""
+"""Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, unary ones too."""
 
 EPSILON = 0.1
 """Section 4.2's rule for linked entities: rounds of mean field end when no belief moves by more."""

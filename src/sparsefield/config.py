@@ -32,10 +32,10 @@ CELLS_FOR_SPARSE = 2_000_000
 
 BYTES_OF_CELL, BYTES_OF_STATE = 50, 1000
 """Memory that a fit to a sparse table takes at least: for each cell that is on, the cell by row and by column, twice,
-and its error; for each state, what the optimiser remembers of its unary weight and of about as many pairs."""
+and its error; for each state, what the optimizer remembers of its unary weight and of about as many pairs."""
 
 BYTES_OF_FEATURE = 400
-"""Memory that a pair in the field takes: its two arcs, its gradients, and what the optimiser remembers."""
+"""Memory that a pair in the field takes: its two arcs, its gradients, and what the optimizer remembers."""
 
 ERRORS_SHARE = 0.2
 """Share of the machine's memory that the errors of all rows may take; beyond it, candidates are scored in several

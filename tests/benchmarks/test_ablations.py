@@ -14,4 +14,4 @@ def test_coordinates_and_batches_lead_to_the_same_optimum(monkeypatch) -> None:
     for row in rows:
         assert row["objective"] == pytest.approx(rows[0]["objective"], rel=1e-5)
     steps = {row["setting"]: row["steps"] for row in rows}
-    assert steps["centred"] < steps["plain"]
+    assert steps["centered"] < steps["plain"]

@@ -44,7 +44,7 @@ def test_memory_counts_what_the_fit_takes() -> None:
 def test_nodewise_regressions_find_the_edges() -> None:
     data = draw_ising(12, 1500, mean_degree=3.0, seed=0)
     found = nodewise.fit_nodewise(data.samples, 10.0, nodewise.SOLVERS["liblinear"])
-    bias, weights = nodewise.symmetrise(found)
+    bias, weights = nodewise.symmetrize(found)
     assert np.abs(weights - data.weight_matrix()).max() < 0.6
     assert pseudo_log_likelihood(data.samples, bias, weights) > data.pseudo_log_likelihood() - 0.01
 

@@ -14,10 +14,10 @@ def test_the_wanted_share_of_pixels_is_flipped() -> None:
     assert denoising.draw_pictures(0.2, scale=2).clean.shape[1:] == (16, 16)
 
 
-def test_neighbours_stand_where_their_names_say() -> None:
+def test_neighbors_stand_where_their_names_say() -> None:
     pictures = denoising.draw_pictures(0.2).part(0, 3)
     frame = denoising.make_frame(pictures)
-    around = {name: frame[name].to_numpy().reshape(3, 8, 8) for name in denoising.NEIGHBOURS}
+    around = {name: frame[name].to_numpy().reshape(3, 8, 8) for name in denoising.NEIGHBORS}
     assert np.array_equal(around["noisy-1+0"][:, 1:], pictures.noisy[:, :-1])
     assert np.array_equal(around["noisy+0+1"][:, :, :-1], pictures.noisy[:, :, 1:])
     assert not around["noisy-1+0"][:, 0].any()

@@ -33,7 +33,7 @@ def test_shapes_and_types() -> None:
     assert data.edge_mask().sum() == 2 * len(data.pairs)
 
 
-def test_spins_are_centred_and_degrees_as_asked() -> None:
+def test_spins_are_centered_and_degrees_as_asked() -> None:
     data = draw_ising(200, 1000, seed=0)
     assert np.allclose(data.biases, -data.weight_matrix().sum(axis=1) / 2)
     assert 2 * len(data.pairs) / 200 == pytest.approx(5.0, abs=0.7)

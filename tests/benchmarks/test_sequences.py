@@ -1,4 +1,4 @@
-"""Labelling sentences: what the comparison rests on."""
+"""Labeling sentences: what the comparison rests on."""
 
 from __future__ import annotations
 

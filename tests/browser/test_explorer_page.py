@@ -65,11 +65,11 @@ def test_the_page_loads_without_errors_and_asks_no_other_host(page: ExplorerPage
     assert console_errors(page.driver) == []
 
 
-def test_a_click_on_a_variable_shows_its_neighbours(page: ExplorerPage, explored: Explored) -> None:
+def test_a_click_on_a_variable_shows_its_neighbors(page: ExplorerPage, explored: Explored) -> None:
     page.click_node("smokes")
     wait(lambda: page.one("#variable-name").text == "smokes", "the variable")
     shown = [
-        (one.get_attribute("data-label"), float(one.get_attribute("data-strength"))) for one in page.all(".neighbour")
+        (one.get_attribute("data-label"), float(one.get_attribute("data-strength"))) for one in page.all(".neighbor")
     ]
     told = {}
     for a, b, strength in explored.field.edges_.iter_rows():
@@ -78,9 +78,9 @@ def test_a_click_on_a_variable_shows_its_neighbours(page: ExplorerPage, explored
     assert dict(shown) == pytest.approx(told, abs=1e-7)
     assert len(shown) > 2
     assert [strength for _, strength in shown] == sorted((strength for _, strength in shown), reverse=True)
-    wait(lambda: set(page.nodes()) >= {"smokes", *told}, "the neighbourhood")
-    page.one(".neighbour button").click()
-    wait(lambda: page.one("#variable-name").text == shown[0][0], "the neighbour")
+    wait(lambda: set(page.nodes()) >= {"smokes", *told}, "the neighborhood")
+    page.one(".neighbor button").click()
+    wait(lambda: page.one("#variable-name").text == shown[0][0], "the neighbor")
     assert console_errors(page.driver) == []
 
 

@@ -37,7 +37,7 @@ def test_it_opens_from_disk_with_no_errors_and_asks_for_nothing(unplugged, drive
         assert driver.find_element(By.ID, section).is_displayed()
 
 
-def test_searching_shows_a_variable_and_its_neighbours(unplugged, driver, page: Path) -> None:
+def test_searching_shows_a_variable_and_its_neighbors(unplugged, driver, page: Path) -> None:
     unplugged(page)
     driver.find_element(By.ID, "search").send_keys("smokes\n")
     wait(lambda: "smokes" in driver.find_element(By.ID, "details").text, "details of the variable")

@@ -21,7 +21,7 @@ QUICK = ("--burn-in", "20", "--thin", "5")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A field that was made up: six columns, x0 to x5, of three states."""
     path = tmp_path_factory.mktemp("models") / "made.safetensors"
-    field = make_field(6, 1, states=3, neighbours=2.0, weights=(-1.0, 1.0), burn_in=1, seed=1).field
+    field = make_field(6, 1, states=3, neighbors=2.0, weights=(-1.0, 1.0), burn_in=1, seed=1).field
     field.save(path)
     return path
 

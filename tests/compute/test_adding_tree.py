@@ -14,7 +14,7 @@ NUMBERS = st.floats(-1e20, 1e20, allow_subnormal=True)
 
 
 def pairwise(values: list) -> object:
-    """The tree as its description says it: neighbours first, what is left over goes up a level."""
+    """The tree as its description says it: neighbors first, what is left over goes up a level."""
     while len(values) > 1:
         pairs = [plus(*values[k : k + 2]) if k + 1 < len(values) else values[k] for k in range(0, len(values), 2)]
         values = pairs
@@ -22,7 +22,7 @@ def pairwise(values: list) -> object:
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=70))
-def test_neighbours_are_added_first(values) -> None:
+def test_neighbors_are_added_first(values) -> None:
     assert total(values) == pairwise(values)
 
 
@@ -58,11 +58,11 @@ def test_what_makings_bring_is_put_together_alike(values, level) -> None:
 
 def test_a_worker_with_all_shards_tells_one_thing_and_others_as_few_as_can_be() -> None:
     assert set(_climb({(0, k): 1.0 for k in range(7)}, plus, 7)) == {(3, 0)}
-    # 4 to 6 are the right half of the tree; 1 waits for its neighbour.
+    # 4 to 6 are the right half of the tree; 1 waits for its neighbor.
     assert set(_climb({(0, k): 1.0 for k in (1, 4, 5, 6)}, plus, 7)) == {(0, 1), (2, 1)}
 
 
-def test_the_order_of_neighbours_is_kept() -> None:
+def test_the_order_of_neighbors_is_kept() -> None:
     words = [chr(ord("a") + k) for k in range(11)]
     assert total(words) == "abcdefghijk"
     assert root({(0, k): word for k, word in reversed(list(enumerate(words)))}, plus, 11) == "abcdefghijk"

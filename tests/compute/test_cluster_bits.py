@@ -90,7 +90,7 @@ def assert_same_bytes(model, X, engine, folder: Path) -> None:
 
 
 def scattered_at_random(monkeypatch, seed: int) -> None:
-    """Shards go to workers by lot, not by neighbourhood."""
+    """Shards go to workers by lot, not by neighborhood."""
     place = Rows.__init__
 
     def shuffled(self, engine, counts, put, futures=None) -> None:

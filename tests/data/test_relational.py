@@ -223,7 +223,7 @@ def hinted(city_keys: list[Any]) -> Relational:
     )
 
 
-def test_keys_of_another_table_are_recognised() -> None:
+def test_keys_of_another_table_are_recognized() -> None:
     with pytest.raises(DataError, match="They are all keys of table 'city': is that the one meant"):
         hinted(["rome", "oslo", "bern"]).linked_rows("to")
     with pytest.raises(DataError, match=r"or make the cells gaps\.$"):

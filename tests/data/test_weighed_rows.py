@@ -1,4 +1,4 @@
-"""Rows with weight 0 teach nothing, but their neighbours see them."""
+"""Rows with weight 0 teach nothing, but their neighbors see them."""
 
 from __future__ import annotations
 

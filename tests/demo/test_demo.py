@@ -47,8 +47,8 @@ def test_the_field_beats_the_frequencies(quick: tuple[Path, dict[str, Any], list
     assert frequencies["digit_log_loss"] == pytest.approx(np.log(10), abs=0.05)
 
 
-def test_neighbours_are_found_far_above_chance(quick: tuple[Path, dict[str, Any], list[str]]) -> None:
-    shares = quick[1]["neighbours"]
+def test_neighbors_are_found_far_above_chance(quick: tuple[Path, dict[str, Any], list[str]]) -> None:
+    shares = quick[1]["neighbors"]
     assert shares["chance"] == pytest.approx(0.12, abs=0.02)
     assert shares["strongest"] > 4 * shares["chance"]
     assert shares["all"] > shares["chance"]
@@ -102,7 +102,7 @@ def test_chained_regressions_pass_on_what_they_find() -> None:
         np.testing.assert_allclose(belief.sum(axis=1), 1.0)
 
 
-def test_the_network_tells_neighbours_from_others() -> None:
+def test_the_network_tells_neighbors_from_others() -> None:
     pairs = np.array([[0, 1], [0, 9], [0, 2], [7, 8]])  # 7 ends the first row, 8 begins the second
     square = np.zeros((8, 8))
     network = Network(square, square == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8)), ["0"])

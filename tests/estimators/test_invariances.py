@@ -46,7 +46,7 @@ def base(column: np.ndarray) -> int | None:
 
 
 @given(X=tables(), shuffle=st.permutations(range(4)))
-def test_relabelling_states_permutes_the_outcome(X, shuffle) -> None:
+def test_relabeling_states_permutes_the_outcome(X, shuffle) -> None:
     labels = np.array(shuffle)
     for column in X.T:
         assume(base(column) is not None and labels[base(column)] == base(labels[column]))

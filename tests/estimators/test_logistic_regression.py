@@ -1,4 +1,4 @@
-"""A field with one target and observed columns is penalised logistic regression."""
+"""A field with one target and observed columns is penalized logistic regression."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def test_one_binary_target_is_scikit_learns_elastic_net(numbers, l1, l2, inducti
 
 def test_categories_are_one_column_per_state_but_the_most_frequent(numbers) -> None:
     rng = np.random.default_rng(1)
-    colour = rng.choice(["red", "green", "blue"], size=250, p=[0.2, 0.5, 0.3])
+    color = rng.choice(["red", "green", "blue"], size=250, p=[0.2, 0.5, 0.3])
     shape = rng.choice(["round", "square"], size=250, p=[0.4, 0.6])
-    z = 1.4 * (colour == "red") - 1.1 * (shape == "round") + 0.8 * numbers[:, 0] - 0.6
+    z = 1.4 * (color == "red") - 1.1 * (shape == "round") + 0.8 * numbers[:, 0] - 0.6
     y = np.where(rng.random(250) < 1 / (1 + np.exp(-z)), "yes", "no")
     assert (y == "no").sum() > 125
     X = np.empty((250, 3), dtype=object)
-    X[:, 0], X[:, 1], X[:, 2] = colour, shape, numbers[:, 0]
+    X[:, 0], X[:, 1], X[:, 2] = color, shape, numbers[:, 0]
     ours = CRFClassifier(l1=2.0, l2=1.0, penalize_unary=False, kkt_tol=1e-5, tol=1e-10, n_jobs=1).fit(X, y)
-    design = np.column_stack([colour == "blue", colour == "red", shape == "round", numbers[:, 0]]).astype(float)
+    design = np.column_stack([color == "blue", color == "red", shape == "round", numbers[:, 0]]).astype(float)
     theirs = LogisticRegression(solver="saga", C=1 / 3, l1_ratio=2 / 3, tol=1e-8, max_iter=20000, random_state=0)
     theirs.fit(design, y)
     weights, intercepts = coefficients(ours, 4)
@@ -76,7 +76,7 @@ def test_row_weights_are_scikit_learns(numbers) -> None:
     rng = np.random.default_rng(2)
     y = (rng.random(250) < 1 / (1 + np.exp(1.0 - 2 * numbers[:, 1]))).astype(int)
     weight = rng.uniform(0.1, 4.0, 250)
-    # Numbers are standardised with the weights: make the weighted mean and deviation 0 and 1 beforehand.
+    # Numbers are standardized with the weights: make the weighted mean and deviation 0 and 1 beforehand.
     X = numbers - np.average(numbers, axis=0, weights=weight)
     X /= np.sqrt(np.average(X**2, axis=0, weights=weight))
     assert np.average(y, weights=weight) < 0.5
@@ -92,8 +92,8 @@ def base_coded_optimum(X, codes, l1: float, l2: float, *, penalize_unary: bool) 
     n, d = X.shape
     k = codes.max()
     design = np.column_stack([np.ones(n), X])
-    penalised = np.ones((k, d + 1))
-    penalised[:, 0] = penalize_unary
+    penalized = np.ones((k, d + 1))
+    penalized[:, 0] = penalize_unary
     hot = codes[:, None] == np.arange(1, k + 1)
 
     def objective(split):
@@ -104,9 +104,9 @@ def base_coded_optimum(X, codes, l1: float, l2: float, *, penalize_unary: bool) 
         total = np.exp(-top) + np.exp(z - top[:, None]).sum(axis=1)
         q = np.exp(z - top[:, None]) / total[:, None]
         value = (np.log(total) + top - (hot * z).sum(axis=1)).sum()
-        value += (penalised * (l1 * (up + down) + l2 / 2 * w**2)).sum()
-        gradient = (q - hot).T @ design + l2 * penalised * w
-        return value, np.concatenate([(gradient + l1 * penalised).ravel(), (-gradient + l1 * penalised).ravel()])
+        value += (penalized * (l1 * (up + down) + l2 / 2 * w**2)).sum()
+        gradient = (q - hot).T @ design + l2 * penalized * w
+        return value, np.concatenate([(gradient + l1 * penalized).ravel(), (-gradient + l1 * penalized).ravel()])
 
     found = minimize(
         objective,
@@ -123,8 +123,8 @@ def base_coded_optimum(X, codes, l1: float, l2: float, *, penalize_unary: bool) 
 @pytest.mark.parametrize("penalize_unary", [True, False])
 @pytest.mark.parametrize(("l1", "l2"), [(2.0, 1.0), (0.3, 0.0)])
 def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, l2, penalize_unary) -> None:
-    """scikit-learn's multinomial regression penalises one vector per class, ours one per class but the base:
-    penalised optima differ by construction, so the same objective, minimised by SciPy, is the reference."""
+    """scikit-learn's multinomial regression penalizes one vector per class, ours one per class but the base:
+    penalized optima differ by construction, so the same objective, minimized by SciPy, is the reference."""
     rng = np.random.default_rng(5)
     true = rng.normal(size=(3, 6)) * (rng.random((3, 6)) < 0.5)
     z = np.column_stack([np.full(250, 1.6), numbers @ true.T])
@@ -140,7 +140,7 @@ def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, 
 
 
 def test_a_multinomial_target_without_penalty_is_scikit_learns(numbers) -> None:
-    """Without a penalty both parametrisations describe the same distributions."""
+    """Without a penalty both parametrizations describe the same distributions."""
     rng = np.random.default_rng(6)
     codes = np.argmax(numbers[:, :3] + rng.gumbel(size=(250, 3)), axis=1)
     ours = CRFClassifier(l1=0.0, l2=0.0, kkt_tol=1e-4, tol=1e-11, max_iter=5000, n_jobs=1).fit(numbers, codes)

@@ -1,4 +1,4 @@
-"""Constant columns, empty rows, unseen states and numbers: each has a defined behaviour."""
+"""Constant columns, empty rows, unseen states and numbers: each has a defined behavior."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:
     ],
 )
 def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(states, penalize_unary) -> None:
-    """Unpenalised, the weight against it would run off without end."""
+    """Unpenalized, the weight against it would run off without end."""
     for seen in states:
         column = np.array([seen] * N, dtype=object)
         table = np.column_stack([column, cells(gaps=0.0)[:, 1:].astype(object)])

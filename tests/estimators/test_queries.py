@@ -15,20 +15,20 @@ from sparsefield.data import Relational
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.model import Field
 
-COLOURS = ["blue", "green", "red"]
+COLORS = ["blue", "green", "red"]
 
 
 def weather(seed: int = 0, rows: int = 400) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     rain = rng.random(rows) < 0.4
     wet = rain ^ (rng.random(rows) < 0.15)
-    colour = np.where(rng.random(rows) < 0.6, np.where(wet, 2, 0), rng.integers(0, 3, rows))
-    mood = np.where(rng.random(rows) < 0.7, colour, rng.integers(0, 4, rows))
+    color = np.where(rng.random(rows) < 0.6, np.where(wet, 2, 0), rng.integers(0, 3, rows))
+    mood = np.where(rng.random(rows) < 0.7, color, rng.integers(0, 4, rows))
     return pl.DataFrame(
         {
             "rain": rain,
             "wet": wet.astype(int),
-            "colour": [COLOURS[k] for k in colour],
+            "color": [COLORS[k] for k in color],
             "mood": mood,
             "heat": rng.normal(20.25, 5.0, rows) + 3.0 * rain,
         }
@@ -63,10 +63,10 @@ def chance(field: MarkovField, event: dict, given: dict) -> float:
 
 QUESTIONS = [
     ({"rain": True}, {"heat": 25.0}),
-    ({"rain": True, "colour": "red"}, {"heat": None}),
-    ({"colour": ["red", "blue"], "mood": [0, 1, 3]}, {"heat": 10.0, "wet": 1}),
-    ({"colour": ["red", "blue", "green"]}, {"heat": 10.0}),
-    ({"rain": False, "wet": 0, "colour": "blue", "mood": 0}, {"heat": 18.0}),
+    ({"rain": True, "color": "red"}, {"heat": None}),
+    ({"color": ["red", "blue"], "mood": [0, 1, 3]}, {"heat": 10.0, "wet": 1}),
+    ({"color": ["red", "blue", "green"]}, {"heat": 10.0}),
+    ({"rain": False, "wet": 0, "color": "blue", "mood": 0}, {"heat": 18.0}),
 ]
 
 
@@ -93,7 +93,7 @@ def test_what_is_given_decides_events_about_it(field) -> None:
     assert field.probability({"wet": [0, 1]}, given).value == 1.0
     both = field.probability({"wet": 1, "rain": True}, given)
     assert both.value == pytest.approx(field.probability({"rain": True}, given).value, abs=1e-15)
-    everything = {"heat": 20.0, "wet": 1, "rain": True, "colour": "red", "mood": 2}
+    everything = {"heat": 20.0, "wet": 1, "rain": True, "color": "red", "mood": 2}
     assert field.probability({"mood": 2}, everything).value == 1.0
     assert field.probability({"mood": 3}, everything).value == 0.0
     assert field.marginals(everything)["mood"].tolist() == [0.0, 0.0, 1.0, 0.0]
@@ -102,7 +102,7 @@ def test_what_is_given_decides_events_about_it(field) -> None:
 @pytest.mark.parametrize("given", [{"heat": 22.0}, {"heat": None, "wet": 0}, {"heat": 30.0, "mood": 2, "rain": True}])
 def test_marginals_are_those_of_enumeration(field, given) -> None:
     found = field.marginals(given)
-    assert list(found) == ["rain", "wet", "colour", "mood"]
+    assert list(found) == ["rain", "wet", "color", "mood"]
     for column, probabilities in found.items():
         wanted = [chance(field, {column: state}, given) for state in field.states_[column]]
         assert probabilities == pytest.approx(wanted, abs=1e-12)
@@ -137,11 +137,11 @@ def test_columns_go_by_position_too() -> None:
 @pytest.mark.parametrize(
     ("event", "given", "words"),
     [
-        ({"snow": 1}, {"heat": 1.0}, "event= names the column 'snow', .*columns: rain, wet, colour, mood, heat"),
+        ({"snow": 1}, {"heat": 1.0}, "event= names the column 'snow', .*columns: rain, wet, color, mood, heat"),
         ({"rain": True}, {"heat": 1.0, "snow": 1}, "given= names the column 'snow'"),
-        ({"colour": "pink"}, {"heat": 1.0}, "'pink' of column 'colour', .*states: blue, green, red"),
-        ({"colour": ["red", "pink"]}, {"heat": 1.0}, "'pink'"),
-        ({"colour": [["red"]]}, {"heat": 1.0}, "is not known"),
+        ({"color": "pink"}, {"heat": 1.0}, "'pink' of column 'color', .*states: blue, green, red"),
+        ({"color": ["red", "pink"]}, {"heat": 1.0}, "'pink'"),
+        ({"color": [["red"]]}, {"heat": 1.0}, "is not known"),
         ({"rain": True}, {"heat": 1.0, "mood": 9}, "given= has the state 9 of column 'mood'"),
         ({"heat": 1.0}, {"heat": 1.0}, "'heat' is observed"),
         ({"rain": True}, None, r"observed columns \(heat\)"),

@@ -158,7 +158,7 @@ def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> No
     np.testing.assert_allclose(dense_weights(there), dense_weights(plain), atol=5e-3)
 
 
-def test_a_certified_optimum_is_a_minimum_among_its_neighbours() -> None:
+def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:
     """Independent of gradients: no small change of any one weight lowers the objective."""
     X = correlated(7, n_rows=60)
     field = MarkovField(l1=1.0, penalize_unary=True, kkt_tol=1e-6, tol=1e-12, max_iter=4000, n_jobs=1).fit(

@@ -91,7 +91,7 @@ def test_rows_close_together_in_a_chain_are_alike_and_those_far_apart_are_not(st
     close = sticky.sample(n, chains=1, sweeps=100, thin=1)["a"].to_numpy()
     apart = sticky.sample(n, chains=1, sweeps=100, thin=200)["a"].to_numpy()
     own = sticky.sample(n, sweeps=100)["a"].to_numpy()
-    # The column turns over with probability 0.05 or so in a sweep, so that neighbours are correlated by 0.9 or so.
+    # The column turns over with probability 0.05 or so in a sweep, so that neighbors are correlated by 0.9 or so.
     assert lag_one(close) > 0.8
     # Independent rows are correlated by less than five deviations but once in two million.
     assert abs(lag_one(apart)) < 5 / np.sqrt(n)

@@ -13,7 +13,7 @@ from small_fields import small_field
 
 from sparsefield.data import memory
 from sparsefield.errors import DataError
-from sparsefield.inference.factor_graph import build_factors, gaps_of, normalised
+from sparsefield.inference.factor_graph import build_factors, gaps_of, normalized
 from sparsefield.inference.missing_problem import weave
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -117,6 +117,6 @@ def test_tables_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_probabilities_of_large_logits_are_finite() -> None:
     small = small_field(0, ties="none", gaps=1.0)
     graph, _ = graph_of(small)
-    beliefs = normalised(graph, np.linspace(-1e4, 1e4, graph.offsets[-1]))
+    beliefs = normalized(graph, np.linspace(-1e4, 1e4, graph.offsets[-1]))
     assert np.isfinite(beliefs).all()
     np.testing.assert_allclose(np.add.reduceat(beliefs, graph.offsets[:-1]), 1.0)

@@ -42,7 +42,7 @@ def one_table(*, learned: bool = True, triples: bool = True) -> Field:
 
 
 def linked_tables(seed: int = 0) -> Field:
-    """Persons and letters, with a weight on most candidates, the numbers of neighbours among them."""
+    """Persons and letters, with a weight on most candidates, the numbers of neighbors among them."""
     ends = ((0, 0), (1, 0), (1, 1), (0, 0))
     counted = ((False, False), (False, True), (False, False), (True, True))
     layout = Layout(("person", "letter"), (PERSON, LETTER), TEMPLATES, ends, counted)

@@ -17,7 +17,7 @@ ZOO = """
 Swims(animal)
 Eats(animal, animal)   // who eats whom
 Lives(animal, place)
-Colour(animal, colour!)
+Color(animal, color!)
 animal = {Dolphin, Squid, Ant}
 
 Swims(Dolphin)
@@ -26,7 +26,7 @@ Swims(Squid)
 Eats(Dolphin, Squid)
 Lives(Dolphin, "the sea, far out")  // a comma and // inside
 Lives(Ant, Wood)
-Colour(Ant, Red)
+Color(Ant, Red)
 """
 
 
@@ -34,7 +34,7 @@ def test_each_type_is_a_table_and_each_two_types_with_a_relation() -> None:
     data = read_atoms(ZOO)
     assert list(data.tables) == ["animal", "place", "animal_animal", "animal_place"]
     assert data.tables["animal"].rows() == [("Dolphin", 1, None), ("Squid", 1, None), ("Ant", 0, "Red")]
-    assert data.tables["animal"].columns == ["animal", "Swims", "Colour"]
+    assert data.tables["animal"].columns == ["animal", "Swims", "Color"]
     assert data.tables["place"]["place"].to_list() == ["Wood", "the sea, far out"]
     assert data.tables["animal_animal"].height == 9
     assert data.tables["animal_place"].filter(Lives=1).rows() == [
@@ -149,12 +149,12 @@ def test_too_many_pairs_point_to_the_mentioned_ones(monkeypatch) -> None:
         ("swims(ant)\n", "There are no ground atoms"),
         ("", "There are no ground atoms"),
         ("!Swims(animal)\nSwims(A)\n", "line 1: a declaration has no '!' before it"),
-        ("Colour(colour!)\n", "line 1: '!' marks the value of a predicate, its second argument"),
-        ("Colour(animal!, colour)\n", "line 1: '!' marks the value"),
-        ("Colour(animal, colour!)\n!Colour(A, Red)\n", "line 2: Colour has a value .*leave the line out"),
-        ("Colour(animal, colour!)\nColour(A, Red)\nColour(A, Blue)\n", r"line 3: this contradicts .* on Colour\(A\)"),
+        ("Color(color!)\n", "line 1: '!' marks the value of a predicate, its second argument"),
+        ("Color(animal!, color)\n", "line 1: '!' marks the value"),
+        ("Color(animal, color!)\n!Color(A, Red)\n", "line 2: Color has a value .*leave the line out"),
+        ("Color(animal, color!)\nColor(A, Red)\nColor(A, Blue)\n", r"line 3: this contradicts .* on Color\(A\)"),
         (
-            "colour = {Red}\nColour(animal, colour!)\nColour(A, Blue)\n",
+            "color = {Red}\nColor(animal, color!)\nColor(A, Blue)\n",
             "line 3: Blue is not among the constants of 'col",
         ),
         ("animal = {A}\nSwims(animal)\nSwims(B)\n", "line 3: B is not among the constants of 'animal': add it"),

@@ -137,7 +137,7 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
 
 
 def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) -> None:
-    """1024 states and 4096 arcs fit at first; normalisers are multiplied, and 2^1200 is no double."""
+    """1024 states and 4096 arcs fit at first; normalizers are multiplied, and 2^1200 is no double."""
     problem = make_problem(
         2, gaps=0.0, numbers=0, n_rows=4, states=(2,) * 1200, observed_states=(2,) * 5, share=0.0, weighted=False
     )

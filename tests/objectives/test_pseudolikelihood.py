@@ -53,7 +53,7 @@ def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
 
 
 def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, engine) -> None:
-    """Normalisers are multiplied along a row: 800 variables with three even states make about 3^800."""
+    """Normalizers are multiplied along a row: 800 variables with three even states make about 3^800."""
     problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, gaps=0.1)
     theta = np.zeros(problem.schema.n_states)
     loss, _ = Evaluator(problem.sample, PseudoLikelihood(), engine).evaluate(

@@ -4,8 +4,8 @@ It shares nothing with the library's numbering: a *spot* is (table, row, variabl
 template and its two (table, variable, state), and which rows touch is found by looking at all pairs of rows. Only what
 a column was learned to be (states, base, frequencies, centre and scale) is taken from the library.
 
-How many neighbours a row has is the sum of 1 over them: every row has one more spot, HOW_MANY, which is always 1, and
-a feature of a state with the number of its neighbours is a feature of that state with their HOW_MANY.
+How many neighbors a row has is the sum of 1 over them: every row has one more spot, HOW_MANY, which is always 1, and
+a feature of a state with the number of its neighbors is a feature of that state with their HOW_MANY.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def ends_of(data: Relational, template) -> tuple[str, str]:
     return (one.to, other.to) if template.kind == "joined" else (one.table, other.table)
 
 
-def neighbours_differ(data: Relational, rows: dict[str, list[dict]], templates) -> Counted:
-    """The ends of templates at which some rows have more neighbours than others."""
+def neighbors_differ(data: Relational, rows: dict[str, list[dict]], templates) -> Counted:
+    """The ends of templates at which some rows have more neighbors than others."""
     found = set()
     for template in templates:
         if template.kind == "within":
@@ -119,10 +119,10 @@ def neighbours_differ(data: Relational, rows: dict[str, list[dict]], templates) 
 
 
 def ends_counted(which: str, data: Relational, rows: dict[str, list[dict]], seed: int = 0) -> Counted:
-    """Ends where the number of neighbours is seen: where it "differs", "any" at random, at "every" one, or at "no"."""
+    """Ends where the number of neighbors is seen: where it "differs", "any" at random, at "every" one, or at "no"."""
     templates = resolve_templates(data)
     if which == "differs":
-        return neighbours_differ(data, rows, templates)
+        return neighbors_differ(data, rows, templates)
     rng, found = np.random.default_rng(seed), set()
     for template in templates:
         for side in ("left", "right"):
@@ -139,7 +139,7 @@ Spot = tuple[str, int, str, Any]
 Cell = tuple[str, int, str]
 Name = tuple[str, tuple[str, str, Any], tuple[str, str, Any]]
 Counted = frozenset[tuple[str, str]]
-"""Labels of templates, and the end, "left" or "right", whose rows see how many neighbours they have."""
+"""Labels of templates, and the end, "left" or "right", whose rows see how many neighbors they have."""
 
 
 @dataclass
@@ -243,7 +243,7 @@ class SlowRelational:
     # -- beliefs -------------------------------------------------------------------------------------------------------
 
     def _first_beliefs(self) -> dict[Spot, float]:
-        """One-hot where seen, training frequencies in gaps, standardised numbers."""
+        """One-hot where seen, training frequencies in gaps, standardized numbers."""
         q = {}
         for table, learned in self.variables.items():
             for i, row in enumerate(self.rows[table]):
@@ -372,7 +372,7 @@ class SlowRelational:
                 errors[(*cell, state)] = 0.0 if self.is_gap(cell) else new[state] - q[(*cell, state)]
         return self._gradient(errors, lambda name, spot: q[spot])
 
-    # -- contrastive divergence: a row is a training instance, its neighbours stay at q0 -------------------------------
+    # -- contrastive divergence: a row is a training instance, its neighbors stay at q0 -------------------------------
 
     def row_free_energy(self, table: str, row: int, q: dict[Spot, float]) -> float:
         """F of one row: - <log-potential of all that touches it> + sum q ln q, other rows at q0."""
@@ -408,7 +408,7 @@ class SlowRelational:
         return total
 
     def cd_gradient(self) -> tuple[dict, dict]:
-        """error x (q0 + q1) / 2 within a row, error x q0 of the neighbour over links."""
+        """error x (q0 + q1) / 2 within a row, error x q0 of the neighbor over links."""
         errors, middles = {}, dict(self.q)
         for table in self.variables:
             for row in range(len(self.rows[table])):
@@ -448,7 +448,7 @@ class Problem:
 
 
 def layout_of(data: Relational, templates=None, *, counted: Counted | None = None) -> Layout:
-    """The numbers of everything; rows see how many neighbours they have where ``counted`` says, or where that differs.
+    """The numbers of everything; rows see how many neighbors they have where ``counted`` says, or where that differs.
 
     All pairs of rows are looked at to tell, unless it is given.
     """
@@ -459,7 +459,7 @@ def layout_of(data: Relational, templates=None, *, counted: Counted | None = Non
     for template, (left, right) in zip(templates, ends, strict=True):
         assert template.kind == "within" or template_ends(data.links, template) == (names[left], names[right])
     if counted is None:
-        counted = neighbours_differ(data, rows_of(data), templates)
+        counted = neighbors_differ(data, rows_of(data), templates)
     flags = tuple(((t.label, "left") in counted, (t.label, "right") in counted) for t in templates)
     return Layout(names, schemas, templates, ends, flags)
 
@@ -496,7 +496,7 @@ def slow_over(
     It does not look at what the layout says about that.
     """
     if counted is None:
-        counted = neighbours_differ(data, rows, layout.templates)
+        counted = neighbors_differ(data, rows, layout.templates)
     variables = {t: {v.name: v for v in s.variables} for t, s in zip(layout.tables, layout.schemas, strict=True)}
     return SlowRelational(data, rows, variables, layout.templates, counted)
 
@@ -539,7 +539,7 @@ def problem_of(
     """A random field over the tables; ``scatter`` puts random beliefs into the gaps."""
     rng = np.random.default_rng(seed)
     if counted is None:
-        counted = neighbours_differ(data, rows, resolve_templates(data))
+        counted = neighbors_differ(data, rows, resolve_templates(data))
     layout = layout_of(data, counted=counted) if layout is None else layout
     slow = slow_over(data, rows, layout, counted=counted)
     if scatter:

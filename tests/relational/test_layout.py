@@ -1,4 +1,4 @@
-"""The flat numbering of linked tables: every candidate once, its arcs lead both ways, and rows see their neighbours."""
+"""The flat numbering of linked tables: every candidate once, its arcs lead both ways, and rows see their neighbors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
 
 @st.composite
 def layouts(draw) -> Layout:
-    """Any tables, columns, templates and counts of neighbours, whether or not there could be links for them."""
+    """Any tables, columns, templates and counts of neighbors, whether or not there could be links for them."""
 
     def schema(t: int) -> Schema:
         def column(k: int, role: str, states: int) -> Variable:
@@ -83,7 +83,7 @@ def count_by_hand(layout: Layout) -> int:
                 continue
             pairs.add(tuple(sorted((a, b))) if template.kind == "within" or template.symmetric else (a, b))
         total += len(pairs)
-        # A target state with the number of neighbours, from either end; a symmetric template has one.
+        # A target state with the number of neighbors, from either end; a symmetric template has one.
         for seen, table, names in ((counted[0], left, template.left), (counted[1], right, template.right)):
             total += sum(role == "target" for _, role, _ in side(table, names)) if seen else 0
             if template.symmetric:
@@ -130,8 +130,8 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
 
 
 @given(layout=layouts())
-def test_how_many_neighbours_there_are_is_a_source_and_never_a_target(layout) -> None:
-    """A feature of the number of neighbours has one arc: from a view's last column to a state of the table that sees
+def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> None:
+    """A feature of the number of neighbors has one arc: from a view's last column to a state of the table that sees
     it, of a variable that the template has at that end."""
     pairs = all_pairs(layout)
     arcs = layout.arcs(pairs)
@@ -217,7 +217,7 @@ def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
 @pytest.mark.parametrize("block_rows", [1, 2, 256])
 @given(seed=SEEDS)
 @settings(max_examples=10)
-def test_rows_see_the_sum_of_their_neighbours(block_rows, seed) -> None:
+def test_rows_see_the_sum_of_their_neighbors(block_rows, seed) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
         data, rows = village(seed, persons=5, letters=6, gaps=0.3, loose=0.05)

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from oracle import violation
-from relational_oracle import layout_of, neighbours_differ, slow_over, tell, unary_names
+from relational_oracle import layout_of, neighbors_differ, slow_over, tell, unary_names
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.base import clone
@@ -102,7 +102,7 @@ def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(gappy
 
 def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     """A graph is of pairs of variables: one that holds them all is best among all candidates but the numbers of
-    neighbours. Where all rows have as many, it is like the others: see test_neighbour_counts.py."""
+    neighbors. Where all rows have as many, it is like the others: see test_neighbor_counts.py."""
     data, rows = full
     fits = {}
     for name in RULES:
@@ -313,7 +313,7 @@ def test_fit_transform_is_fit_and_then_transform(gappy) -> None:
 
 def test_a_field_answers_for_rows_it_has_never_seen(fitted, gappy) -> None:
     data, rows = village(77, persons=9, letters=7, gaps=0.3)
-    slow = slow_over(data, rows, fitted.field_.layout, counted=neighbours_differ(*gappy, TEMPLATES))
+    slow = slow_over(data, rows, fitted.field_.layout, counted=neighbors_differ(*gappy, TEMPLATES))
     tell(slow, fitted.field_)
     q, _ = slow.mean_field(1e-8)
     found = fitted.predict_proba(data)
@@ -366,8 +366,8 @@ def test_states_that_are_known_to_exist_need_no_example(full) -> None:
 
     The error of a state that is nowhere is the belief in it, so the slope of its own weight w is the sum of its
     beliefs over all rows, and at the optimum that sum is l1 + l2 |w|, or less where w = 0. No row has more. The same
-    holds of the number of neighbours over each template: beliefs times numbers add up to no more than l1 + l2 |w|.
-    So a row of k neighbours has at most 1 / k of that, and most is left to rows that have hardly any neighbours: no
+    holds of the number of neighbors over each template: beliefs times numbers add up to no more than l1 + l2 |w|.
+    So a row of k neighbors has at most 1 / k of that, and most is left to rows that have hardly any neighbors: no
     other bound holds for a single one of these.
     """
     data, rows = full
@@ -393,7 +393,7 @@ def test_states_that_are_known_to_exist_need_no_example(full) -> None:
         counted = [name for name in slow.candidates if place in name and HOW_MANY in (name[1][1], name[2][1])]
         assert len(counted) > 4
         for name in counted:
-            rows_seen = [a[1] if a[2] == variable else b[1] for a, b in slow.spots_of[name]]  # once per neighbour
+            rows_seen = [a[1] if a[2] == variable else b[1] for a, b in slow.spots_of[name]]  # once per neighbor
             assert new[rows_seen].sum() <= field.l1 + field.l2 * abs(weights.get(name, 0.0)) + slack
 
 
@@ -661,7 +661,7 @@ DAMAGES = {
     "no word on what is counted": lambda d, t: d["templates"][2].pop("counted"),
     "what is counted at one end": put("templates", 2, "counted", [True]),
     "what is counted as a number": put("templates", 2, "counted", 1),
-    "neighbours within a row": put("templates", 0, "counted", [True, True]),
+    "neighbors within a row": put("templates", 0, "counted", [True, True]),
     "no symmetry any more": put("templates", 7, "symmetric", False),
     "limits that are a number": put("templates", 3, "right", 4),
     "no name of a table": lambda d, t: d["tables"][1].pop("name"),
@@ -700,6 +700,6 @@ def test_candidates_of_a_saved_field_are_all_sound(fitted) -> None:
 
 
 def test_options_that_make_no_sense_are_refused(saved, tmp_path) -> None:
-    rewrite(saved, tmp_path / "m", put("extra", "params", "colour", "red"))
+    rewrite(saved, tmp_path / "m", put("extra", "params", "color", "red"))
     with pytest.raises(ModelFileError, match="damaged options"):
         load(tmp_path / "m")

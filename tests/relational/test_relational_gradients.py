@@ -173,7 +173,7 @@ def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=SEEDS, counts=COUNTS)
 @settings(max_examples=10)
-def test_after_filling_gaps_rows_see_what_their_neighbours_now_believe(objective, seed, counts) -> None:
+def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective, seed, counts) -> None:
     data, rows = village(seed, gaps=0.4, persons=5, letters=6)
     problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))
     slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)

@@ -112,7 +112,7 @@ def test_rows_that_see_each_other_go_on_together_and_others_never_matter_to_them
 
 @given(seed=SEEDS)
 @settings(max_examples=10)
-def test_settled_beliefs_are_those_that_their_neighbours_call_for(seed) -> None:
+def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
     data, rows = village(seed, gaps=0.5, persons=5, letters=5)
     problem = problem_of(data, rows, seed, size=0.5)
     found, answers = beliefs(problem, MeanField(tolerance=1e-12, max_sweeps=20_000))

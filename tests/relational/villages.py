@@ -70,10 +70,10 @@ def village(
     places = ["hill", "lake", "wood"]
     mood = ["calm", "glad", "sad", "odd"][:moods]
     badges = [
-        {"owner": pick(ids, loose), "colour": pick(["red", "blue", "grey"], gaps / 2)}
+        {"owner": pick(ids, loose), "color": pick(["red", "blue", "gray"], gaps / 2)}
         for _ in range(max(2, persons // 2))
     ]
-    given(badges, "colour", ["red", "blue", "grey"])
+    given(badges, "color", ["red", "blue", "gray"])
     people = [
         {
             "id": name,
@@ -120,7 +120,7 @@ def relational(rows: dict[str, list[dict]], templates=TEMPLATES, *, frame=None) 
         {name: (frame or _frame)(table) for name, table in rows.items()},
         keys={"person": "id", "place": "name"},
         links=LINKS,
-        observed={"badge": ["colour"], "person": ["town", "age"], "place": ["climate"], "letter": ["weight"]},
+        observed={"badge": ["color"], "person": ["town", "age"], "place": ["climate"], "letter": ["weight"]},
         templates=templates,
     )
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.charts import COLOURS
+from benchmarks.charts import COLORS
 from reproduction.panels import (
     Curve,
     Histogram,
@@ -146,23 +146,23 @@ def test_a_level_is_a_line_with_a_band_of_its_error() -> None:
     assert "base: 2 ± 1" in hints(picture)
 
 
-def test_names_share_colour_and_form_up_to_the_first_comma_or_bracket() -> None:
+def test_names_share_color_and_form_up_to_the_first_comma_or_bracket() -> None:
     curves = [Curve(name, []) for name in ("CFI, pl", "Full-L1 (pl)", "CFI, cd", "Full-L1 (cd)")]
     looks = choose_looks([panel(*curves, levels=[Level("CFI: before", 1.0)])])
-    assert [look.colour for look in looks.values()] == [COLOURS[k] for k in (0, 1, 0, 1, 0)]
+    assert [look.color for look in looks.values()] == [COLORS[k] for k in (0, 1, 0, 1, 0)]
     assert looks["CFI, pl"].mark == looks["CFI, cd"].mark != looks["Full-L1 (pl)"].mark
 
 
 def test_a_name_looks_the_same_in_every_panel() -> None:
     looks = choose_looks(
-        [panel(Curve("a", []), Curve("b", [])), panel(Curve("b", []), Curve("c", [], colour="#123456"))]
+        [panel(Curve("a", []), Curve("b", [])), panel(Curve("b", []), Curve("c", [], color="#123456"))]
     )
-    assert [look.colour for look in looks.values()] == [COLOURS[0], COLOURS[1], "#123456"]
+    assert [look.color for look in looks.values()] == [COLORS[0], COLORS[1], "#123456"]
 
 
-def test_more_names_than_colours_differ_in_form() -> None:
+def test_more_names_than_colors_differ_in_form() -> None:
     looks = choose_looks([panel(*(Curve(f"c{k}", []) for k in range(30)))])
-    assert len({(look.colour, look.mark) for look in looks.values()}) == 30
+    assert len({(look.color, look.mark) for look in looks.values()}) == 30
 
 
 def test_the_key_has_every_name_once() -> None:

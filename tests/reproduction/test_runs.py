@@ -59,7 +59,7 @@ def test_a_run_is_the_papers_unless_told() -> None:
     estimator = estimator_of(Run("cfi", "cd", nodes=8), Settings())
     assert known.items() <= estimator.get_params().items()
     assert (estimator.objective, estimator.induction) == ("cd", "cfi")
-    assert (Settings().rows, Settings().neighbours, Settings().weights, Settings().folds) == (200, 5.0, (-5.0, 5.0), 10)
+    assert (Settings().rows, Settings().neighbors, Settings().weights, Settings().folds) == (200, 5.0, (-5.0, 5.0), 10)
     other = estimator_of(
         Run("cfi", "pl", threshold=0.6, batch=30, stages=2), replace(SMALL, l1=3.0, penalize_unary=False)
     )
@@ -171,7 +171,7 @@ def test_networks_are_those_of_their_seed_and_settings() -> None:
     made.cache_clear()
     assert np.array_equal(first.samples, made(8, 3, SMALL).samples)
     assert first.edges != made(8, 4, SMALL).edges
-    assert made(3, 0, SMALL).edges == [("x0", "x1"), ("x0", "x2"), ("x1", "x2")]  # fewer nodes than neighbours
+    assert made(3, 0, SMALL).edges == [("x0", "x1"), ("x0", "x2"), ("x1", "x2")]  # fewer nodes than neighbors
     assert made(8, 3, replace(SMALL, rows=41)).samples.shape == (41, 8)
 
 

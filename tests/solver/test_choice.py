@@ -134,8 +134,8 @@ def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
     assert one_standard_error(path[:2] + path[3:], 2) == 2
 
 
-def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbours() -> None:
-    made = make_field(30, 2400, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
+def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> None:
+    made = make_field(30, 2400, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
     train, test = made.samples[:1200], made.samples[1200:]
     field = MarkovField(l1="auto", random_state=0, n_jobs=1).fit(train)
     path = field.field_.about["path"]
@@ -146,7 +146,7 @@ def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbours() -> No
 
 
 def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
-    made = make_field(30, 4000, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
+    made = make_field(30, 4000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
     train, test = made.samples[:2000], made.samples[2000:]
     plain, refit = (
         MarkovField(l1="auto", selection="ebic", refit=again, n_jobs=1).fit(train) for again in (False, True)
@@ -165,7 +165,7 @@ def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
 
 
 def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
-    made = make_field(40, 3000, neighbours=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
+    made = make_field(40, 3000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
     train, test = made.samples[:1500], made.samples[1500:]
     shrunk, refit = (
         MarkovField(l1="auto", refit=again, random_state=0, n_jobs=1).fit(train) for again in (False, True)
@@ -193,9 +193,9 @@ def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
         trainer = trainer_of(sample_of(X), engine, l1=1.0)
         before = trainer.run().field
         after = drop_unsupported(trainer, 0.01)
-    neighbours = {(k, k + 1) for k in range(5)}
-    assert len(before.weights) > len(neighbours)
-    assert {tuple(pair) for pair in after.pairs.tolist()} == neighbours
+    neighbors = {(k, k + 1) for k in range(5)}
+    assert len(before.weights) > len(neighbors)
+    assert {tuple(pair) for pair in after.pairs.tolist()} == neighbors
 
 
 def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:

@@ -1,4 +1,4 @@
-"""Centred coordinates describe the same field, and their gradient is that of the same objective."""
+"""Centered coordinates describe the same field, and their gradient is that of the same objective."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_turn_is_the_way_over_plain_weights(make_problem, seed) -> None:
     problem, old = setting(make_problem, seed)
     arcs = problem.layout.arcs(problem.pairs)
     rng = np.random.default_rng(seed)
-    new = replace(old, centred=rng.random(len(old.centred)) < rng.random())
+    new = replace(old, centered=rng.random(len(old.centered)) < rng.random())
     move, gradient = rng.normal(size=(2, len(problem.theta)))
     kept = move.copy(), gradient.copy()
     turn_move, turn_gradient = old.turn_into(new, arcs)
@@ -72,10 +72,10 @@ def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> 
     n = problem.schema.n_states
     place = coordinates.from_theta(problem.theta, arcs)
     assert np.array_equal(place[n:], problem.theta[n:])
-    assert np.array_equal(place[:n][~coordinates.centred], problem.theta[:n][~coordinates.centred])
+    assert np.array_equal(place[:n][~coordinates.centered], problem.theta[:n][~coordinates.centered])
 
 
-def test_with_all_centred_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:
+def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:
     """Eq. 13 without its last two terms."""
     problem = make_problem(4, gaps=0.0)
     evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)

@@ -296,7 +296,7 @@ def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovFiel
 
 SETTINGS = {
     "plain": ({"lift": "active", "max_order": 3}, 0.0),
-    "all pairs, unary weights penalised": ({"lift": "all", "max_order": 3, "penalize_unary": True}, 0.0),
+    "all pairs, unary weights penalized": ({"lift": "all", "max_order": 3, "penalize_unary": True}, 0.0),
     "gaps": ({"lift": "all", "max_order": 3}, 0.15),
     "four columns": ({"lift": "active", "max_order": 4}, 0.0),
     "cd": ({"lift": "active", "max_order": 3, "objective": "cd", "certify": False}, 0.1),

@@ -1,4 +1,4 @@
-"""The optimiser reaches the optimality conditions, never climbs, and never leaves finite numbers."""
+"""The optimizer reaches the optimality conditions, never climbs, and never leaves finite numbers."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def with_l1(smooth, l1):
     return evaluate
 
 
-def minimise(evaluate, l1, start, *, steps: int = 3000, scale=None, optimiser=None) -> tuple[Point, list[float]]:
-    optimiser = optimiser or OrthantLBFGS()
+def minimize(evaluate, l1, start, *, steps: int = 3000, scale=None, optimizer=None) -> tuple[Point, list[float]]:
+    optimizer = optimizer or OrthantLBFGS()
     scale = np.ones_like(start) if scale is None else scale
     point = Point(start, *evaluate(start))
     values = [point.value]
     for _ in range(steps):
-        found = optimiser.step(point, l1, lambda g: scale * g, evaluate, anywhere)
+        found = optimizer.step(point, l1, lambda g: scale * g, evaluate, anywhere)
         if found is None:
             break
         point = found
@@ -78,14 +78,14 @@ def test_it_reaches_the_optimality_conditions_and_never_climbs(seed, size, stren
     if free:
         l1[::3] = 0.0
     start = np.where(rng.random(size) < 0.5, rng.normal(size=size), 0.0)
-    point, values = minimise(with_l1(kind(seed, size), l1), l1, start, scale=rng.uniform(0.2, 2.0, size))
+    point, values = minimize(with_l1(kind(seed, size), l1), l1, start, scale=rng.uniform(0.2, 2.0, size))
     assert worst(point, l1) < 1e-4
     assert (np.diff(values) <= 0.0).all()
 
 
 def test_a_strong_penalty_leaves_exact_zeros() -> None:
     l1 = np.full(30, 0.8)
-    point, _ = minimise(with_l1(quadratic(3, 30), l1), l1, np.random.default_rng(0).normal(size=30))
+    point, _ = minimize(with_l1(quadratic(3, 30), l1), l1, np.random.default_rng(0).normal(size=30))
     assert 0 < np.count_nonzero(point.theta) < 30
 
 
@@ -94,9 +94,9 @@ def test_a_step_stays_in_its_orthant() -> None:
     evaluate = with_l1(quadratic(5, 12), l1)
     start = np.random.default_rng(1).normal(size=12)
     point = Point(start, *evaluate(start))
-    optimiser = OrthantLBFGS()
+    optimizer = OrthantLBFGS()
     for _ in range(20):
-        found = optimiser.step(point, l1, lambda g: 5.0 * g, evaluate, anywhere)
+        found = optimizer.step(point, l1, lambda g: 5.0 * g, evaluate, anywhere)
         if found is None:
             break
         assert not (found.theta * point.theta < 0).any()
@@ -118,7 +118,7 @@ def test_numbers_that_are_none_never_come_back(where, bad) -> None:
 
     none = np.zeros(3)
     start = np.zeros(3)
-    point, values = minimise(evaluate, none, start, steps=50, scale=np.full(3, 10.0))
+    point, values = minimize(evaluate, none, start, steps=50, scale=np.full(3, 10.0))
     assert np.isfinite(point.theta).all()
     assert np.isfinite(point.value)
     assert np.isfinite(point.gradient).all()
@@ -147,9 +147,9 @@ def test_the_last_evaluation_is_at_the_point_that_is_returned() -> None:
 
     start = np.zeros(6)
     point = Point(start, *evaluate(start))
-    optimiser = OrthantLBFGS()
+    optimizer = OrthantLBFGS()
     for _ in range(10):
-        found = optimiser.step(point, l1, lambda g: 30.0 * g, evaluate, anywhere)
+        found = optimizer.step(point, l1, lambda g: 30.0 * g, evaluate, anywhere)
         if found is None:
             break
         assert np.array_equal(calls[-1], found.theta)
@@ -166,13 +166,13 @@ def test_parameters_may_join_on_the_way(seed) -> None:
         value, gradient = smooth(np.r_[theta, np.zeros(8)])
         return value, gradient[:4]
 
-    optimiser = OrthantLBFGS()
+    optimizer = OrthantLBFGS()
     few, all_of_them = np.full(4, 0.1), np.full(12, 0.1)
-    first, _ = minimise(with_l1(of_four, few), few, np.zeros(4), steps=5, optimiser=optimiser)
-    optimiser.grow(8)
+    first, _ = minimize(with_l1(of_four, few), few, np.zeros(4), steps=5, optimizer=optimizer)
+    optimizer.grow(8)
     evaluate = with_l1(smooth, all_of_them)
-    second, values = minimise(evaluate, all_of_them, np.r_[first.theta, np.zeros(8)], optimiser=optimiser)
-    fresh, _ = minimise(evaluate, all_of_them, np.zeros(12))
+    second, values = minimize(evaluate, all_of_them, np.r_[first.theta, np.zeros(8)], optimizer=optimizer)
+    fresh, _ = minimize(evaluate, all_of_them, np.zeros(12))
     assert values[0] == pytest.approx(first.value)
     assert (np.diff(values) <= 0).all()
     assert worst(second, all_of_them) < 1e-4
@@ -184,10 +184,10 @@ def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
     smooth = logistic(7, 5)
     none = np.zeros(5)
     plain = OrthantLBFGS()
-    point, _ = minimise(smooth, none, np.zeros(5), steps=6, optimiser=plain)
+    point, _ = minimize(smooth, none, np.zeros(5), steps=6, optimizer=plain)
     M = np.eye(5) + np.triu(np.random.default_rng(0).normal(size=(5, 5)), 1) * 0.3
     moved = OrthantLBFGS()
-    minimise(smooth, none, np.zeros(5), steps=6, optimiser=moved)
+    minimize(smooth, none, np.zeros(5), steps=6, optimizer=moved)
     moved.translate(lambda s: np.linalg.solve(M, s), lambda y: M.T @ y)
 
     def turned(place):

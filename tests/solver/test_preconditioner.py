@@ -1,4 +1,4 @@
-"""What the optimiser knows of curvature: freed of dropped parameters, symmetric, and exact for a single pair."""
+"""What the optimizer knows of curvature: freed of dropped parameters, symmetric, and exact for a single pair."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def quadratic(seed: int, size: int):
     return lambda theta: (0.5 * theta @ A @ theta - b @ theta, A @ theta - b)
 
 
-def minimise(smooth, l1, start, optimiser, steps: int) -> Point:
+def minimize(smooth, l1, start, optimizer, steps: int) -> Point:
     def evaluate(theta):
         value, gradient = smooth(theta)
         return value + float(l1 @ np.abs(theta)), gradient
 
     point = Point(start, *evaluate(start))
     for _ in range(steps):
-        found = optimiser.step(point, l1, np.copy, evaluate, lambda theta: theta)
+        found = optimizer.step(point, l1, np.copy, evaluate, lambda theta: theta)
         if found is None:
             break
         assert found.value <= point.value
@@ -44,17 +44,17 @@ def minimise(smooth, l1, start, optimiser, steps: int) -> Point:
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 15), data=st.data())
 def test_memory_has_positive_curvature_whatever_is_let_go(seed, steps, data) -> None:
     size = 12
-    optimiser = OrthantLBFGS()
+    optimizer = OrthantLBFGS()
     l1 = np.full(size, 0.2)
-    point = minimise(quadratic(seed, size), l1, np.zeros(size), optimiser, steps)
+    point = minimize(quadratic(seed, size), l1, np.zeros(size), optimizer, steps)
     places = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1)))), dtype=np.int64)
-    optimiser.keep(places)
-    state = optimiser.state()
+    optimizer.keep(places)
+    state = optimizer.state()
     for s, y in zip(state["moves"], state["turns"], strict=True):
         assert s.shape == y.shape == (len(places),)
         assert s @ y > 0.0
     if len(places):
-        direction = optimiser._direction(point.gradient[places], np.zeros(len(places), dtype=bool), np.copy)
+        direction = optimizer._direction(point.gradient[places], np.zeros(len(places), dtype=bool), np.copy)
         assert np.isfinite(direction).all()
         assert direction @ point.gradient[places] <= 0.0
 
@@ -62,9 +62,9 @@ def test_memory_has_positive_curvature_whatever_is_let_go(seed, steps, data) -> 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> None:
     """Parameters at 0 leave, as in a fit; the rest goes on from where it stood."""
-    smooth, optimiser = quadratic(seed, 14), OrthantLBFGS()
+    smooth, optimizer = quadratic(seed, 14), OrthantLBFGS()
     l1 = np.full(14, 0.8)
-    point = minimise(smooth, l1, np.zeros(14), optimiser, 8)
+    point = minimize(smooth, l1, np.zeros(14), optimizer, 8)
     places = np.flatnonzero(point.theta)
     assert 0 < len(places) < 14
 
@@ -74,9 +74,9 @@ def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> N
         value, gradient = smooth(whole)
         return value, gradient[places]
 
-    optimiser.keep(places)
-    end = minimise(of_those, l1[places], point.theta[places], optimiser, 2000)
-    fresh = minimise(of_those, l1[places], np.zeros(len(places)), OrthantLBFGS(), 2000)
+    optimizer.keep(places)
+    end = minimize(of_those, l1[places], point.theta[places], optimizer, 2000)
+    fresh = minimize(of_those, l1[places], np.zeros(len(places)), OrthantLBFGS(), 2000)
     assert end.value == pytest.approx(fresh.value, rel=1e-6)
     worst = max(violation(t, g, 0.8) for t, g in zip(end.theta, end.gradient, strict=True))
     assert worst < 1e-4
@@ -104,7 +104,7 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
         found, gradient = self._objective(self.point.theta)
         assert found == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(gradient, self.point.gradient, atol=1e-7)
-        for s, y in zip(self.optimiser._moves, self.optimiser._turns, strict=True):
+        for s, y in zip(self.optimizer._moves, self.optimizer._turns, strict=True):
             assert s.shape == self.point.theta.shape
             assert s @ y > 0.0
 
@@ -118,14 +118,14 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
 # -- the preconditioner --------------------------------------------------------------------------------------------
 
 
-def curvature(problem, engine, theta=None, centred=True):
+def curvature(problem, engine, theta=None, centered=True):
     """A problem's coordinates, arcs, and both kinds of uncertainty at its point."""
     theta = problem.theta if theta is None else theta
     evaluator = SparseEvaluator(sparse_sample(problem), engine)
     arcs = problem.layout.arcs(problem.pairs)
     compiled = evaluator.compile(arcs)
     evaluator.evaluate(compiled, theta)
-    places = Coordinates(*evaluator.moments(), np.broadcast_to(centred, problem.schema.n_states).copy())
+    places = Coordinates(*evaluator.moments(), np.broadcast_to(centered, problem.schema.n_states).copy())
     return evaluator, places, arcs, evaluator.uncertainty(), evaluator.shared_uncertainty(compiled)
 
 
@@ -139,7 +139,7 @@ def curvature(problem, engine, theta=None, centred=True):
 def test_it_is_symmetric_and_positive(make_problem, engine, seed, states, observed, l2, size) -> None:
     problem = make_problem(seed, gaps=0.0, numbers=0, states=states, observed_states=observed, size=size, n_rows=20)
     rng = np.random.default_rng(seed)
-    _, places, arcs, unsure, shared = curvature(problem, engine, centred=rng.random(problem.schema.n_states) < 0.7)
+    _, places, arcs, unsure, shared = curvature(problem, engine, centered=rng.random(problem.schema.n_states) < 0.7)
     multiply = places.preconditioner(arcs, unsure, shared, np.full(len(problem.theta), l2))
     for _ in range(5):
         v, w = rng.normal(size=(2, len(problem.theta)))
@@ -153,7 +153,7 @@ def test_it_is_symmetric_and_positive(make_problem, engine, seed, states, observ
 
 
 def second_derivatives(evaluator, places, arcs, theta, l2) -> np.ndarray:
-    """Of the objective in the optimiser's coordinates, by differences of its gradient."""
+    """Of the objective in the optimizer's coordinates, by differences of its gradient."""
     compiled, start, step = evaluator.compile(arcs), places.from_theta(theta, arcs), 1e-5
 
     def gradient(place):
@@ -167,15 +167,15 @@ def second_derivatives(evaluator, places, arcs, theta, l2) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["two targets", "a target and what is given"])
 @pytest.mark.parametrize("l2", [0.0, 2.0])
-@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("centered", [True, False])
 def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
-    make_problem, engine, monkeypatch, seed, kind, l2, centred
+    make_problem, engine, monkeypatch, seed, kind, l2, centered
 ) -> None:
     """With u = sum p (1 - p) of an end and s = the same over rows in which the other end is on, the second derivatives
     in plain coordinates are u at each unary weight, s between it and the pair weight, and the sum of s (+ l2) at the
     pair weight. Eliminating unary weights leaves sum s (1 - s / u) + l2, and the means only shift the elimination:
     exactly what `preconditioner` inverts, but for SMALLEST. l2 is on the pair weight alone, as in a fit that leaves
-    unary weights free. An end that is not centred is not eliminated, so nothing is claimed of it but its diagonal."""
+    unary weights free. An end that is not centered is not eliminated, so nothing is claimed of it but its diagonal."""
     monkeypatch.setattr(parametrization, "SMALLEST", 0.0)
     shape = (
         {"states": (2, 2), "observed_states": ()}
@@ -185,11 +185,11 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
     problem = make_problem(seed, gaps=0.0, numbers=0, n_rows=30, share=2.0, **shape)
     assert len(problem.pairs) == 1
     penalty = np.append(np.zeros(problem.schema.n_states), l2)
-    evaluator, places, arcs, unsure, shared = curvature(problem, engine, centred=centred)
+    evaluator, places, arcs, unsure, shared = curvature(problem, engine, centered=centered)
     multiply = places.preconditioner(arcs, unsure, shared, penalty)
     found = np.array([multiply(row) for row in np.eye(len(problem.theta))])
     exact = second_derivatives(evaluator, places, arcs, problem.theta, penalty)
-    if centred:
+    if centered:
         np.testing.assert_allclose(found @ exact, np.eye(len(exact)), atol=1e-5)
     else:
         np.testing.assert_allclose(found, np.diag(1.0 / np.diag(exact)), atol=1e-5)
@@ -209,6 +209,6 @@ def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_unary_weights(
     exact = second_derivatives(evaluator, places, arcs, problem.theta, 0.0)
     eliminated = exact[n:, n:] - exact[n:, :n] @ np.linalg.solve(exact[:n, :n], exact[:n, n:])
     np.testing.assert_allclose(np.linalg.inv(found[n:, n:]), np.diag(np.diag(eliminated)), atol=1e-5)
-    modelled = np.linalg.inv(found)
-    np.testing.assert_allclose(modelled[:n, :n], exact[:n, :n], atol=1e-5)
-    np.testing.assert_allclose(modelled[:n, n:], exact[:n, n:], atol=1e-5)
+    modeled = np.linalg.inv(found)
+    np.testing.assert_allclose(modeled[:n, :n], exact[:n, :n], atol=1e-5)
+    np.testing.assert_allclose(modeled[:n, n:], exact[:n, n:], atol=1e-5)

@@ -40,7 +40,7 @@ def test_history_tells_every_step() -> None:
     field = MarkovField(n_jobs=1, l1=1.0, batch_size=5).fit(correlated())
     history = field.history_
     assert history["iteration"].to_list() == list(range(1, field.n_iter_ + 1))
-    assert set(history["phase"]) <= {"unary", "induce", "optimise", "certify"}
+    assert set(history["phase"]) <= {"unary", "induce", "optimize", "certify"}
     assert history["objective"][-1] == field.objective_
     assert (history["active"] <= history["features"]).all()
     assert (history["active"] <= history["features"]).all()
@@ -90,13 +90,13 @@ def test_without_a_certificate_nothing_is_said() -> None:
 @pytest.mark.parametrize("induction", ["grafting", "cfi"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
-    """Where unary weights are penalised, they move as pairs join; of network 1 no candidate stands out before."""
+    """Where unary weights are penalized, they move as pairs join; of network 1 no candidate stands out before."""
     made = make_field(8, 100, burn_in=100, thin=10, seed=seed)
     options = {"induction": induction, "threshold": 0.0, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
     states = {f"x{k}": (0, 1) for k in range(8)}
     field = MarkovField(**options, certify=False, tol=1e-8).fit(made.samples, states=states)
     if seed == 1:
-        assert (field.history_["phase"][0], field.history_["features"][0]) == ("optimise", 0)
+        assert (field.history_["phase"][0], field.history_["features"][0]) == ("optimize", 0)
     assert len(field.field_.weights) > 10
     assert field.kkt_violation_ < 1e-4
     certified = MarkovField(**options, kkt_tol=1e-4).fit(made.samples, states=states)
@@ -112,7 +112,7 @@ def test_without_a_certificate_a_fit_with_gaps_ends_too(induction) -> None:
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     field = MarkovField(induction=induction, certify=False, penalize_unary=True, n_jobs=1).fit(X)
     assert field.n_iter_ < 500
-    assert field.history_["phase"][-1] == "optimise"
+    assert field.history_["phase"][-1] == "optimize"
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.2])

@@ -229,7 +229,7 @@ class Rows:
         shares: Counter[str] = Counter()
         for _ in lost:
             shares[min(workers, key=lambda name: (load[name] + shares[name] + 1) / workers[name]["nthreads"])] += 1
-        names = [name for name in workers for _ in range(shares[name])]  # neighbours lie together
+        names = [name for name in workers for _ in range(shares[name])]  # neighbors lie together
         for number, future in zip(lost, self._place(lost, names), strict=True):
             self.futures[number] = future
         self._stale = True

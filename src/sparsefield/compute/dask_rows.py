@@ -61,7 +61,7 @@ class OnWorkers(Chunks):
 
 
 def _find_homes(client: Any, futures: Sequence[Future], runs: Sequence[Sequence[tuple[int, int, int]]]) -> list[str]:
-    """A worker for each run. Neighbours lie together, so that what is found in them can be added up there: rows move
+    """A worker for each run. Neighbors lie together, so that what is found in them can be added up there: rows move
     once, sums all the time. They go to the worker, of those that have none, with most of their rows."""
     holders: Any = client.who_has(list(futures))
     threads: Any = client.nthreads()

@@ -82,7 +82,7 @@ def work(
     start : number of the making that stands there already; None starts from the rows
     makings : (number, function, what each shard is given, what all share)
     reading : (function, what all share): what to tell; None tells what the last making brought
-    merge : puts what neighbours tell together; None leaves them apart
+    merge : puts what neighbors tell together; None leaves them apart
     lot : (number, function, what it is given): what to make of all these shards together, without a function one that
         stands there already; ``reading`` then tells of that, under the number of the first shard
     finish : what is done with what was put together, before it is sent
@@ -159,7 +159,7 @@ def _threads_of_worker() -> int:
 
 
 def _climb(values: dict[Node, Any], merge: Combine, n_shards: int) -> dict[Node, Any]:
-    """Fewest nodes that tell the same: neighbours that are both there become one."""
+    """Fewest nodes that tell the same: neighbors that are both there become one."""
     for level in range((n_shards - 1).bit_length()):
         for _, place in [node for node in values if node[0] == level]:
             left, right = (level, place & ~1), (level, place | 1)

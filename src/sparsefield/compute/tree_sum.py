@@ -1,6 +1,6 @@
 """Sums over blocks whose bits do not depend on who adds what: the tree of additions is that of the blocks' numbers.
 
-Neighbours are added first, then neighbouring pairs, and so on; one that is left over goes up a level. A run of 2^k
+Neighbors are added first, then neighboring pairs, and so on; one that is left over goes up a level. A run of 2^k
 blocks that begins at a multiple of 2^k is therefore a tree of its own, and may be added up wherever it lies.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["Combine", "Tree", "plus", "total"]
 
 Combine = Callable[[Any, Any], Any]
-"""From two neighbours, in their order, to one."""
+"""From two neighbors, in their order, to one."""
 
 
 def plus(one: Any, other: Any) -> Any:

@@ -4,7 +4,7 @@ from sparsefield.data.binary_variables import Switches, SwitchSchema
 from sparsefield.data.dataset import (
     AnySample,
     MegaSample,
-    Neighbours,
+    Neighbors,
     PlacedSample,
     SparseSample,
     Trainable,
@@ -33,7 +33,7 @@ __all__ = [
     "Layout",
     "Meeting",
     "MegaSample",
-    "Neighbours",
+    "Neighbors",
     "PlacedSample",
     "Relational",
     "Role",

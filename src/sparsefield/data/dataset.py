@@ -14,12 +14,12 @@ from scipy.sparse.csgraph import connected_components
 from sparsefield.data.layout import COUNT, Layout
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table
-from sparsefield.kernels.neighbor_sums import add_up_neighbours
+from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
-__all__ = ["AnySample", "MegaSample", "Neighbours", "PlacedSample", "SparseSample", "Trainable", "look_around"]
+__all__ = ["AnySample", "MegaSample", "Neighbors", "PlacedSample", "SparseSample", "Trainable", "look_around"]
 
 
-class Neighbours(NamedTuple):
+class Neighbors(NamedTuple):
     """Rows that each row of a table sees over one view."""
 
     offsets: np.ndarray
@@ -27,7 +27,7 @@ class Neighbours(NamedTuple):
     rows: np.ndarray
 
     @classmethod
-    def of(cls, seer: np.ndarray, seen: np.ndarray, n_rows: int) -> Neighbours:
+    def of(cls, seer: np.ndarray, seen: np.ndarray, n_rows: int) -> Neighbors:
         order = np.argsort(seer, kind="stable")
         return cls(np.searchsorted(seer[order], np.arange(n_rows + 1)), seen[order])
 
@@ -38,7 +38,7 @@ class MegaSample:
 
     layout: Layout
     tables: tuple[Table, ...]
-    neighbours: tuple[Neighbours, ...] = ()
+    neighbors: tuple[Neighbors, ...] = ()
     """One per view of the layout."""
 
     @overload
@@ -62,14 +62,14 @@ class MegaSample:
 
         The blocks of ``tables`` must have room for the layout's views; it is filled here.
         """
-        neighbours = []
+        neighbors = []
         for view in layout.views:
             left, right = pairs[view.template]
             seer, seen = (left, right) if view.forward else (right, left)
             if layout.templates[view.template].symmetric:
                 seer, seen = np.concatenate([left, right]), np.concatenate([right, left])
-            neighbours.append(Neighbours.of(seer, seen, tables[view.seer].n_rows))
-        sample = cls(layout, tuple(tables), tuple(neighbours))
+            neighbors.append(Neighbors.of(seer, seen, tables[view.seer].n_rows))
+        sample = cls(layout, tuple(tables), tuple(neighbors))
         look_around(sample, [table.blocks for table in tables])
         return sample
 
@@ -113,7 +113,7 @@ class MegaSample:
                 self.row_starts[view.seer] + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)),
                 self.row_starts[view.seen] + rows,
             )
-            for view, (offsets, rows) in zip(self.layout.views, self.neighbours, strict=True)
+            for view, (offsets, rows) in zip(self.layout.views, self.neighbors, strict=True)
         ]
         seer, seen = (np.concatenate([end[k] for end in ends]) for k in (0, 1))
         graph = sp.coo_matrix((np.ones(len(seer), dtype=np.int8), (seer, seen)), shape=(self.n_rows, self.n_rows))
@@ -184,16 +184,16 @@ def look_around(
     blocks: Sequence[Sequence[Block]],
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
 ) -> None:
-    """Write into the blocks (table by table) what their rows see of their neighbours' beliefs."""
+    """Write into the blocks (table by table) what their rows see of their neighbors' beliefs."""
     layout = sample.layout
 
     def one(task: tuple[int, int]) -> None:
         view, place = layout.views[task[0]], task[1]
-        offsets, rows = sample.neighbours[task[0]]
+        offsets, rows = sample.neighbors[task[0]]
         seen = int(view.columns[place])
         column = np.concatenate([b.beliefs[seen] if seen != COUNT else np.ones(b.n_rows) for b in blocks[view.seen]])
         for block in blocks[view.seer]:
-            add_up_neighbours(offsets, rows, block.start, column, block.beliefs[view.start + place])
+            add_up_neighbors(offsets, rows, block.start, column, block.beliefs[view.start + place])
 
     tasks = [(k, place) for k, view in enumerate(layout.views) for place in range(len(view.columns))]
     (run or _in_turn)(one, tasks)

@@ -1,7 +1,7 @@
 """One flat numbering of everything a field speaks about: the states of all tables, and what their rows see of others.
 
 The rows of a table see their own columns (target states, then observed columns), and, over each template that ends in
-the table, the columns of the rows at its other end, summed: a *view*. Where some rows have more neighbours than others,
+the table, the columns of the rows at its other end, summed: a *view*. Where some rows have more neighbors than others,
 a view also tells how many there are. A plain table is a layout of one table and one template, "within", and no view.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["HOW_MANY", "Arcs", "FeatureName", "Layout", "Meeting", "View"]
 Array = np.ndarray
 
 HOW_MANY = "(how many)"
-"""What the number of neighbours is called where a variable has its name."""
+"""What the number of neighbors is called where a variable has its name."""
 
 COUNT = -1
 """Stands for that number where an own column of the other table would stand."""
@@ -57,7 +57,7 @@ class FeatureName(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """What the rows of one table see of another's over a template: a run of columns, each a sum over neighbours."""
+    """What the rows of one table see of another's over a template: a run of columns, each a sum over neighbors."""
 
     template: int
     forward: bool
@@ -65,7 +65,7 @@ class View:
     seer: int
     seen: int
     columns: Array
-    """Own columns of the table that is seen, ascending; then COUNT, where the number of neighbours differs."""
+    """Own columns of the table that is seen, ascending; then COUNT, where the number of neighbors differs."""
     start: int
     """First of the view's columns among all that the seer sees."""
 
@@ -121,8 +121,8 @@ class Layout:
     ends: tuple[tuple[int, int], ...]
     """Tables at the two ends of each template."""
     counted: tuple[tuple[bool, bool], ...] = ()
-    """Per template, whether rows at its left, and at its right, differ in how many neighbours they have. The base state
-    of a neighbour adds nothing, as no neighbour does; the number tells the two apart. None given: nowhere."""
+    """Per template, whether rows at its left, and at its right, differ in how many neighbors they have. The base state
+    of a neighbor adds nothing, as no neighbor does; the number tells the two apart. None given: nowhere."""
 
     def __post_init__(self) -> None:
         # Spelt out, so that a layout that comes back from a file equals the one that was saved.

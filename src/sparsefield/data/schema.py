@@ -21,7 +21,7 @@ class Variable:
     """A column: a categorical one with sorted states, or a numeric observed one with a centre and a scale.
 
     The *base* state carries no feature (its logit is 0), so a variable of K states takes K - 1 places in the flat
-    numbering; a numeric one takes one place, its standardised value. The base is the most frequent state, but 0 or
+    numbering; a numeric one takes one place, its standardized value. The base is the most frequent state, but 0 or
     False where the states are 0 and 1 or False and True.
     """
 

@@ -72,7 +72,7 @@ def hide_cells(sample: MegaSample, share: float, rng: np.random.Generator) -> tu
             hides &= np.isin(states, states[~hides])
         hidden.append(chosen)
         tables.append(_rebuild(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
-    made = MegaSample(sample.layout, tuple(tables), sample.neighbours)
+    made = MegaSample(sample.layout, tuple(tables), sample.neighbors)
     if made.has_links:
         look_around(made, [table.blocks for table in tables])
     return made, hidden
@@ -81,14 +81,14 @@ def hide_cells(sample: MegaSample, share: float, rng: np.random.Generator) -> tu
 def weigh_rows(sample: MegaSample, factors: np.ndarray) -> MegaSample:
     """The same rows, with their weights times ``factors``, (rows of all tables,).
 
-    A row with a factor of 0 is not learned from, but its neighbours still see it: so linked rows are taken apart.
+    A row with a factor of 0 is not learned from, but its neighbors still see it: so linked rows are taken apart.
     """
     parts = np.split(factors, sample.row_starts[1:-1])
     tables = [
         _rebuild(table, table.codes(), np.arange(table.n_rows), int(width), part)
         for table, width, part in zip(sample.tables, sample.layout.widths, parts, strict=True)
     ]
-    made = MegaSample(sample.layout, tuple(tables), sample.neighbours)
+    made = MegaSample(sample.layout, tuple(tables), sample.neighbors)
     if made.has_links:
         look_around(made, [table.blocks for table in tables])
     return made

@@ -37,8 +37,8 @@ class Block(NamedTuple):
     codes: np.ndarray
     """(targets, rows) int32: 0 is the base state, -1 a gap."""
     beliefs: np.ndarray
-    """(columns, rows): q0. One-hot (less the base) where seen, training frequencies in gaps; standardised numbers; then
-    what rows see of their neighbours, if they have any."""
+    """(columns, rows): q0. One-hot (less the base) where seen, training frequencies in gaps; standardized numbers; then
+    what rows see of their neighbors, if they have any."""
     weight: np.ndarray
     """(rows,)"""
     gap_offsets: np.ndarray

@@ -59,7 +59,7 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
     elif template.kind == "shared":
         if one.to != other.to:
             raise DataError(
-                f"The template {template.label!r} asks for a shared neighbour, but its links point to two tables, "
+                f"The template {template.label!r} asks for a shared neighbor, but its links point to two tables, "
                 f"{one.to!r} and {other.to!r}."
             )
         ends = one.table, other.table
@@ -146,8 +146,8 @@ def _meeting(one: Rows, other: Rows, template: Template) -> Rows:
     total = int(count.sum())
     if total > MAX_PAIRS:
         raise DataError(
-            f"The template {template.label!r} makes {total:,} pairs of rows, as some rows have very many neighbours; "
-            f"{MAX_PAIRS:,} are the most. Leave the template out, or take rows with fewer neighbours."
+            f"The template {template.label!r} makes {total:,} pairs of rows, as some rows have very many neighbors; "
+            f"{MAX_PAIRS:,} are the most. Leave the template out, or take rows with fewer neighbors."
         )
     i = np.repeat(one[0], count)
     inside = np.arange(total) - np.repeat(np.cumsum(count) - count, count)

@@ -49,7 +49,7 @@ def make_field(
     rows: int = 200,
     *,
     states: int | Sequence[int] = 2,
-    neighbours: float | None = None,
+    neighbors: float | None = None,
     weights: Bounds = (-5.0, 5.0),
     unary: Bounds | Literal["balanced"] = (0.0, 0.0),
     burn_in: int = 10_000,
@@ -70,13 +70,13 @@ def make_field(
         The paper's N and M.
     states : int or sequence of int
         States of a node; of each node, where a sequence of that many numbers is given.
-    neighbours : float or None
+    neighbors : float or None
         How many edges a node has on average, the paper's K; five, or as many as there can be, unless told.
     weights : (float, float)
         Weights are uniform between these.
     unary : (float, float) or "balanced"
         The same for unary weights; the paper speaks of none. "balanced" undoes the mean pull of a node's edges, so
-        that no node is nearly always in one state because of its neighbours' number.
+        that no node is nearly always in one state because of its neighbors' number.
     burn_in, thin : int
         Sweeps before the first row of a chain, and between its rows.
     chains : int
@@ -91,7 +91,7 @@ def make_field(
 
     Examples
     --------
-    >>> made = make_field(10, 50, states=3, neighbours=2.0, burn_in=100, thin=10, seed=1)
+    >>> made = make_field(10, 50, states=3, neighbors=2.0, burn_in=100, thin=10, seed=1)
     >>> made.samples.shape, len(made.edges)
     ((50, 10), 8)
     """
@@ -100,13 +100,13 @@ def make_field(
     if burn_in < 1:
         raise ValueError(f"burn_in must be at least 1, got {burn_in}.")
     widths = _counts(states, nodes) - 1
-    neighbours = min(5.0, nodes - 1.0) if neighbours is None else neighbours
-    if not 0.0 <= neighbours <= max(nodes - 1, 0):
-        raise ValueError(f"neighbours must lie between 0 and {nodes - 1}, got {neighbours}.")
+    neighbors = min(5.0, nodes - 1.0) if neighbors is None else neighbors
+    if not 0.0 <= neighbors <= max(nodes - 1, 0):
+        raise ValueError(f"neighbors must lie between 0 and {nodes - 1}, got {neighbors}.")
     shape, chain = np.random.SeedSequence(seed).spawn(2)
     rng = np.random.default_rng(shape)
     first, second = np.triu_indices(nodes, k=1)
-    chosen = rng.random(first.size) < neighbours / max(nodes - 1, 1)
+    chosen = rng.random(first.size) < neighbors / max(nodes - 1, 1)
     ends = np.column_stack([first[chosen], second[chosen]])
 
     schema = _schema(widths + 1)
@@ -162,7 +162,7 @@ def _state_pairs(ends: Array, widths: Array, offsets: Array) -> Array:
 
 
 def _mean_pull(pairs: Array, strengths: Array, schema: Schema) -> Array:
-    """(states,): what a state's edges add to its logit when every state of the neighbours is as likely."""
+    """(states,): what a state's edges add to its logit when every state of the neighbors is as likely."""
     chance = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
     both = np.concatenate([pairs, pairs[:, ::-1]])
     return np.bincount(both[:, 0], np.tile(strengths, 2) * chance[both[:, 1]], schema.n_states)

@@ -18,7 +18,7 @@ Place = tuple[float, float]
 
 WIDTH = 900
 STEP = 61.0
-GAP_COLOUR = "#f6d9c4"
+GAP_COLOR = "#f6d9c4"
 PAPER = ["#fbfbf9", INK]
 
 
@@ -52,7 +52,7 @@ class Network:
         return self.ink.shape[0]
 
     def touching(self) -> Array:
-        """(edges,): whether an edge joins neighbours, side by side or corner to corner."""
+        """(edges,): whether an edge joins neighbors, side by side or corner to corner."""
         a, b = self.pairs[:, 0], self.pairs[:, 1]
         down, across = abs(a // self.side - b // self.side), abs(a % self.side - b % self.side)
         return np.maximum(down, across) == 1
@@ -65,7 +65,7 @@ class Completion:
     Attributes
     ----------
     truth, filled : array (side, side) of int
-        Grey levels, 0 for paper.
+        Gray levels, 0 for paper.
     hidden : array (side, side) of bool
     label, guess : str
     belief : float
@@ -90,7 +90,7 @@ def draw_network(network: Network, *, strongest: int = 200) -> str:
     _draw_edges(drawing, network, shown, places)
     _draw_nodes(drawing, network, places)
     touching = int(network.touching()[:shown].sum())
-    _key(drawing, 50.0, 576.0, BLUE, f"neighbouring pixels ({touching})")
+    _key(drawing, 50.0, 576.0, BLUE, f"neighboring pixels ({touching})")
     _key(drawing, 262.0, 576.0, ORANGE, f"farther apart ({shown - touching})")
     drawing.text(428, 576, "width: strength", fill=GREY)
     drawing.text(606, 42, "What each digit asks for", size=18, font_weight=600)
@@ -142,8 +142,8 @@ def _name(pixel: int, side: int) -> str:
     return f"row {pixel // side + 1}, column {pixel % side + 1}"
 
 
-def _key(drawing: Drawing, x: float, y: float, colour: str, words: str) -> None:
-    drawing.line(x, y - 4, x + 20, y - 4, stroke=colour, stroke_width=5, stroke_linecap="round")
+def _key(drawing: Drawing, x: float, y: float, color: str, words: str) -> None:
+    drawing.line(x, y - 4, x + 20, y - 4, stroke=color, stroke_width=5, stroke_linecap="round")
     drawing.text(x + 30, y, words, fill=GREY)
 
 
@@ -182,8 +182,8 @@ def draw_completions(completions: Sequence[Completion], *, levels: int) -> str:
         _draw_pixels(drawing, one.truth, x, top + drop, levels, gaps=one.hidden)
         _draw_pixels(drawing, one.filled, x, top + 2 * drop, levels, wrong=one.filled != one.truth)
         middle, foot = x + 32, top + 3 * drop + 10
-        colour = INK if right else ORANGE
-        drawing.text(middle, foot, one.guess, size=20, font_weight=600, fill=colour, text_anchor="middle")
+        color = INK if right else ORANGE
+        drawing.text(middle, foot, one.guess, size=20, font_weight=600, fill=color, text_anchor="middle")
         drawing.text(middle, foot + 18, f"{one.belief:.0%}", size=12, fill=GREY, text_anchor="middle")
         if not right:
             drawing.text(middle, foot + 34, f"is {one.label}", size=12, fill=ORANGE, text_anchor="middle")
@@ -208,7 +208,7 @@ def _draw_pixels(
     covered = np.zeros(picture.shape, dtype=bool) if gaps is None else gaps
     layers = [(picture == level) & ~covered for level in range(1, levels)]
     shades = [blend(PAPER, level / (levels - 1)) for level in range(1, levels)]
-    for layer, shade in zip([*layers, covered], [*shades, GAP_COLOUR], strict=True):
+    for layer, shade in zip([*layers, covered], [*shades, GAP_COLOR], strict=True):
         cells = (f"M{x + cell * c:g} {y + cell * r:g}h{cell:g}v{cell:g}h-{cell:g}z" for r, c in np.argwhere(layer))
         drawing.path("".join(cells), fill=shade, shape_rendering="crispEdges")
     for r, c in np.argwhere(wrong) if wrong is not None else ():
@@ -217,10 +217,10 @@ def _draw_pixels(
 
 
 def _legend(drawing: Drawing, x: float, y: float) -> None:
-    drawing.rect(x - 6, y - 11, 12, 12, fill=GAP_COLOUR)
+    drawing.rect(x - 6, y - 11, 12, 12, fill=GAP_COLOR)
     drawing.text(x + 14, y, "hidden", fill=GREY)
     drawing.shape("circle", cx=x, cy=y + 18, r=3, fill=ORANGE)
-    drawing.text(x + 14, y + 22, "wrong grey", fill=GREY)
+    drawing.text(x + 14, y + 22, "wrong gray", fill=GREY)
 
 
 def draw_histograms(signals: Array, before: Array, after: Array, *, threshold: float) -> str:

@@ -27,7 +27,7 @@ __all__ = [
     "learned_network",
     "load_pictures",
     "make_table",
-    "neighbour_shares",
+    "neighbor_shares",
     "row_losses",
     "score_beliefs",
     "signals_and_errors",
@@ -46,7 +46,7 @@ TINY = 1e-6
 
 @dataclass(frozen=True)
 class Digits:
-    """Grey levels and digit of each picture, as codes from 0.
+    """Gray levels and digit of each picture, as codes from 0.
 
     Attributes
     ----------
@@ -68,14 +68,14 @@ class Digits:
 
 
 def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int], *, seed: int = 0) -> Digits:
-    """The digits, cut into grey levels, shuffled and split, with cells of the test rows marked as hidden.
+    """The digits, cut into gray levels, shuffled and split, with cells of the test rows marked as hidden.
 
     Parameters
     ----------
     train_rows, test_rows : int
         The first and the last of the shuffled rows, 1,797 in all.
     cuts : sequence of int
-        Where a grey level begins, on the data's own scale of 0 (paper) to 16 (ink).
+        Where a gray level begins, on the data's own scale of 0 (paper) to 16 (ink).
     seed : int
         Of the shuffle and of the gaps.
     """
@@ -104,7 +104,7 @@ def make_table(values: Array, hidden: Array | None = None) -> pl.DataFrame:
 def field_beliefs(field: MarkovField, digits: Digits) -> list[Array]:
     """Per column (test rows, states): what the field believes of the hidden cells."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenStateWarning)  # a grey that this pixel never had: one more gap
+        warnings.simplefilter("ignore", UnseenStateWarning)  # a gray that this pixel never had: one more gap
         answers = field.predict_proba(make_table(digits.test, digits.hidden))
     beliefs = []
     for k, name in enumerate(NAMES):
@@ -152,7 +152,7 @@ def learned_network(field: MarkovField, digits: Digits) -> Network:
 
 
 def _pulls(field: MarkovField, levels: int) -> Array:
-    """(digits, 8, 8): by how much a digit's weight rises per step of grey, against the average digit."""
+    """(digits, 8, 8): by how much a digit's weight rises per step of gray, against the average digit."""
     weights = np.zeros((PIXELS, levels, 10))
     place = {name: k for k, name in enumerate(NAMES)}
     for a, state_a, b, state_b, weight in field.features_.iter_rows():
@@ -165,8 +165,8 @@ def _pulls(field: MarkovField, levels: int) -> Array:
     return np.einsum("pld,l->dp", weights, steps / (steps @ steps)).reshape(10, SIDE, SIDE)
 
 
-def neighbour_shares(network: Network) -> dict[str, Any]:
-    """Shares that join neighbours: of all edges, of the strongest, and of all pairs that could be joined."""
+def neighbor_shares(network: Network) -> dict[str, Any]:
+    """Shares that join neighbors: of all edges, of the strongest, and of all pairs that could be joined."""
     touching = network.touching()
     varying = np.flatnonzero(network.varies)
     a, b = np.triu_indices(len(varying), 1)

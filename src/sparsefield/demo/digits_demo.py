@@ -24,7 +24,7 @@ from sparsefield.demo.digits import (
     learned_network,
     load_pictures,
     make_table,
-    neighbour_shares,
+    neighbor_shares,
     row_losses,
     score_beliefs,
     signals_and_errors,
@@ -53,7 +53,7 @@ class Setting:
     """Sizes and penalties.
 
     The full demo's l1 and c gave the best log-loss of hidden pixels when the last 297 training rows were held
-    out; among equals, the one better on the digit. The grey levels were not chosen that blindly: three were
+    out; among equals, the one better on the digit. The gray levels were not chosen that blindly: three were
     taken after four had been tried on test rows too, where chained regressions that know the levels' order
     were ahead on log-loss.
     """
@@ -79,14 +79,14 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> dict[str, A
     out : Path
         Folder for index.html and the three SVG pictures; made if need be.
     quick : bool
-        Fewer rows, two grey levels, and only the baseline that takes no time.
+        Fewer rows, two gray levels, and only the baseline that takes no time.
     echo : callable
         Gets each line of text.
 
     Returns
     -------
     dict
-        rows, features, candidates, kkt_violation, converged, iterations, seconds, neighbours (edges, pairs,
+        rows, features, candidates, kkt_violation, converged, iterations, seconds, neighbors (edges, pairs,
         and the shares all, strongest, chance), scores (per method: pixel_accuracy, pixel_log_loss,
         digit_accuracy, digit_log_loss) and files.
     """
@@ -98,8 +98,8 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> dict[str, A
     _warm_up()
     field, found = _learn(digits, setting)
     network = learned_network(field, digits)
-    found["neighbours"] = neighbour_shares(network)
-    lead += [*_words_of_fit(found, setting), _words_of_neighbours(found["neighbours"])]
+    found["neighbors"] = neighbor_shares(network)
+    lead += [*_words_of_fit(found, setting), _words_of_neighbors(found["neighbors"])]
     _say(echo, *lead[1:])
     beliefs = {OURS: field_beliefs(field, digits), **_baselines(digits, setting.c)}
     scores = {name: score_beliefs(belief, digits) for name, belief in beliefs.items()}
@@ -159,7 +159,7 @@ def _say(echo: Callable[[str], None], *lines: str) -> None:
 def _words_of_data(digits: Digits) -> str:
     hidden = int(digits.hidden[:, :PIXELS].sum())
     return (
-        f"Handwritten digits: {PIXELS} pixels in {digits.levels} grey levels, and the digit, are "
+        f"Handwritten digits: {PIXELS} pixels in {digits.levels} gray levels, and the digit, are "
         f"{PIXELS + 1} variables. {len(digits.train):,} pictures to learn from; {len(digits.test)} held out, "
         f"with {hidden:,} of their pixels (a third) and all of their digits hidden."
     )
@@ -183,10 +183,10 @@ def _words_of_fit(found: dict[str, Any], setting: Setting) -> list[str]:
     ]
 
 
-def _words_of_neighbours(shares: dict[str, Any]) -> str:
+def _words_of_neighbors(shares: dict[str, Any]) -> str:
     return (
-        f"Nobody told it which pixels are neighbours: of the {STRONGEST} strongest edges among pixels "
-        f"{shares['strongest']:.0%} join neighbours, where chance would give {shares['chance']:.0%}. Of all "
+        f"Nobody told it which pixels are neighbors: of the {STRONGEST} strongest edges among pixels "
+        f"{shares['strongest']:.0%} join neighbors, where chance would give {shares['chance']:.0%}. Of all "
         f"{shares['edges']:,} edges, most of them weak, {shares['all']:.0%} do."
     )
 
@@ -248,7 +248,7 @@ def _draw(field: MarkovField, digits: Digits, network: Network, beliefs: Sequenc
         "digits": Figure(
             draw_completions(completions(digits, beliefs), levels=digits.levels),
             "The first held-out picture of each digit, not a choice of good ones. Gaps are filled with the "
-            "most probable grey level; the digit is guessed at the same time, with its probability below.",
+            "most probable gray level; the digit is guessed at the same time, with its probability below.",
         ),
         "signals": Figure(
             draw_histograms(signals, before, after, threshold=threshold),

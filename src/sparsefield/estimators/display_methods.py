@@ -81,9 +81,9 @@ class ShowingMethods:
         """What notebooks show: a card of the fit, or scikit-learn's own picture before it."""
         if not hasattr(self, "field_"):
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
-        from sparsefield.viz.notebook_card import summarise
+        from sparsefield.viz.notebook_card import summarize
 
-        return summarise(self._as_fitted())
+        return summarize(self._as_fitted())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]

@@ -26,7 +26,7 @@ ROWS = 20_000
 
 RESTARTS = 4
 REFINEMENTS = 30
-"""Steps of expectation maximisation, from clusters to latent classes."""
+"""Steps of expectation maximization, from clusters to latent classes."""
 
 
 def check_hidden(hidden: Any) -> dict[str, int]:
@@ -131,7 +131,7 @@ def _clusters(cells: np.ndarray, weight: np.ndarray, count: int, rng: np.random.
 
 
 def _refine(cells: np.ndarray, weight: np.ndarray, q: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Expectation maximisation of a mixture whose columns are independent within a class."""
+    """Expectation maximization of a mixture whose columns are independent within a class."""
     for _ in range(REFINEMENTS):
         mass = (q * weight[:, None]).T
         chances = _smooth(mass @ cells, cells, weight, sizes)

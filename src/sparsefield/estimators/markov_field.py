@@ -60,7 +60,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
     ----------
     induction : {"cfi", "cfi-printed", "grafting", "ideal-parent", "full", "graph"}
         Who joins the field: contrastive feature induction, exact at thresholds of 0, or as the paper prints it, which
-        differs where unary weights are penalised; exhaustive gradients; the cosine of signal and error;
+        differs where unary weights are penalized; exhaustive gradients; the cosine of signal and error;
         every candidate at once (Full-L1); a given graph, see ``graph``.
     objective : {"pl", "cd"}
         Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
@@ -76,7 +76,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
     certify : bool
         Go on until an exact pass over all candidates finds no optimality violation above ``kkt_tol`` x l1. With
         False the fit ends where the induction rule does, as in the paper; ``kkt_violation_`` is reported either way.
-    max_iter, tol : cap on optimiser steps; the relative change of objective and L1 norm that counts as none
+    max_iter, tol : cap on optimizer steps; the relative change of objective and L1 norm that counts as none
     kkt_tol : float
         Largest violation that a certificate allows, as a fraction of l1.
     inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method
@@ -86,9 +86,9 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         `ExactInference`, `Gibbs`.
     penalize_unary : bool
         Whether the penalties hold for unary weights too, as in the paper. False predicts better and is faster on all
-        data that we measured; a state that training never saw is penalised either way.
+        data that we measured; a state that training never saw is penalized either way.
     steps_per_batch : int, "auto" or "converge"
-        Optimiser steps after each batch: a number, or until convergence, as in the original Grafting. "auto" is 1, as
+        Optimizer steps after each batch: a number, or until convergence, as in the original Grafting. "auto" is 1, as
         in the paper; but on a sparse table, where scoring takes longer than a step, as many as bring a certified fit
         near its optimum.
     stages : {1, 2}

@@ -16,7 +16,7 @@ from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.inference import Gibbs, state_probabilities
 from sparsefield.inference.elimination import parts_by_shape, total
 from sparsefield.inference.exact_marginals import exact_logits
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalised, part_of_gap
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalized, part_of_gap
 from sparsefield.inference.gibbs import ChainMeans, run_chains
 from sparsefield.inference.map_inference import Completed
 from sparsefield.inference.missing_problem import units, weave
@@ -95,7 +95,7 @@ def marginal_probabilities(
     graph = asked.graph
     alike = parts_by_shape(graph, max_cells)
     narrow = [parts for parts in alike if parts.plan.narrow]
-    beliefs = normalised(graph, exact_logits(graph, narrow))
+    beliefs = normalized(graph, exact_logits(graph, narrow))
     wide = [asked.part_of_gap[parts.gaps[:, 0]] for parts in alike if not parts.plan.narrow]
     if wide:
         means = run_chains(graph, gibbs, parts=np.concatenate(wide))

@@ -40,7 +40,7 @@ Pairs = tuple[np.ndarray, np.ndarray]
 
 TOLERANCE = 1e-3
 """Rounds over linked entities end when no belief moves by more. The paper has 0.1, which can end long before beliefs
-have travelled down a chain; a belief that is off by 0.001 changes no answer."""
+have traveled down a chain; a belief that is off by 0.001 changes no answer."""
 
 
 class RelationalField(FieldEstimator):
@@ -338,7 +338,7 @@ def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
 def _counted(
     data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
 ) -> tuple[bool, bool]:
-    """Whether rows at a template's left, and at its right, differ in how many neighbours they have."""
+    """Whether rows at a template's left, and at its right, differ in how many neighbors they have."""
     if template.kind == "within":
         return False, False
     if template.symmetric:

@@ -114,7 +114,7 @@ class ResamplingMethods:
         Halves come in pairs that share no row. Each is learned from with the field's own options and its own l1, less
         by the square root of 1/2: the noise in a gradient, which l1 is to hold down, grows with the square root of the
         rows. Linked tables are halved by sets of rows that are not linked with each other; where nearly all are, rows
-        are halved, and those of the other half are still seen by their neighbours.
+        are halved, and those of the other half are still seen by their neighbors.
 
         The frequencies of the field's own features are kept in the field: `save` writes them, and reports show them.
 

@@ -25,7 +25,7 @@ def column_frequencies(train: Array, rows: int, sizes: Sequence[int]) -> list[Ar
 class Chained:
     """One L2 logistic regression per column, given all the others.
 
-    A state enters as one column per state, centred.
+    A state enters as one column per state, centered.
 
     Attributes
     ----------

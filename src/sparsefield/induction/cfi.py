@@ -72,7 +72,7 @@ class PrintedInduction(ContrastiveInduction):
     """Algorithm 1 as the paper prints it, without the rank-one term.
 
     That term vanishes where unary features have converged and carry no penalty. Where they carry one, it stays: a
-    penalised unary weight has a gradient of l1 and more at its optimum, and lends it to pairs with frequent states.
+    penalized unary weight has a gradient of l1 and more at its optimum, and lends it to pairs with frequent states.
     """
 
     name = "cfi-printed"

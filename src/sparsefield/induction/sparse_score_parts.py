@@ -17,7 +17,7 @@ from sparsefield.kernels.sparse_conditionals import errors_of_rows
 from sparsefield.kernels.sparse_pair_scores import score_columns, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries, Sources, weigh_columns
 
-__all__ = ["Known", "Lot", "Summary", "Told", "Traits", "gather", "pick", "summarise", "tell", "unit_for"]
+__all__ = ["Known", "Lot", "Summary", "Told", "Traits", "gather", "pick", "summarize", "tell", "unit_for"]
 
 PAIRS_AT_A_TIME = 4096
 """That a thread picks."""
@@ -152,7 +152,7 @@ def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns:
     return Entries.of(offsets, columns, entries, n_columns)
 
 
-def summarise(engine: Engine, lot: Lot) -> Summary:
+def summarize(engine: Engine, lot: Lot) -> Summary:
     rows = max(len(lot.on.offsets) - 1, 1)
     per_row_on, per_row_errors = len(lot.on.columns) / rows, len(lot.errors.columns) / rows
     work = np.diff(lot.on.column_offsets) * per_row_errors + np.diff(lot.errors.column_offsets) * per_row_on + 1.0

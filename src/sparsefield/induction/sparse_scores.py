@@ -26,7 +26,7 @@ from sparsefield.induction.sparse_score_parts import (
     Traits,
     gather,
     pick,
-    summarise,
+    summarize,
     tell,
     unit_for,
 )
@@ -143,7 +143,7 @@ def _score_round(task: Task, first: slice, second: slice) -> Scored:
 def _told(task: Task, lots: Lots, traits: Traits, width: int, lowest: int) -> Open:
     """What lots tell of pairs of the first ``width`` columns with those from ``lowest`` on; with a limit, only of those
     that may be among the best."""
-    known: list[Summary] = lots.each(summarise)
+    known: list[Summary] = lots.each(summarize)
     together = np.stack([lot.together for lot in known])
     cut_per_weight = (task.cut if len(lots) == 1 else UNTOLD * task.cut) / task.contrast.total_weight
     least = np.array([cut_per_weight * lot.weight for lot in known])

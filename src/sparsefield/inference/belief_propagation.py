@@ -11,7 +11,7 @@ from sparsefield.inference.factor_graph import (
     build_factors,
     entities_of,
     gaps_of,
-    normalised,
+    normalized,
     write_beliefs,
 )
 from sparsefield.inference.method import InferenceMethod
@@ -50,7 +50,7 @@ class BeliefPropagation(InferenceMethod):
     def fill(self, web: Web, theta: np.ndarray) -> int:
         graph = build_factors(web, theta)
         logits, settled = message_beliefs(graph, self, np.arange(graph.n_parts))
-        write_beliefs(web, graph, normalised(graph, logits))
+        write_beliefs(web, graph, normalized(graph, logits))
         return entities_of(web, gaps_of(graph, ~settled))
 
 

@@ -140,7 +140,7 @@ def plan_of(shape: Shape, max_cells: int) -> Plan:
 
 
 def _eliminate(around: list[set[int]], gap: int) -> set[int]:
-    """Tie a gap's neighbours with each other; returns the gaps around which that changes something."""
+    """Tie a gap's neighbors with each other; returns the gaps around which that changes something."""
     others = around[gap]
     changed = set(others)
     for one in others:
@@ -155,7 +155,7 @@ def _eliminate(around: list[set[int]], gap: int) -> set[int]:
 
 
 def _cost(around: list[set[int]], states: tuple[int, ...], gap: int) -> tuple[int, int]:
-    """Pairs of a gap's neighbours that are not tied yet, and the cells of their table."""
+    """Pairs of a gap's neighbors that are not tied yet, and the cells of their table."""
     others, cells = around[gap], states[gap]
     missing = -len(others)
     for other in others:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsefield.errors import DataError
 from sparsefield.inference.elimination import MAX_CELLS, Parts, marginal_logits, parts_by_shape
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalised, row_of_gap, write_beliefs
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalized, row_of_gap, write_beliefs
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import Web
 
@@ -40,7 +40,7 @@ class ExactInference(InferenceMethod):
         alike = parts_by_shape(graph, self.max_cells)
         for parts in alike:
             self._refuse(web, parts)
-        write_beliefs(web, graph, normalised(graph, exact_logits(graph, alike)))
+        write_beliefs(web, graph, normalized(graph, exact_logits(graph, alike)))
         return 0
 
     def _refuse(self, web: Web, parts: Parts) -> None:

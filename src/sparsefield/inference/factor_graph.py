@@ -23,7 +23,7 @@ __all__ = [
     "entities_of",
     "entity_of_gap",
     "gaps_of",
-    "normalised",
+    "normalized",
     "part_of_gap",
     "row_of_gap",
     "write_beliefs",
@@ -129,7 +129,7 @@ def write_beliefs(web: Web, graph: FactorGraph, beliefs: Array) -> None:
     web.beliefs[_spread(_gap_places(web), web.gap_width)] = beliefs[rest]
 
 
-def normalised(graph: FactorGraph, logits: Array) -> Array:
+def normalized(graph: FactorGraph, logits: Array) -> Array:
     """Probabilities from the logits of all states of all gaps."""
     starts, states = graph.offsets[:-1], np.diff(graph.offsets)
     if not len(starts):

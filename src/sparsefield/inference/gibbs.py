@@ -15,7 +15,7 @@ from sparsefield.inference.factor_graph import (
     build_factors,
     entities_of,
     gaps_of,
-    normalised,
+    normalized,
     write_beliefs,
 )
 from sparsefield.inference.method import InferenceMethod
@@ -145,7 +145,7 @@ class Gibbs(InferenceMethod):
 
     def fill(self, web: Web, theta: np.ndarray) -> int:
         graph = build_factors(web, theta)
-        beliefs = normalised(graph, graph.unary)
+        beliefs = normalized(graph, graph.unary)
         means = run_chains(graph, self)
         sampled = np.isfinite(means.r_hat)
         beliefs[sampled] = means.value[sampled]

@@ -1,4 +1,4 @@
-"""Mean field (Eq. 2-4): the closest fully factorised distribution, one variable after another."""
+"""Mean field (Eq. 2-4): the closest fully factorized distribution, one variable after another."""
 
 from __future__ import annotations
 

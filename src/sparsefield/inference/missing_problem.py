@@ -47,9 +47,9 @@ class Web(NamedTuple):
     """(term arcs, columns): -1 where there are fewer."""
     term_feature: np.ndarray
     view_start: np.ndarray
-    """(views,): where a view's rows begin in neighbour_offsets."""
-    neighbour_offsets: np.ndarray
-    neighbour_place: np.ndarray
+    """(views,): where a view's rows begin in neighbor_offsets."""
+    neighbor_offsets: np.ndarray
+    neighbor_place: np.ndarray
     widest: int
 
 
@@ -103,7 +103,7 @@ def weave(sample: MegaSample, graphs: Sequence[Graph], members: Sequence[tuple[i
         gap_column=column,
         gap_width=width,
         **_arcs(layout, graphs),
-        **_neighbours(sample, members, places),
+        **_neighbors(sample, members, places),
         widest=max((graph.widest for graph in graphs), default=1),
     )
     return Woven(web, tuple(block for _, block in members), rows, (member, variable, row))
@@ -127,7 +127,7 @@ def fill_blocks(
 ) -> int:
     """Update the beliefs of all gaps in ``blocks`` (table by table); returns how many rows did not settle.
 
-    What rows see of their neighbours is not brought up to date: see `look_around`.
+    What rows see of their neighbors is not brought up to date: see `look_around`.
     """
 
     def one(members: list[tuple[int, Block]]) -> int:
@@ -202,17 +202,17 @@ def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
     }
 
 
-def _neighbours(
+def _neighbors(
     sample: MegaSample, members: Sequence[tuple[int, Block]], places: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Neighbours of all views in one list, as places."""
+    """Neighbors of all views in one list, as places."""
     nothing = np.empty(0, dtype=np.int64)
     rows_of_table = [
         np.concatenate([p for (t, _), p in zip(members, places, strict=True) if t == table] or [nothing])
         for table in range(len(sample.tables))
     ]
     starts, offsets, found, at, total = [], [nothing], [nothing], 0, 0
-    for view, (own_offsets, rows) in zip(sample.layout.views, sample.neighbours, strict=True):
+    for view, (own_offsets, rows) in zip(sample.layout.views, sample.neighbors, strict=True):
         starts.append(at)
         offsets.append(own_offsets + total)
         found.append(rows_of_table[view.seen][rows])
@@ -220,6 +220,6 @@ def _neighbours(
         total += len(rows)
     return {
         "view_start": np.array(starts, dtype=np.int64),
-        "neighbour_offsets": np.concatenate(offsets),
-        "neighbour_place": np.concatenate(found),
+        "neighbor_offsets": np.concatenate(offsets),
+        "neighbor_place": np.concatenate(found),
     }

@@ -156,7 +156,7 @@ def _declare(lines: Lines, sign: str, name: str, arguments: list[str], place: st
         )
     marks = [word.endswith("!") for word in arguments]
     if any(marks[:-1]) or (marks[-1] and len(marks) == 1):
-        raise DataError(f"{place}: '!' marks the value of a predicate, its second argument: {name}(animal, colour!).")
+        raise DataError(f"{place}: '!' marks the value of a predicate, its second argument: {name}(animal, color!).")
     made = Predicate(name, tuple(word.rstrip("!") for word in arguments), marks[-1], place)
     known = lines.predicates.setdefault(name, made)
     if (known.types, known.valued) != (made.types, made.valued):

@@ -27,8 +27,8 @@ def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, clo
 
     This is the format of Alchemy. Constants begin with a capital, are numbers or stand in double quotes; what follows
     ``//`` is a comment. Predicates may be declared before the first atom, or in a file of their own, with types that
-    begin with a small letter: ``Swims(animal)``, ``Lives(animal, place)``. ``Colour(animal, colour!)`` declares that
-    an animal has one colour. ``animal = {Dolphin, Ant}`` lists the constants of a type; without a list they are those
+    begin with a small letter: ``Swims(animal)``, ``Lives(animal, place)``. ``Color(animal, color!)`` declares that
+    an animal has one color. ``animal = {Dolphin, Ant}`` lists the constants of a type; without a list they are those
     that occur. If no predicate is declared, all constants are of one type, ``entity``.
 
     Parameters

@@ -58,7 +58,7 @@ def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
     Examples
     --------
     >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, states=3, neighbours=2.0, burn_in=1).field.field_
+    >>> field = make_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
     >>> [factor.scope for factor in factors_of(field).factors]
     [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
     """
@@ -120,7 +120,7 @@ def _held(schema: Schema, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _values(variable: Variable, value: Any) -> np.ndarray:
-    """(width,): one-hot, or a standardised number."""
+    """(width,): one-hot, or a standardized number."""
     if value is None:
         return variable.column_frequencies
     if variable.numeric:

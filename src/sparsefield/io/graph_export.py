@@ -60,7 +60,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
 
     A node is called as its column, over linked tables ``table.column``, and has
 
-    - ``role``: "target" or "observed"; "count" for the number of neighbours that rows see over a link
+    - ``role``: "target" or "observed"; "count" for the number of neighbors that rows see over a link
     - ``states`` and ``base``, the state against which weights count; a numeric column has ``mean`` and ``deviation``
     - ``shares``: how often each state was seen, where the field was learned
     - ``weights``: {state: weight} of the features of one state
@@ -84,7 +84,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
     Examples
     --------
     >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, neighbours=1.0, burn_in=1, seed=1).field.field_
+    >>> field = make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
     >>> graph = to_networkx(field)
     >>> graph.nodes["x0"]["states"]
     [0, 1]

@@ -151,7 +151,7 @@ def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
         ends.append((left, right))
         counted.append((bool(seen_left), bool(seen_right)))
         if templates[-1].kind == "within" and any(counted[-1]):
-            raise ValueError("neighbours within a row")
+            raise ValueError("neighbors within a row")
     tables = document["tables"]
     if any(end not in range(len(tables)) for pair in ends for end in pair):
         raise ValueError("templates of tables that are not there")

@@ -18,7 +18,7 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
     """The same distribution as a ``pgmpy.models.DiscreteMarkovNetwork``, with the names of columns and states.
 
     Needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of many
-    factors do not overflow. What pgmpy's ``VariableElimination`` answers about a Markov network is not normalised:
+    factors do not overflow. What pgmpy's ``VariableElimination`` answers about a Markov network is not normalized:
     ``query(...).normalize(inplace=False)`` is.
 
     Parameters
@@ -31,7 +31,7 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
     Examples
     --------
     >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, states=3, neighbours=2.0, burn_in=1).field.field_
+    >>> field = make_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
     >>> network = to_pgmpy(field, given={"x0": 2})  # doctest: +SKIP
     >>> sorted(network.nodes())  # doctest: +SKIP
     ['x1', 'x2']

@@ -67,7 +67,7 @@ def write_uai(
     --------
     >>> import tempfile
     >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, neighbours=2.0, burn_in=1).field.field_
+    >>> field = make_field(3, 1, neighbors=2.0, burn_in=1).field.field_
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     names = write_uai(field, folder + "/net.uai")
     ...     same = read_uai(folder + "/net.uai", names=names)

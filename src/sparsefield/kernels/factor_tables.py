@@ -76,12 +76,12 @@ def _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key):
         first, last = 0, 1
         if view >= 0:
             at = web.view_start[view] + row
-            first, last = web.neighbour_offsets[at], web.neighbour_offsets[at + 1]
+            first, last = web.neighbor_offsets[at], web.neighbor_offsets[at + 1]
             if column < 0:
                 total += weight * (last - first)
                 continue
         for n in range(first, last):
-            place = column + (own if view < 0 else web.neighbour_place[n])
+            place = column + (own if view < 0 else web.neighbor_place[n])
             other = cells.at[place]
             if other < 0:
                 total += weight * web.beliefs[place]

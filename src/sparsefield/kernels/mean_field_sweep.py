@@ -21,7 +21,7 @@ from sparsefield.kernels.elementary import (
 )
 
 _PRODUCT_LIMIT = 1e200
-"""Normalisers are multiplied along a row, and one logarithm is taken before the product could overflow."""
+"""Normalizers are multiplied along a row, and one logarithm is taken before the product could overflow."""
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -85,7 +85,7 @@ def _settle(products, logs):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _update_binary(z, u, products, logs, q1):
-    """Beliefs of a two-state variable; its log-normaliser goes into products and logs."""
+    """Beliefs of a two-state variable; its log-normalizer goes into products and logs."""
     for i in range(z.shape[0]):
         d = 1.0 + u[i]
         q1[i] = (1.0 if z[i] > 0.0 else u[i]) / d
@@ -146,7 +146,7 @@ def _hidden_entropy(block, v, q0):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _score_variable(q0, z, q1, weight, logs):
-    """Take the logits under q0 off the log-normaliser, and turn q1 into errors."""
+    """Take the logits under q0 off the log-normalizer, and turn q1 into errors."""
     for s in range(z.shape[0]):
         for i in range(weight.shape[0]):
             logs[i] -= q0[s, i] * z[s, i]

@@ -32,7 +32,7 @@ class Space(NamedTuple):
     pending: np.ndarray
     """What a message would be now."""
     beliefs: np.ndarray
-    """(states of all gaps,): logits, not normalised."""
+    """(states of all gaps,): logits, not normalized."""
     queue: Queue
     order: np.ndarray
     """(factors,): a part's factors as they are met from its first gap; ``towards`` is the edge to where one came

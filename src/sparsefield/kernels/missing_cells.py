@@ -1,7 +1,7 @@
 """Filling hidden cells entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
 
 A web holds the rows that are to be filled, and those that they see, entity after entity in one flat array. A column
-below 0 that is seen over a view is the number of neighbours.
+below 0 that is seen over a view is the number of neighbors.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _cell_logits(web, theta, entity, gap, z):
             else:
                 seen = 0.0
                 at = web.view_start[view] + row
-                for n in range(web.neighbour_offsets[at], web.neighbour_offsets[at + 1]):
-                    seen += web.beliefs[web.neighbour_place[n] + column] if column >= 0 else 1.0
+                for n in range(web.neighbor_offsets[at], web.neighbor_offsets[at + 1]):
+                    seen += web.beliefs[web.neighbor_place[n] + column] if column >= 0 else 1.0
             total += theta[web.arc_feature[k]] * seen
         for k in range(web.term_offsets[state], web.term_offsets[state + 1]):
             product = theta[web.term_feature[k]]

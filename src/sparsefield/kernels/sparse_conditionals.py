@@ -15,10 +15,10 @@ from numba import njit
 from sparsefield.kernels.elementary import FAST, exp_nonpositive
 
 _PRODUCT_LIMIT = 1e200
-"""Normalisers are multiplied along a row, and one logarithm is taken before the product could overflow."""
+"""Normalizers are multiplied along a row, and one logarithm is taken before the product could overflow."""
 
 BIAS, REST, SPREAD, LOG = 0, 1, 2, 3
-"""Columns of ``resting``: unary weight, resting belief p, p (1 - p), and the log-normaliser of the state's variable,
+"""Columns of ``resting``: unary weight, resting belief p, p (1 - p), and the log-normalizer of the state's variable,
 given at its first state and 0 at the others."""
 
 
@@ -68,7 +68,7 @@ def _logits(on, offsets, targets, weights, variables, state_offsets, widest, res
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
-    """q = softmax of the logits, variable by variable; returns the sum of the log-normalisers."""
+    """q = softmax of the logits, variable by variable; returns the sum of the log-normalizers."""
     for p in range(count):
         u[p] = exp_nonpositive(-abs(z[p]))
     total, product = 0.0, 1.0
@@ -115,7 +115,7 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
 
     Returns
     -------
-    loss : sum over rows of log-normalisers beyond the resting ones, less the logits of what is on
+    loss : sum over rows of log-normalizers beyond the resting ones, less the logits of what is on
     touched : how many states all rows touch
     """
     # Arrays are taken out of their tuples once: within a loop every look into a tuple costs a locked counter.

@@ -16,7 +16,7 @@ __all__ = ["Field", "Graph", "compile_graphs", "widen"]
 
 class Graph(NamedTuple):
     """Who influences the states of one table, as flat arrays: each arc leads from a column that the table's rows see,
-    their own or a neighbour's, to a target state, and names the feature whose weight it carries."""
+    their own or a neighbor's, to a target state, and names the feature whose weight it carries."""
 
     first: int
     """Place of the table's first unary weight in theta."""

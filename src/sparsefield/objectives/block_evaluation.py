@@ -92,7 +92,7 @@ def believe(part: Part, beliefs: np.ndarray, layout: Layout) -> tuple[Part, None
 
 def news_of(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
     """Places and values of beliefs that are other than they were: in gaps, and, of the rows that see a gap over a link,
-    what they see of their neighbours, summed."""
+    what they see of their neighbors, summed."""
     changed = np.flatnonzero(before.beliefs != after.beliefs)
     return changed, after.beliefs.ravel()[changed]
 

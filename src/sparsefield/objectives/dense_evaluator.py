@@ -100,7 +100,7 @@ class Evaluator:
             fill_blocks(self.sample, self._by_table(), inference, graphs, theta, self._engine)
             pairs = zip(self._told, self._linked, strict=True)
             change = np.max([block_evaluation.moved(t, old, new, self.layout) for old, (t, new) in pairs], axis=0)
-            self._tell_neighbours()
+            self._tell_neighbors()
             return change
         self._rows, change = self._rows.turn(
             block_evaluation.fill_gaps, self.layout, inference, graphs, theta, combine=np.maximum
@@ -120,7 +120,7 @@ class Evaluator:
         if self._linked:
             for (t, block), piece in zip(self._linked, pieces, strict=True):
                 block.beliefs[:] = block_evaluation.believe(Part(t, block), piece, self.layout)[0].block.beliefs
-            self._tell_neighbours()
+            self._tell_neighbors()
             return
         self._rows, _ = self._rows.turn(block_evaluation.believe, self.layout, each=pieces)
 
@@ -167,8 +167,8 @@ class Evaluator:
     def restore(self, graphs: Sequence[Graph], state: Mapping[str, np.ndarray]) -> None:
         """Take over what `state` told."""
 
-    def _tell_neighbours(self) -> None:
-        """Send linked rows what is now believed of their gaps, and what they see of their neighbours."""
+    def _tell_neighbors(self) -> None:
+        """Send linked rows what is now believed of their gaps, and what they see of their neighbors."""
         assert isinstance(self.sample, MegaSample)
         look_around(self.sample, self._by_table(), self._engine.map)
         pairs = zip(self._told, self._linked, strict=True)

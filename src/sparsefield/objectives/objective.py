@@ -28,7 +28,7 @@ class Workspace:
 class Objective(ABC):
     """A loss whose gradient for a pair (A, B) is the sum over rows of error_A x middle_B + error_B x middle_A.
 
-    That form is all that induction, certificate and optimiser rely on.
+    That form is all that induction, certificate and optimizer rely on.
     """
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The training loop and its optimiser."""
+"""The training loop and its optimizer."""
 
 from sparsefield.solver.fit_state import Learned, Options, Start
 from sparsefield.solver.iteration_record import Progress, Step

@@ -97,9 +97,9 @@ def fingerprint(sample: Trainable, *parts: Any) -> str:
         return digest.hexdigest()
     # The same mark as of rows on a cluster: a fit may go on elsewhere.
     digest.update(digest_of_all(digest_block(block) for _, block in sample.blocks()).encode())
-    for neighbours in sample.neighbours:
-        digest.update(neighbours.offsets.tobytes())
-        digest.update(neighbours.rows.tobytes())
+    for neighbors in sample.neighbors:
+        digest.update(neighbors.offsets.tobytes())
+        digest.update(neighbors.rows.tobytes())
     return digest.hexdigest()
 
 

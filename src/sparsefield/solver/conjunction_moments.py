@@ -1,4 +1,4 @@
-"""Mean and variance of conjunctions, which the optimiser's coordinates need as they need those of columns."""
+"""Mean and variance of conjunctions, which the optimizer's coordinates need as they need those of columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Moments"]
 
 
 class Moments:
-    """What was measured when a conjunction came; it stays so, since coordinates must not move under the optimiser."""
+    """What was measured when a conjunction came; it stays so, since coordinates must not move under the optimizer."""
 
     def __init__(self, evaluator: AnyEvaluator, n_columns: int) -> None:
         self._evaluator, self._n_columns = evaluator, n_columns

@@ -31,8 +31,8 @@ class Options:
     max_order: int = 2
     lift: Literal["active", "all"] = "active"
     order_penalty: float = 2.0
-    centred: bool = True
-    """Centred coordinates; False is there to measure what they bring."""
+    centered: bool = True
+    """Centered coordinates; False is there to measure what they bring."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Plot:
 
     scene: str = "start"
     phase: str = ""
-    """Of the optimisation at hand; ``then`` is the scene after it."""
+    """Of the optimization at hand; ``then`` is the scene after it."""
     then: str = ""
     fillings: int = 0
-    """How often gaps may still be filled in that optimisation."""
+    """How often gaps may still be filled in that optimization."""
     settled: bool = False
-    """Whether the features at hand have been optimised since the last of them joined."""
+    """Whether the features at hand have been optimized since the last of them joined."""
     best: float = np.inf
     """Smallest violation that the certificate has seen; ``idle`` counts its rounds without much progress."""
     lowest: float = np.finfo(float).max

@@ -22,7 +22,7 @@ class Step:
     active: int
     """Pairs with a weight."""
     phase: str
-    """``"unary"``, ``"induce"``, ``"optimise"`` or ``"certify"``."""
+    """``"unary"``, ``"induce"``, ``"optimize"`` or ``"certify"``."""
     seconds: float
     scoring_seconds: float
     """Time spent on scoring candidates so far."""

@@ -22,7 +22,7 @@ off by thousands and hold up all others."""
 
 @dataclass(frozen=True)
 class Point:
-    """Where the optimiser stands."""
+    """Where the optimizer stands."""
 
     theta: np.ndarray
     value: float

@@ -1,4 +1,4 @@
-"""The coordinates in which the optimiser works."""
+"""The coordinates in which the optimizer works."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ SMALLEST = 1e-2
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Centred coordinates: a pair weight acts on deviations from the mean, w (q - mean); unary weights absorb the rest.
+    """Centered coordinates: a pair weight acts on deviations from the mean, w (q - mean); unary weights absorb the rest.
 
     In the plain coordinates a pair weight also shifts its two unary weights, which makes for long narrow valleys; in
-    centred ones its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
-    field. A unary weight that its penalty holds at 0 stays plain, so that it can stay there; all others are centred.
+    centered ones its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
+    field. A unary weight that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
     """
 
     means: np.ndarray
     """(columns,): of q0."""
     variances: np.ndarray
     """(columns,): of q0."""
-    centred: np.ndarray
+    centered: np.ndarray
     """(states,): bool."""
 
     def to_theta(self, point: np.ndarray, arcs: Arcs) -> np.ndarray:
         """Plain weights of a point."""
         theta = point.copy()
-        theta[: len(self.centred)] -= self._shift(point, arcs)
+        theta[: len(self.centered)] -= self._shift(point, arcs)
         return theta
 
     def from_theta(self, theta: np.ndarray, arcs: Arcs) -> np.ndarray:
         point = theta.copy()
-        point[: len(self.centred)] += self._shift(theta, arcs)
+        point[: len(self.centered)] += self._shift(theta, arcs)
         return point
 
     def from_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """The gradient in these coordinates, from that of the plain weights."""
         out = gradient.copy()
-        out[len(self.centred) :] -= self._rank_one(gradient, arcs)
+        out[len(self.centered) :] -= self._rank_one(gradient, arcs)
         return out
 
     def to_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         out = gradient.copy()
-        out[len(self.centred) :] += self._rank_one(gradient, arcs)
+        out[len(self.centered) :] += self._rank_one(gradient, arcs)
         return out
 
     def turn_into(self, other: Coordinates, arcs: Arcs) -> tuple[Translation, Translation]:
@@ -60,10 +60,10 @@ class Coordinates:
 
         Only the arcs of weights that changed sides matter, and these are few.
         """
-        change = other.centred.astype(np.int64) - self.centred
+        change = other.centered.astype(np.int64) - self.centered
         those = np.flatnonzero(change[arcs.target])
         target, feature = arcs.target[those], arcs.feature[those]
-        factor, n = change[target] * self.means[arcs.source[those]], len(self.centred)
+        factor, n = change[target] * self.means[arcs.source[those]], len(self.centered)
 
         def move(vector: np.ndarray) -> np.ndarray:
             out = vector.copy()
@@ -89,7 +89,7 @@ class Coordinates:
         """
         target, source, feature = arcs[:3]
         n_pairs = len(l2) - len(uncertainty)
-        free = self.centred[target]
+        free = self.centered[target]
         mean = self.means[source] * free
         if shared is None:
             moves = uncertainty[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
@@ -112,13 +112,13 @@ class Coordinates:
         return multiply
 
     def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """(pairs,): E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centred ends."""
+        """(pairs,): E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centered ends."""
         target, source, feature = arcs[:3]
-        unary = gradient[: len(self.centred)] * self.centred
+        unary = gradient[: len(self.centered)] * self.centered
         return np.bincount(feature, self.means[source] * unary[target], len(gradient) - len(unary))
 
     def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """(states,): what the pair weights, acting on the means, add to each centred unary weight."""
+        """(states,): what the pair weights, acting on the means, add to each centered unary weight."""
         target, source, feature = arcs[:3]
-        weights = vector[len(self.centred) :][feature]
-        return np.bincount(target, self.means[source] * weights, len(self.centred)) * self.centred
+        weights = vector[len(self.centered) :][feature]
+        return np.bincount(target, self.means[source] * weights, len(self.centered)) * self.centered

@@ -41,7 +41,7 @@ class Walker(Trainer):
             if len(found):
                 self._admit(found.features, least=near)
         self.slack = 0.5 * self._allowed_violation
-        self._go_optimise("path", then="end")
+        self._go_optimize("path", then="end")
         return self._play()
 
     def go_on(self, l1: float) -> Learned:
@@ -55,7 +55,7 @@ class Walker(Trainer):
         self.penalty = self.penalty.with_l1(l1)
         self.calm, self.tol, self.steps = 0, self.options.tol, []
         self._evaluate_at(self.point.theta)
-        self._recentre()
+        self._recenter()
 
     def least_empty_l1(self) -> float:
         """After a `run` that left every feature at 0: the smallest l1 that does; 0 where nothing depends on another."""
@@ -80,7 +80,7 @@ class Walker(Trainer):
         They share the evaluator, whose errors are those of whoever evaluated last; a path evaluates before it goes on.
         """
         twin = copy(self)
-        twin.optimiser, twin.plot, twin.checkpoint = self.optimiser.branch(), replace(self.plot), None
+        twin.optimizer, twin.plot, twin.checkpoint = self.optimizer.branch(), replace(self.plot), None
         return twin
 
     def refit(self, kept: np.ndarray, l2: float) -> Field:

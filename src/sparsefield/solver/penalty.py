@@ -16,7 +16,7 @@ class Penalty:
     l1: float
     l2: float
     on_unary: np.ndarray
-    """(states,) bool: which unary weights are penalised."""
+    """(states,) bool: which unary weights are penalized."""
     factors: np.ndarray = field(default_factory=lambda: np.empty(0))
     """(features,): by how much the l1 of each is multiplied; 1 for all beyond the end."""
 

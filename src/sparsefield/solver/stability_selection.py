@@ -18,7 +18,7 @@ __all__ = ["Selections", "count_selections", "draw_halves", "halved_by"]
 
 LARGEST_CIRCLE = 0.1
 """Linked rows are halved circle by circle, which are independent of each other, unless one has more than this share of
-all rows. Then rows are halved, and the others stay as their neighbours."""
+all rows. Then rows are halved, and the others stay as their neighbors."""
 
 
 @dataclass(frozen=True)

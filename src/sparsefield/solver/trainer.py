@@ -39,7 +39,7 @@ LEAST_BATCH = 50
 """The paper's batch; the certificate lets in at least as many at a time."""
 
 CALM_STEPS = 3
-"""The paper's rule: this many iterations in a row with little change end an optimisation."""
+"""The paper's rule: this many iterations in a row with little change end an optimization."""
 
 STRAGGLERS = 0.02
 """When fewer candidates than this share of the features are worth it, the exact pass of the certificate takes over."""
@@ -48,7 +48,7 @@ SETTLED = 1e-3
 """Gaps have settled when another filling moves no belief by more."""
 
 MAX_FILLINGS = 30
-"""Fillings of one optimisation; the next round of the certificate goes on from there."""
+"""Fillings of one optimization; the next round of the certificate goes on from there."""
 
 IDLE_ROUNDS = 4
 """Rounds of the certificate that may bring no progress: the gradient of `cd` is not that of its loss, so it may never
@@ -105,7 +105,7 @@ class Trainer:
         # A state without an example would run off to minus infinity if nothing held it.
         unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
         self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
-        self.optimiser = OrthantLBFGS()
+        self.optimizer = OrthantLBFGS()
         self.steps: list[Step] = []
         self.scoring_seconds = 0.0
         self.started = time.perf_counter()
@@ -126,7 +126,7 @@ class Trainer:
         return self._play()
 
     def _play(self) -> Learned:
-        scenes = {"start": self._start, "induce": self._induce, "optimise": self._optimise, "certify": self._certify}
+        scenes = {"start": self._start, "induce": self._induce, "optimize": self._optimize, "certify": self._certify}
         while self.plot.scene != "end":
             scenes[self.plot.scene]()
             if self.checkpoint is not None and self.checkpoint.due():
@@ -151,7 +151,7 @@ class Trainer:
         self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(self.coordinates.from_theta(theta, self.arcs))
         if self.options.stages == 2:
-            self._go_optimise("unary", then="start")
+            self._go_optimize("unary", then="start")
 
     def _start(self) -> None:
         """Let in what the rule starts with."""
@@ -181,10 +181,10 @@ class Trainer:
             # Steps first bring the features at hand near their optimum, so that few join which will have to go again.
             worst = float(self._excess(found).max())
             self.slack = max(0.5 * self._allowed_violation, SLACK * worst)
-            self._go_optimise("induce", then="induce", fillings=0)
+            self._go_optimize("induce", then="induce", fillings=0)
             return
         if self.options.steps_per_batch == "converge":
-            self._go_optimise("induce", then="induce", fillings=1)
+            self._go_optimize("induce", then="induce", fillings=1)
             return
         for _ in range(self._steps_per_batch()):
             if not self._step("induce"):
@@ -196,16 +196,16 @@ class Trainer:
             self.plot.scene = "certify"
         elif not self.options.certify and not self.closed:
             self.plot.settled = True
-            self._go_optimise("optimise", then="induce")
+            self._go_optimize("optimize", then="induce")
         else:
             self.slack = (0.5 if self.evaluator.keeps_errors else SLACK_BEFORE_LOOKING) * self._allowed_violation
-            self._go_optimise("optimise", then="certify")
+            self._go_optimize("optimize", then="certify")
 
-    def _go_optimise(self, phase: str, *, then: str, fillings: int = MAX_FILLINGS) -> None:
+    def _go_optimize(self, phase: str, *, then: str, fillings: int = MAX_FILLINGS) -> None:
         self.calm = 0
-        self.plot.scene, self.plot.phase, self.plot.then, self.plot.fillings = "optimise", phase, then, fillings
+        self.plot.scene, self.plot.phase, self.plot.then, self.plot.fillings = "optimize", phase, then, fillings
 
-    def _optimise(self) -> None:
+    def _optimize(self) -> None:
         """A step, until the paper's rule calls a halt, or the features at hand are optimal, and gaps have settled."""
         if self._iterations_left():
             moved = self._step(self.plot.phase)
@@ -240,7 +240,7 @@ class Trainer:
             self.tol *= 0.1
         # While much is missing outside, there is no point in polishing what is inside.
         self.slack = max(0.5 * allowed, SLACK * worst if len(violators) else 0.0)
-        self._go_optimise("certify", then="certify")
+        self._go_optimize("certify", then="certify")
 
     @property
     def field(self) -> Field:
@@ -265,13 +265,13 @@ class Trainer:
             "pairs": self.features,
             "theta": self.point.theta,
             "gradient": self.point.gradient,
-            "centred": self.coordinates.centred,
+            "centered": self.coordinates.centered,
             "means": self.coordinates.means,
             "variances": self.coordinates.variances,
             "plain": self.plain,
             "gaps": self.evaluator.beliefs_in_gaps(),
             **self.evaluator.state(self.graphs),
-            **self.optimiser.state(),
+            **self.optimizer.state(),
         }
         facts = {
             "value": self.point.value,
@@ -295,9 +295,9 @@ class Trainer:
         saved_there = replace(self.coordinates, means=arrays["means"], variances=arrays["variances"])
         self.moments.recall(saved_there, self.layout.arcs(arrays["pairs"]))
         self._set_features(arrays["pairs"])
-        self.coordinates = replace(self.coordinates, centred=arrays["centred"])
+        self.coordinates = replace(self.coordinates, centered=arrays["centered"])
         self.evaluator.believe_in_gaps(arrays["gaps"])
-        self.optimiser.restore(arrays)
+        self.optimizer.restore(arrays)
         # Errors are those of the point; what else was found there is kept to the bit.
         self._evaluate_at(arrays["theta"])
         self.evaluator.restore(self.graphs, arrays)
@@ -322,56 +322,56 @@ class Trainer:
         return self.loss + self.penalty.value(theta), self._smooth_gradient(self.plain, theta)
 
     def _smooth_gradient(self, gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """In the optimiser's coordinates, of all but the kinks: loss, L2, and L1 of unary weights away from 0."""
+        """In the optimizer's coordinates, of all but the kinks: loss, L2, and L1 of unary weights away from 0."""
         plain = gradient + self.penalty.l2_of(len(theta)) * theta
-        n, centred = self.layout.n_states, self.coordinates.centred
-        plain[:n] += np.where(centred, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
+        n, centered = self.layout.n_states, self.coordinates.centered
+        plain[:n] += np.where(centered, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
         return self.coordinates.from_plain_gradient(plain, self.arcs)
 
     def _kinks(self) -> np.ndarray:
-        """(parameters,): L1 strength where the optimiser has to mind a kink at 0."""
+        """(parameters,): L1 strength where the optimizer has to mind a kink at 0."""
         kinks = self.penalty.l1_of(len(self.point.theta))
-        kinks[: self.layout.n_states][self.coordinates.centred] = 0.0
+        kinks[: self.layout.n_states][self.coordinates.centered] = 0.0
         return kinks
 
     def _to_centre(self, theta: np.ndarray) -> np.ndarray:
         """(states,): which unary weights to centre: those that carry no penalty, or are away from its kink."""
         unary = theta[: self.layout.n_states]
-        return self.options.centred & ((unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0))
+        return self.options.centered & ((unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0))
 
     def _halt_at_kink(self, place: np.ndarray) -> np.ndarray:
-        """A penalised, centred unary weight may reach 0, but not pass it within a step."""
+        """A penalized, centered unary weight may reach 0, but not pass it within a step."""
         n = self.layout.n_states
         before, after = self.theta[:n], self.coordinates.to_theta(place, self.arcs)[:n]
-        crossed = self.coordinates.centred & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
+        crossed = self.coordinates.centered & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
         place[:n][crossed] -= after[crossed]
         return place
 
-    def _recentre(self) -> None:
-        """Unary weights that came to 0, or left it, change coordinates; so does what the optimiser remembers."""
+    def _recenter(self) -> None:
+        """Unary weights that came to 0, or left it, change coordinates; so does what the optimizer remembers."""
         theta, arcs, old = self.theta, self.arcs, self.coordinates
         theta[: self.layout.n_states][np.abs(theta[: self.layout.n_states]) < 1e-12] = 0.0
-        new = replace(old, centred=self._to_centre(theta))
-        if np.array_equal(new.centred, old.centred):
+        new = replace(old, centered=self._to_centre(theta))
+        if np.array_equal(new.centered, old.centered):
             return
         self.coordinates = new
-        self.optimiser.translate(*old.turn_into(new, arcs))
+        self.optimizer.translate(*old.turn_into(new, arcs))
         self.point = Point(new.from_theta(theta, arcs), self.point.value, self._smooth_gradient(self.plain, theta))
 
     def _evaluate_at(self, place: np.ndarray) -> None:
         self.point = Point(place, *self._objective(place))
 
     def _step(self, phase: str) -> bool:
-        """One step of the optimiser; False when it found no way down."""
+        """One step of the optimizer; False when it found no way down."""
         before = self.point
         old = np.abs(self.theta).sum()
-        found = self.optimiser.step(before, self._kinks(), self._preconditioner(), self._objective, self._halt_at_kink)
+        found = self.optimizer.step(before, self._kinks(), self._preconditioner(), self._objective, self._halt_at_kink)
         self.stalled = found is None
         if found is None:
             self._evaluate_at(before.theta)
         else:
             self.point = found
-            self._recentre()
+            self._recenter()
         self._note(phase)
         norm = np.abs(self.theta).sum()
         calm = abs(before.value - self.point.value) <= self.tol * max(abs(self.point.value), 1.0)
@@ -396,7 +396,7 @@ class Trainer:
         self._set_features(np.concatenate([self.features, features]))
         place = np.concatenate([self.point.theta, np.zeros(len(features))])
         self.point = Point(place, self.point.value, np.concatenate([self.point.gradient, theirs]))
-        self.optimiser.grow(len(features))
+        self.optimizer.grow(len(features))
         self.calm = 0
         return len(features)
 
@@ -418,7 +418,7 @@ class Trainer:
         self._set_features(self.features[alive])
         self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
         self.plain = self.plain[places]
-        self.optimiser.keep(places)
+        self.optimizer.keep(places)
 
     def _set_features(self, features: np.ndarray) -> None:
         self.features, self.for_good = features, np.zeros(len(features), dtype=bool)
@@ -501,7 +501,7 @@ class Trainer:
         return float(np.abs(slope).max(initial=0.0))
 
     def _refill_gaps(self) -> bool:
-        """Re-estimate hidden cells; True when they moved enough for the optimiser to go on."""
+        """Re-estimate hidden cells; True when they moved enough for the optimizer to go on."""
         if not self.evaluator.has_gaps:
             return False
         change = self.evaluator.fill_gaps(self.inference, self.graphs, self.theta)

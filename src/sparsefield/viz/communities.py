@@ -1,6 +1,6 @@
 """Groups of nodes that hang together more than chance would have it: greedy modularity, level by level.
 
-The method of Blondel and others (2008): each node in turn joins the neighbouring group that raises modularity most,
+The method of Blondel and others (2008): each node in turn joins the neighboring group that raises modularity most,
 until none does; then groups become nodes, and it begins anew. Nodes go in a fixed order, so the outcome is fixed.
 """
 
@@ -34,19 +34,19 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
     [0, 0, 0, 1, 1, 1]
     """
     label = np.arange(n_nodes)
-    neighbours: list[dict[int, float]] = [{} for _ in range(n_nodes)]
+    neighbors: list[dict[int, float]] = [{} for _ in range(n_nodes)]
     for (a, b), weight in zip(ends.tolist(), weights.tolist(), strict=True):
         if a != b:
-            neighbours[a][b] = neighbours[a].get(b, 0.0) + weight
-            neighbours[b][a] = neighbours[b].get(a, 0.0) + weight
-    degrees = [sum(own.values()) for own in neighbours]
+            neighbors[a][b] = neighbors[a].get(b, 0.0) + weight
+            neighbors[b][a] = neighbors[b].get(a, 0.0) + weight
+    degrees = [sum(own.values()) for own in neighbors]
     while True:
-        moved = _move(neighbours, degrees)
+        moved = _move(neighbors, degrees)
         found, number = np.unique(moved, return_inverse=True)
-        if len(found) == len(neighbours):
+        if len(found) == len(neighbors):
             return _by_size(label)
         label = number[label]
-        neighbours, degrees = _merge(neighbours, degrees, number.tolist(), len(found))
+        neighbors, degrees = _merge(neighbors, degrees, number.tolist(), len(found))
 
 
 def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> float:
@@ -61,14 +61,14 @@ def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> flo
     return float(inside - np.square(degree / (2 * total)).sum())
 
 
-def _move(neighbours: list[dict[int, float]], degrees: list[float]) -> list[int]:
+def _move(neighbors: list[dict[int, float]], degrees: list[float]) -> list[int]:
     """The community of each node after nodes have moved for as long as that helps."""
-    home = list(range(len(neighbours)))
+    home = list(range(len(neighbors)))
     size = list(degrees)
     double = sum(degrees)  # twice the weight of all edges
     for _ in range(MAX_ROUNDS):
         moved = False
-        for node, own in enumerate(neighbours):
+        for node, own in enumerate(neighbors):
             links: dict[int, float] = {}
             for other, weight in own.items():
                 if other != node:
@@ -90,12 +90,12 @@ def _move(neighbours: list[dict[int, float]], degrees: list[float]) -> list[int]
 
 
 def _merge(
-    neighbours: list[dict[int, float]], degrees: list[float], number: list[int], count: int
+    neighbors: list[dict[int, float]], degrees: list[float], number: list[int], count: int
 ) -> tuple[list[dict[int, float]], list[float]]:
     """Communities as nodes; what lay within one stays in its degree alone."""
     merged: list[dict[int, float]] = [{} for _ in range(count)]
     total = [0.0] * count
-    for node, own in enumerate(neighbours):
+    for node, own in enumerate(neighbors):
         group = number[node]
         total[group] += degrees[node]
         for other, weight in own.items():

@@ -70,7 +70,7 @@ def list_features(field: Field, most: int | None = None) -> list[Feature]:
     Examples
     --------
     >>> from sparsefield.datasets import make_field
-    >>> made = make_field(3, 1, neighbours=1.0, burn_in=1, seed=1).field.field_
+    >>> made = make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
     >>> [feature.name for feature in list_features(made)]
     ['x0=1 & x2=1']
     """

@@ -19,7 +19,7 @@ __all__ = ["Edge", "Network", "Node", "build_network", "find_variable"]
 
 @dataclass(frozen=True)
 class Node:
-    """A column; ``variable`` is None for the number of neighbours that rows see over a link."""
+    """A column; ``variable`` is None for the number of neighbors that rows see over a link."""
 
     name: str
     table: str
@@ -88,7 +88,7 @@ def build_network(field: Field, features: Sequence[Feature] | None = None) -> Ne
     Examples
     --------
     >>> from sparsefield.datasets import make_field
-    >>> network = build_network(make_field(3, 1, neighbours=1.0, burn_in=1, seed=1).field.field_)
+    >>> network = build_network(make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
     >>> [node.name for node in network.nodes], network.edges[0].ends
     (['x0', 'x2'], (0, 1))
     """
@@ -108,7 +108,7 @@ def build_network(field: Field, features: Sequence[Feature] | None = None) -> Ne
 
 
 def find_variable(field: Field, table: str, name: str) -> Variable | None:
-    """The column of a table; None for what is no column, such as the number of neighbours."""
+    """The column of a table; None for what is no column, such as the number of neighbors."""
     schema = field.layout.schemas[field.layout.tables.index(table)]
     k = schema.index_of_name.get(name)
     if k is None:

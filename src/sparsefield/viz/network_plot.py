@@ -62,7 +62,7 @@ class NetworkPlot:
 
 def draw_live(view: View, title: str) -> str:
     """The network with its controls; a still picture where no script runs."""
-    colours = "the colour of a circle is its table" if view.whole.linked else "the colour of a circle is its community"
+    colors = "the color of a circle is its table" if view.whole.linked else "the color of a circle is its community"
     return f"""<div id="still">{draw_still(view, title)}</div>
 <div id="live" class="net" hidden="hidden">
 <div class="tools">
@@ -76,14 +76,14 @@ def draw_live(view: View, title: str) -> str:
 <div id="matches" aria-live="polite"></div>
 <div class="stage"><canvas id="network" tabindex="0" role="application"
  aria-label="Network of columns. Arrow keys move, plus and minus zoom, 0 shows all. The field above finds a column, and
- the list beside tells its neighbours."></canvas>
+ the list beside tells its neighbors."></canvas>
 <aside id="details" aria-live="polite"></aside></div>
 <div class="legend">
 <label><input id="together" type="checkbox" checked="checked"/> {BLUE_LINE}go together: one makes the other
  likelier</label>
 <label><input id="apart" type="checkbox" checked="checked"/> {ORANGE_LINE}seldom go together: one makes the other less
  likely</label>
-<span>The wider a line, the stronger; the larger a circle, the stronger all its edges; {colours}.</span>
+<span>The wider a line, the stronger; the larger a circle, the stronger all its edges; {colors}.</span>
 <div id="groups"></div></div>
 </div>
 <script type="application/json" id="network-data">{view.as_json()}</script>"""

@@ -6,7 +6,7 @@ import numpy as np
 
 from sparsefield.viz.axes import text_width, write
 from sparsefield.viz.network import Network
-from sparsefield.viz.network_view import COLOURS, OTHER, View
+from sparsefield.viz.network_view import COLORS, OTHER, View
 from sparsefield.viz.node_positions import place_nodes
 from sparsefield.viz.svg import BLUE, GREY, ORANGE, Drawing
 
@@ -30,8 +30,8 @@ def draw_still(view: View, title: str = "Network", most: int = MOST) -> str:
     groups = view.group_of(shown)
     places = _fit(place_nodes(len(shown.nodes), shown.ends, shown.strengths, groups))
     _draw_edges(drawing, shown, places)
-    colours = [COLOURS[group] if group < len(COLOURS) else OTHER for group in groups.tolist()]
-    _draw_nodes(drawing, shown, places, colours)
+    colors = [COLORS[group] if group < len(COLORS) else OTHER for group in groups.tolist()]
+    _draw_nodes(drawing, shown, places, colors)
     _draw_key(drawing, len(shown.edges), len(view.whole.edges))
     return drawing.render()
 
@@ -59,7 +59,7 @@ def _draw_edges(drawing: Drawing, network: Network, places: np.ndarray) -> None:
             drawing.line(x1, y1, x2, y2, hint=hint, stroke_linecap="round" if positive else "butt", **look)
 
 
-def _draw_nodes(drawing: Drawing, network: Network, places: np.ndarray, colours: list[str]) -> None:
+def _draw_nodes(drawing: Drawing, network: Network, places: np.ndarray, colors: list[str]) -> None:
     """Circles, and names where they find room, those with the strongest edges first."""
     total = network.total_strengths
     radius = 3.5 + 5.0 * np.sqrt(total / total.max())
@@ -70,7 +70,7 @@ def _draw_nodes(drawing: Drawing, network: Network, places: np.ndarray, colours:
             cx=x,
             cy=y,
             r=float(radius[k]),
-            fill=colours[k],
+            fill=colors[k],
             stroke="#ffffff",
             stroke_width=1.5,
             hint=node.name,

@@ -19,7 +19,7 @@ from sparsefield.viz.network import Edge, Network, build_network
 from sparsefield.viz.node_positions import place_nodes
 from sparsefield.viz.report.stability_text import TITLE, stability_column
 
-__all__ = ["COLOURS", "MOST_EDGES", "OTHER", "ExtraColumns", "View", "look_at"]
+__all__ = ["COLORS", "MOST_EDGES", "OTHER", "ExtraColumns", "View", "look_at"]
 
 MOST_EDGES = 5_000
 """Edges that a page holds; of a larger network the strongest."""
@@ -32,13 +32,13 @@ FEWEST, FEW, FEW_BY_NODE = 60, 200, 1.5
 """Edges that a page begins with: by the number of nodes, within bounds. They have a layout of their own."""
 
 SCALE = 60.0
-"""Pixels between two neighbours at the first look, about."""
+"""Pixels between two neighbors at the first look, about."""
 
-COLOURS = (
+COLORS = (
     "#2f7f79", "#7a5195", "#b5598f", "#7d7f1f", "#7c5b3b", "#4d5f83", "#3d8c40", "#a04a4a", "#5aa3a0", "#a98bc4",
     "#d28cb4", "#a9ab55",
 )  # fmt: skip
-"""Of groups, the largest first; none is near the blue and the orange of edges. Further groups are grey."""
+"""Of groups, the largest first; none is near the blue and the orange of edges. Further groups are gray."""
 
 OTHER = "#667085"
 
@@ -97,7 +97,7 @@ class View:
             "told": [_describe(node.variable, self.learned) for node in shown.nodes],
             "group": group.tolist(),
             "groups": self.groups,
-            "colours": COLOURS,
+            "colors": COLORS,
             "a": shown.ends[:, 0].tolist(),
             "b": shown.ends[:, 1].tolist(),
             "s": [_short(value) for value in shown.strengths.tolist()],
@@ -124,10 +124,10 @@ class View:
 
     @property
     def groups(self) -> list[str]:
-        """Names of the groups that nodes are coloured by: tables, or else the communities of three nodes and more."""
+        """Names of the groups that nodes are colored by: tables, or else the communities of three nodes and more."""
         if self.whole.linked:
             return list(dict.fromkeys(node.table for node in self.whole.nodes))
-        sizes = np.bincount(self.communities)[: len(COLOURS)]
+        sizes = np.bincount(self.communities)[: len(COLORS)]
         return [f"community {k + 1}" for k in np.flatnonzero(sizes > 2)]
 
     def group_of(self, network: Network) -> np.ndarray:

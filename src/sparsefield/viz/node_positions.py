@@ -120,7 +120,7 @@ def _relax(places: np.ndarray, ends: np.ndarray, pull: np.ndarray, groups: np.nd
     degree = np.bincount(ends.ravel(), minlength=n_nodes)
     sizes = np.bincount(groups)[:, None]
     gather = min(GATHER * np.sqrt(n_nodes), MOST_GATHERED)
-    # A hub is pulled by many: each of its edges counts less, or its neighbours would fall into it.
+    # A hub is pulled by many: each of its edges counts less, or its neighbors would fall into it.
     ease = pull / np.sqrt(np.minimum(degree[ends[:, 0]], degree[ends[:, 1]]))
     steps = min(STEPS, 20 + 4 * n_nodes)
     for step in range(steps):
@@ -180,7 +180,7 @@ def _push_near(places: np.ndarray) -> np.ndarray:
 
 
 def _level(places: np.ndarray) -> np.ndarray:
-    """Turned so that the longer side lies level, and centred."""
+    """Turned so that the longer side lies level, and centered."""
     places = places - places.mean(axis=0)
     xx, yy, xy = (places[:, a] * places[:, b] for a, b in ((0, 0), (1, 1), (0, 1)))
     angle = 0.5 * np.arctan2(2 * xy.sum(), xx.sum() - yy.sum())

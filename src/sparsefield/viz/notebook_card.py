@@ -8,7 +8,7 @@ from sparsefield.viz.feature_sentences import list_features
 from sparsefield.viz.fit_summary import certificate, count, is_learned, size
 from sparsefield.viz.report.repeat_fit import Fitted, changed_options
 
-__all__ = ["summarise"]
+__all__ = ["summarize"]
 
 SHOWN = 8
 CARD = "border:1px solid #d0d5dd;border-radius:8px;padding:10px 16px;max-width:46em;font-size:14px"
@@ -16,7 +16,7 @@ WEIGHT = "font-size:14px;text-align:right;font-variant-numeric:tabular-nums;padd
 WORDS = "font-size:14px;text-align:left;padding:1px 0"
 
 
-def summarise(fitted: Fitted) -> str:
+def summarize(fitted: Fitted) -> str:
     """A piece of HTML; it has neither scripts nor styles that could reach beyond it."""
     field = fitted.field
     options = ", ".join(f"{name}={value!r}" for name, value in changed_options(fitted).items())

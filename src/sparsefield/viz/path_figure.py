@@ -59,9 +59,9 @@ def tell_row(row: Row) -> tuple[str, str, str, str]:
 def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
     """Score and number of features against l1, as an SVG document."""
     chosen, best = _chosen(rows), _best(rows)
-    posts, words = [Post("chosen", chosen["l1"], colour=ORANGE)], f"Chosen: {_shortly(chosen)}."
+    posts, words = [Post("chosen", chosen["l1"], color=ORANGE)], f"Chosen: {_shortly(chosen)}."
     if best is not chosen:
-        posts.append(Post("best score", best["l1"], dashed=True, colour=GREY))
+        posts.append(Post("best score", best["l1"], dashed=True, color=GREY))
         words += f" Best score: {_shortly(best)}."
     scores = [Spot(row["l1"], row["score"], row["error"]) for row in rows]
     sizes = [Spot(row["l1"], row["features"]) for row in rows]

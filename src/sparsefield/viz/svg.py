@@ -10,7 +10,7 @@ __all__ = ["BLUE", "GREY", "INK", "ORANGE", "PALE", "Drawing", "blend", "divergi
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
 INK, GREY, PALE = "#1f2430", "#667085", "#e4e7ec"
 BLUE, ORANGE = "#0072b2", "#d55e00"
-"""Okabe and Ito's blue and vermilion: apart for every kind of colour vision, and in grey."""
+"""Okabe and Ito's blue and vermilion: apart for every kind of color vision, and in gray."""
 
 
 class Drawing:
@@ -69,17 +69,17 @@ class Drawing:
         return f"<svg{_attributes(head)}>\n" + "\n".join(self._parts) + "\n</svg>\n"
 
 
-def blend(colours: Sequence[str], share: float) -> str:
-    """A colour between the given ones, spaced evenly: 0 is the first, 1 the last.
+def blend(colors: Sequence[str], share: float) -> str:
+    """A color between the given ones, spaced evenly: 0 is the first, 1 the last.
 
     Examples
     --------
     >>> blend(["#000000", "#ffffff"], 0.5)
     '#808080'
     """
-    place = min(max(share, 0.0), 1.0) * (len(colours) - 1)
-    left = min(int(place), len(colours) - 2)
-    pairs = zip(_channels(colours[left]), _channels(colours[left + 1]), strict=True)
+    place = min(max(share, 0.0), 1.0) * (len(colors) - 1)
+    left = min(int(place), len(colors) - 2)
+    pairs = zip(_channels(colors[left]), _channels(colors[left + 1]), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * (place - left)):02x}" for a, b in pairs)
 
 
@@ -88,8 +88,8 @@ def diverging(value: float) -> str:
     return blend([ORANGE, "#f3b583", "#f7f7f5", "#8fc1e3", BLUE], 0.5 + value / 2)
 
 
-def _channels(colour: str) -> list[int]:
-    return [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
+def _channels(color: str) -> list[int]:
+    return [int(color[k : k + 2], 16) for k in (1, 3, 5)]
 
 
 def _attributes(values: dict[str, object]) -> str:

@@ -16,7 +16,7 @@ from sparsefield.viz.explorer.subgraph import EDGES_A_NODE, Network
 
 @pytest.fixture(scope="module")
 def wide() -> Network:
-    return Network(make_field(400, 1, neighbours=6, burn_in=1, thin=1, seed=1).field.field_)
+    return Network(make_field(400, 1, neighbors=6, burn_in=1, thin=1, seed=1).field.field_)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_edges_are_those_of_the_estimator(field: MarkovField) -> None:
     found = {}
     for number in range(network.n_variables):
         strengths = []
-        for one in network.neighbours(number, 100):
+        for one in network.neighbors(number, 100):
             found[frozenset((network.labels[number], one.label))] = one.strength
             strengths.append(one.strength)
         assert strengths == sorted(strengths, reverse=True)
@@ -48,7 +48,7 @@ def test_edges_are_those_of_the_estimator(field: MarkovField) -> None:
     assert found == pytest.approx(edges)
 
 
-def test_weights_of_a_neighbour_are_those_of_the_features(field: MarkovField) -> None:
+def test_weights_of_a_neighbor_are_those_of_the_features(field: MarkovField) -> None:
     network = Network(field.field_)
     told = {}
     for row in field.features_.filter(pl.col("variable_b").is_not_null()).iter_rows(named=True):
@@ -56,7 +56,7 @@ def test_weights_of_a_neighbour_are_those_of_the_features(field: MarkovField) ->
         told[frozenset(ends)] = row["weight"]
     found = {}
     for number in range(network.n_variables):
-        for one in network.neighbours(number, 100):
+        for one in network.neighbors(number, 100):
             for tie in one.ties:
                 ((other, state),) = tie.others
                 assert other == one.label
@@ -72,7 +72,7 @@ def test_conjunctions_tie_each_pair_of_their_variables() -> None:
     model = MarkovField(l1=20.0, max_order=3, lift="all").fit(bits)
     assert len(model.field_.conjunctions)
     network = Network(model.field_)
-    first = {one.label: one for one in network.neighbours(0, 10)}
+    first = {one.label: one for one in network.neighbors(0, 10)}
     assert set(first) >= {"x1", "x2"}
     assert {name for tie in first["x1"].ties for name, _ in tie.others} >= {"x1", "x2"}
 
@@ -80,7 +80,7 @@ def test_conjunctions_tie_each_pair_of_their_variables() -> None:
 def test_linked_tables_name_their_tables_and_their_links(people: RelationalField) -> None:
     network = Network(people.field_)
     assert network.labels[:2] == ["person.smokes", "visit.fun"]
-    ties = {one.label: one.ties for one in network.neighbours(0, 10)}
+    ties = {one.label: one.ties for one in network.neighbors(0, 10)}
     assert "visit.fun" in ties
     assert ties["visit.fun"][0].template == "across who"
     edges = people.edges_.filter(pl.col("table_a") != pl.col("table_b"))
@@ -89,7 +89,7 @@ def test_linked_tables_name_their_tables_and_their_links(people: RelationalField
 
 
 @pytest.mark.parametrize("limit", [1, 5, 25, 60])
-def test_a_neighbourhood_is_bounded_and_takes_the_strongest_first(wide: Network, limit: int) -> None:
+def test_a_neighborhood_is_bounded_and_takes_the_strongest_first(wide: Network, limit: int) -> None:
     part = wide.around([7], limit)
     assert len(part.nodes) == limit
     assert part.nodes[0] == 7
@@ -110,10 +110,10 @@ def test_the_overview_has_the_strongest_edges(wide: Network) -> None:
 
 
 def test_a_field_without_edges_still_shows_its_variables() -> None:
-    network = Network(make_field(5, 1, neighbours=0, burn_in=1, thin=1).field.field_)
+    network = Network(make_field(5, 1, neighbors=0, burn_in=1, thin=1).field.field_)
     assert network.strongest(10).nodes == (0, 1, 2, 3, 4)
     assert network.around([2], 10).nodes == (2,)
-    assert network.neighbours(2, 10) == []
+    assert network.neighbors(2, 10) == []
 
 
 def test_names_are_found_beginnings_first(wide: Network) -> None:
@@ -147,7 +147,7 @@ def test_stability_is_shown_where_the_model_tells_it(field: MarkovField) -> None
     shares = np.linspace(0, 1, len(field.field_.weights)).tolist()
     told = replace(field.field_, about={**field.field_.about, "stability": shares})
     network = Network(told)
-    ties = [tie for number in range(network.n_variables) for one in network.neighbours(number, 9) for tie in one.ties]
+    ties = [tie for number in range(network.n_variables) for one in network.neighbors(number, 9) for tie in one.ties]
     weights = dict(zip(field.field_.weights.tolist(), shares, strict=True))
     assert ties
     assert all(tie.stability == pytest.approx(weights[tie.weight]) for tie in ties)

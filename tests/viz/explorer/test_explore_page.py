@@ -39,7 +39,7 @@ def call(client, output: str, inputs: dict[str, object]):
 
 
 def test_a_large_field_makes_no_large_page() -> None:
-    subject = make_subject("large", make_field(3000, 1, neighbours=4, burn_in=1, thin=1).field)
+    subject = make_subject("large", make_field(3000, 1, neighbors=4, burn_in=1, thin=1).field)
     client = make_app(subject, "t").server.test_client()
     size = sum(len(client.get(f"/t/{path}").data) for path in ("", "_dash-layout", "_dash-dependencies"))
     assert size < 40_000

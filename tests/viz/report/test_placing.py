@@ -1,4 +1,4 @@
-"""Nodes find places: always the same ones, apart from each other, neighbours nearer than others."""
+"""Nodes find places: always the same ones, apart from each other, neighbors nearer than others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_node_has_a_place_of_its_own_and_the_same_one_each_time(n_nodes, n
 
 
 @pytest.mark.parametrize("exact", [0, 10_000])
-def test_neighbours_stand_nearer_than_others(monkeypatch, exact) -> None:
+def test_neighbors_stand_nearer_than_others(monkeypatch, exact) -> None:
     """By pairs of nodes, and by the cells of a grid."""
     monkeypatch.setattr(node_positions, "EXACT_NODES", exact)
     side = 12

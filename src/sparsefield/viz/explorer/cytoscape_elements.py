@@ -10,9 +10,9 @@ import numpy as np
 from sparsefield.viz.explorer.subgraph import Network, Part
 from sparsefield.viz.explorer.subgraph_positions import place
 
-__all__ = ["COLOURS", "elements", "stylesheet"]
+__all__ = ["COLORS", "elements", "stylesheet"]
 
-COLOURS = {1: "#2f6db5", -1: "#cf6a1f", 0: "#8a7fa8"}
+COLORS = {1: "#2f6db5", -1: "#cf6a1f", 0: "#8a7fa8"}
 """Of weights that are all positive, all negative, or mixed; told apart by those who confuse red and green, too."""
 
 INK, PALE, LINE = "#1f2430", "#ffffff", "#b9c0cc"
@@ -74,7 +74,7 @@ def stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, floa
     Parameters
     ----------
     evidence : nodes that are given
-    moved : {node: (direction, by how much)} of beliefs that evidence moved; direction is as in `COLOURS`
+    moved : {node: (direction, by how much)} of beliefs that evidence moved; direction is as in `COLORS`
     """
     looks: list[dict[str, Any]] = [
         {
@@ -100,16 +100,16 @@ def stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, floa
                 "width": "data(thick)",
                 "curve-style": "straight",
                 "opacity": 0.62,
-                "line-color": COLOURS[0],
+                "line-color": COLORS[0],
             },
         },
-        *({"selector": f".{word}", "style": {"line-color": COLOURS[sign]}} for sign, word in _SIGNS.items()),
+        *({"selector": f".{word}", "style": {"line-color": COLORS[sign]}} for sign, word in _SIGNS.items()),
         {"selector": "edge.aside", "style": {"opacity": 0.16}},
         {"selector": "node.chosen", "style": {"border-width": 3, "border-color": INK, "font-weight": 700}},
         {"selector": "node:active", "style": {"overlay-opacity": 0.08}},
     ]
     for node, (direction, amount) in (moved or {}).items():
-        tint = {"background-color": _tint(COLOURS[direction], amount), "color": PALE if amount > 0.6 else INK}
+        tint = {"background-color": _tint(COLORS[direction], amount), "color": PALE if amount > 0.6 else INK}
         looks.append({"selector": f'node[id = "{node}"]', "style": tint})
     for node in evidence:
         style = {"background-color": INK, "color": PALE, "border-color": INK}
@@ -124,8 +124,8 @@ def _short(label: str) -> str:
     return label if len(label) <= LONGEST else label[: LONGEST - 1] + "\u2026"
 
 
-def _tint(colour: str, amount: float) -> str:
-    """White at 0, the colour at 1; small amounts are raised, so that they can be seen."""
+def _tint(color: str, amount: float) -> str:
+    """White at 0, the color at 1; small amounts are raised, so that they can be seen."""
     share = float(np.clip(amount, 0.0, 1.0)) ** 0.7
-    parts = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
+    parts = [int(color[k : k + 2], 16) for k in (1, 3, 5)]
     return "#" + "".join(f"{round(255 + (part - 255) * share):02x}" for part in parts)

@@ -12,7 +12,7 @@ from dash import dcc, html
 from flask import Response, abort
 
 from sparsefield.viz.explorer.conditional_beliefs import METHODS, default_method
-from sparsefield.viz.explorer.cytoscape_elements import COLOURS, elements, stylesheet
+from sparsefield.viz.explorer.cytoscape_elements import COLORS, elements, stylesheet
 from sparsefield.viz.explorer.page_callbacks import NODES, register
 from sparsefield.viz.explorer.session import Subject
 
@@ -119,7 +119,7 @@ def _layout(subject: Subject, token: str) -> html.Div:
             ),
             html.Div(
                 html.P(
-                    "Click a variable in the network, or find one by its name, to see its neighbours.",
+                    "Click a variable in the network, or find one by its name, to see its neighbors.",
                     className="quiet",
                 ),
                 id="variable-panel",
@@ -141,7 +141,7 @@ PRESET = {"name": "preset", "fit": True, "padding": 24}
 def _legend() -> list[Any]:
     words = {1: "go together", -1: "seldom go together", 0: "some states do"}
     lines = [
-        html.Span([html.I(style={"background": COLOURS[sign]}), text], className="key") for sign, text in words.items()
+        html.Span([html.I(style={"background": COLORS[sign]}), text], className="key") for sign, text in words.items()
     ]
     return [*lines, html.Span("wider: stronger", className="quiet")]
 

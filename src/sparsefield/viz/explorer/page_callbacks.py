@@ -74,7 +74,7 @@ def _choosing(app: Dash, subject: Subject) -> None:
     def show_variable(chosen: int | None) -> Any:
         if chosen is None:
             return html.P(
-                "The strongest links of the field. Click a variable to see its neighbours.", className="quiet"
+                "The strongest links of the field. Click a variable to see its neighbors.", className="quiet"
             )
         return page_elements.variable_panel(subject.network, chosen, can_give=subject.asker is not None)
 
@@ -97,7 +97,7 @@ def _network(app: Dash, subject: Subject) -> None:
         # Without a chosen variable the picture is about the evidence, if there is any.
         about = [chosen] if chosen is not None else given
         part = subject.network.around(about, limit) if about else subject.network.strongest(limit)
-        words = f"{part.left_out:,} {'weaker neighbours' if about else 'variables'} not shown" if part.left_out else ""
+        words = f"{part.left_out:,} {'weaker neighbors' if about else 'variables'} not shown" if part.left_out else ""
         return elements(subject.network, part, about), words
 
     @app.callback(

@@ -9,7 +9,7 @@ from dash import html
 
 from sparsefield.data.schema import Label, Variable
 from sparsefield.viz.explorer.conditional_beliefs import Change
-from sparsefield.viz.explorer.subgraph import Neighbour, Network, Tie
+from sparsefield.viz.explorer.subgraph import Neighbor, Network, Tie
 from sparsefield.viz.explorer.table_rows import Accepted, Cell, Gap, Rows, RowView
 
 __all__ = ["accepted_list", "beliefs_list", "notes_list", "row_panel", "variable_panel"]
@@ -17,7 +17,7 @@ __all__ = ["accepted_list", "beliefs_list", "notes_list", "row_panel", "variable
 MOST_STATES = 5
 MOST_CELLS = 25
 MOST_GAPS = 40
-MOST_NEIGHBOURS = 30
+MOST_NEIGHBORS = 30
 SIGNS = {1: "more", -1: "less", 0: "mixed"}
 
 
@@ -30,10 +30,10 @@ def notes_list(notes: Sequence[str]) -> list[Any]:
 
 
 def variable_panel(network: Network, number: int, *, can_give: bool) -> list[Any]:
-    """What a variable is, and its neighbours with their weights, strongest first."""
+    """What a variable is, and its neighbors with their weights, strongest first."""
     if not network.is_variable(number):
         words = "How many rows of the other table a row is linked with. It has weights, but is no column."
-        return [html.H2(network.labels[number]), html.P(words, className="quiet"), *_neighbours(network, number)]
+        return [html.H2(network.labels[number]), html.P(words, className="quiet"), *_neighbors(network, number)]
     variable = network.variable(number)
     head = [html.H2(network.labels[number], id="variable-name"), html.P(_kind(variable), className="quiet")]
     parts: list[Any] = [html.Div(head)]
@@ -43,7 +43,7 @@ def variable_panel(network: Network, number: int, *, can_give: bool) -> list[Any
         parts += _more(len(shares) - MOST_STATES, "states")
     if can_give:
         parts.append(html.Button("Use as evidence", id={"type": "give", "number": number}, className="plain"))
-    return [*parts, *_neighbours(network, number)]
+    return [*parts, *_neighbors(network, number)]
 
 
 def _learned(network: Network) -> bool:
@@ -61,15 +61,15 @@ def _share(state: Label, share: float) -> html.Div:
     return html.Div([_word(str(state), "state"), _bar(share), html.Span(_percent(share), className="number")])
 
 
-def _neighbours(network: Network, number: int) -> list[Any]:
+def _neighbors(network: Network, number: int) -> list[Any]:
     degree = network.degree(number)
     if not degree:
         return [html.P("No weight ties it to any other variable.", className="quiet")]
-    found = network.neighbours(number, MOST_NEIGHBOURS)
+    found = network.neighbors(number, MOST_NEIGHBORS)
     most = found[0].strength
-    head = html.Div([html.H3(f"Neighbours ({degree:,})"), *_head_of_stability(network)], className="row-head")
-    rows = [_neighbour(one, network.labels[number], most) for one in found]
-    return [head, html.Div(rows, id="neighbours", className="neighbours"), *_more(degree - len(found), "weaker ones")]
+    head = html.Div([html.H3(f"Neighbors ({degree:,})"), *_head_of_stability(network)], className="row-head")
+    rows = [_neighbor(one, network.labels[number], most) for one in found]
+    return [head, html.Div(rows, id="neighbors", className="neighbors"), *_more(degree - len(found), "weaker ones")]
 
 
 def _head_of_stability(network: Network) -> list[Any]:
@@ -77,9 +77,9 @@ def _head_of_stability(network: Network) -> list[Any]:
     return [] if network.stability is None else [html.Span("stability", className="quiet")]
 
 
-def _neighbour(one: Neighbour, mine: str, most: float) -> html.Div:
+def _neighbor(one: Neighbor, mine: str, most: float) -> html.Div:
     name = html.Button(
-        one.label, id={"type": "go", "number": one.number, "place": "neighbours"}, className="link", title=one.label
+        one.label, id={"type": "go", "number": one.number, "place": "neighbors"}, className="link", title=one.label
     )
     bar = html.Div(
         html.Div(className=f"fill {SIGNS[one.sign]}", style={"width": f"{100 * one.strength / most:.1f}%"}),
@@ -87,10 +87,10 @@ def _neighbour(one: Neighbour, mine: str, most: float) -> html.Div:
     )
     alone = len(one.ties) == 1 and not one.left_out
     number = _weight(one.ties[0]) if alone else html.Span(f"{one.strength:.2f}", className="number")
-    head = html.Div([name, bar, number], className="neighbour-head")
+    head = html.Div([name, bar, number], className="neighbor-head")
     ties = [_tie(tie, mine, weight=not alone) for tie in one.ties]
     attributes: Any = {"data-label": one.label, "data-strength": f"{one.strength:.8f}"}
-    return html.Div([head, *ties, *_more(one.left_out, "weaker weights")], className="neighbour", **attributes)
+    return html.Div([head, *ties, *_more(one.left_out, "weaker weights")], className="neighbor", **attributes)
 
 
 def _tie(tie: Tie, mine: str, *, weight: bool) -> html.Div:

@@ -17,7 +17,7 @@ __all__ = ["Subject", "make_subject"]
 
 
 FULL_TINT = 0.25
-"""A box is filled with all of its colour from this move on, at the least."""
+"""A box is filled with all of its color from this move on, at the least."""
 
 
 @dataclass

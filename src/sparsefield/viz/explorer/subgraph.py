@@ -14,7 +14,7 @@ from sparsefield.data.layout import COUNT, HOW_MANY
 from sparsefield.data.schema import Label
 from sparsefield.model import Field
 
-__all__ = ["Edge", "Neighbour", "Network", "Part", "Tie", "variable_at"]
+__all__ = ["Edge", "Neighbor", "Network", "Part", "Tie", "variable_at"]
 
 Array = np.ndarray
 
@@ -22,7 +22,7 @@ EDGES_A_NODE = 2.5
 """Lines of one picture for each of its nodes, beside those of chosen variables; more of them hide each other."""
 
 MOST_TIES = 12
-"""Weights that a neighbour lists; variables of many states share hundreds."""
+"""Weights that a neighbor lists; variables of many states share hundreds."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """A variable at the other end of an edge, and the weights that make it up, strongest first."""
 
     number: int
@@ -72,7 +72,7 @@ class Part:
     nodes: tuple[int, ...]
     edges: tuple[Edge, ...]
     left_out: int
-    """Neighbours of the chosen variables, or without any of all variables, that found no room."""
+    """Neighbors of the chosen variables, or without any of all variables, that found no room."""
 
 
 def variable_at(schema: Schema, number: int) -> Variable:
@@ -157,8 +157,8 @@ class Network:
         """All edges of a node, strongest first."""
         return [self._edge(k) for k in self._at[self._offsets[number] : self._offsets[number + 1]].tolist()]
 
-    def neighbours(self, number: int, limit: int) -> list[Neighbour]:
-        """The strongest neighbours of a variable with their weights, strongest first."""
+    def neighbors(self, number: int, limit: int) -> list[Neighbor]:
+        """The strongest neighbors of a variable with their weights, strongest first."""
         found = []
         for edge in self.edges_of(number)[:limit]:
             other = edge.b if edge.a == number else edge.a
@@ -168,11 +168,11 @@ class Network:
             order = np.argsort(-np.abs(self._weight[features]), kind="stable")[:MOST_TIES]
             ties = tuple(self._tie(number, int(k)) for k in features[order])
             left = len(features) - len(ties)
-            found.append(Neighbour(other, self.labels[other], edge.strength, edge.sign, ties, left))
+            found.append(Neighbor(other, self.labels[other], edge.strength, edge.sign, ties, left))
         return found
 
     def around(self, chosen: Sequence[int], limit: int) -> Part:
-        """The neighbourhood of some variables, ring by ring, strongest edges first, up to ``limit`` nodes."""
+        """The neighborhood of some variables, ring by ring, strongest edges first, up to ``limit`` nodes."""
         nodes = dict.fromkeys(chosen[:limit])
         ring = list(nodes)
         while ring and len(nodes) < limit:

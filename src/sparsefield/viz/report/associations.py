@@ -1,7 +1,7 @@
 """What two columns show by themselves, held against the weight that they have beside all others.
 
 Alone in a field, a pair of states would have as its weight the log odds ratio of the two against their base states, so
-that is what a weight is compared with. Where one side is a number, or a sum over neighbours, the counterpart is the
+that is what a weight is compared with. Where one side is a number, or a sum over neighbors, the counterpart is the
 slope of a line between the two groups' means (that of linear discrimination), per unit of the field's scale.
 """
 

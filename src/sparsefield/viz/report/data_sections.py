@@ -127,8 +127,8 @@ def _tell_calibration(found: Calibration) -> str:
         for b, s, n in zip(found.belief, found.share, found.count, strict=True)
         if n
     ]
-    ideal = Curve("as it should be", [Spot(0.0, 0.0), Spot(1.0, 1.0)], dashed=True, colour=GREY)
-    panel = Panel("Calibration", "belief", "share that is true", [ideal, Curve("this field", spots, colour=BLUE)])
+    ideal = Curve("as it should be", [Spot(0.0, 0.0), Spot(1.0, 1.0)], dashed=True, color=GREY)
+    panel = Panel("Calibration", "belief", "share that is true", [ideal, Curve("this field", spots, color=BLUE)])
     sure = int(found.count[0] + found.count[-1])
     caption = (
         "All statements \u201cthis cell has this state\u201d about known cells, in ten ranges by how strongly the "

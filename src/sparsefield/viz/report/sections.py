@@ -68,7 +68,7 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
 
 def _hubs_in_words(view: View) -> str:
     ranked = _hubs(view)[:IN_WORDS]
-    told = ", ".join(f"{_node(view, k)} ({count(int(view.whole.degrees[k]), 'neighbour')})" for k in ranked)
+    told = ", ".join(f"{_node(view, k)} ({count(int(view.whole.degrees[k]), 'neighbor')})" for k in ranked)
     return (
         f"Hubs: {told}. {count(len(view.whole.nodes), 'column')} take part in {count(len(view.whole.edges), 'edge')}."
     )
@@ -156,7 +156,7 @@ def tell_structure(view: View) -> str:
         ]
         for k in _hubs(view)[:SHOWN_HUBS]
     ]
-    hubs = table(["column", "neighbours", "strength of its edges", "community"], rows)
+    hubs = table(["column", "neighbors", "strength of its edges", "community"], rows)
     sizes = np.bincount(view.communities)
     groups = []
     for label in np.flatnonzero(sizes > 2)[:SHOWN_COMMUNITIES].tolist():
@@ -261,7 +261,7 @@ def tell_repeat(fitted: Fitted) -> str:
 
 
 def _hubs(view: View) -> list[int]:
-    """Nodes by their number of neighbours, then by strength."""
+    """Nodes by their number of neighbors, then by strength."""
     return np.lexsort((-view.whole.total_strengths, -view.whole.degrees)).tolist()
 
 

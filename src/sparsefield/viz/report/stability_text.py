@@ -127,6 +127,6 @@ def _resamples(how: dict) -> str:
     halves = {
         "rows": "of the rows",
         "circles": "of the sets of linked rows",
-        "linked rows": "of the rows, beside their neighbours",
+        "linked rows": "of the rows, beside their neighbors",
     }
     return f"{how['resamples']:,} halves {halves[how['halved']]}"

@@ -1,4 +1,4 @@
-"""How many neighbours a row has: seen where it differs, so that what a field says does not hang on the base states."""
+"""How many neighbors a row has: seen where it differs, so that what a field says does not hang on the base states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from relational_oracle import (
     ends_of,
     layout_of,
     names_of,
-    neighbours_differ,
+    neighbors_differ,
     problem_of,
     rows_of,
     slow_over,
@@ -133,15 +133,15 @@ def chance(field: RelationalField, data: Relational, labels: tuple) -> np.ndarra
 
 @given(seed=SEEDS, persons=st.integers(2, 6), loose=st.sampled_from([0.0, 0.15, 1.0]))
 @settings(max_examples=20)
-def test_a_field_counts_neighbours_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
+def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
     data, rows = village(seed, persons=persons, gaps=0.0, loose=loose)
     layout = RelationalField(l1=50.0, certify=False, max_iter=1, n_jobs=1).fit(data).field_.layout
-    differ = neighbours_differ(data, rows, TEMPLATES)
+    differ = neighbors_differ(data, rows, TEMPLATES)
     for template, flags in zip(layout.templates, layout.counted, strict=True):
         assert flags == tuple((template.label, side) in differ for side in ("left", "right"))
 
 
-def test_no_neighbours_are_counted_where_all_rows_have_as_many() -> None:
+def test_no_neighbors_are_counted_where_all_rows_have_as_many() -> None:
     smokes = drawn(ring(40), 0)
     for data in (network(ring(40), smokes=smokes), in_pointers(ring(40), smokes)):
         layout = RelationalField(l1=0.5, n_jobs=1).fit(data).field_.layout
@@ -154,7 +154,7 @@ def test_no_neighbours_are_counted_where_all_rows_have_as_many() -> None:
     assert layout.n_candidate_pairs == 2
 
 
-def test_neighbours_are_counted_from_the_end_where_they_differ_alone() -> None:
+def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
     """Each names one other, but not all are named equally often."""
     rng = np.random.default_rng(0)
     smokes = rng.integers(0, 2, 30)
@@ -171,7 +171,7 @@ def test_neighbours_are_counted_from_the_end_where_they_differ_alone() -> None:
     }
 
 
-def test_the_number_of_neighbours_is_told_by_its_name() -> None:
+def test_the_number_of_neighbors_is_told_by_its_name() -> None:
     assert HOW_MANY == "(how many)"
     field = RelationalField(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
     (row,) = field.features_.filter(pl.col("variable_b") == HOW_MANY).to_dicts()
@@ -200,7 +200,7 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
 
     A table of weights W over the states of two variables, nothing for the bases, is W' + r + c + a constant, where W'
     is nothing for the new bases: W'[a, b] = W[a, b] - W[a, b0] - W[a0, b] + W[a0, b0], r[a] = W[a, b0] - W[a0, b0],
-    and c[b] likewise. So a row has r of its state once per neighbour, which is a weight of the number of neighbours,
+    and c[b] likewise. So a row has r of its state once per neighbor, which is a weight of the number of neighbors,
     or of the state itself where all rows have as many.
     """
     new = SlowRelational(slow.data, slow.rows, variables, slow.templates, slow.counted)
@@ -219,13 +219,13 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
         return [(table, variable, state) for state in learned.states], (table, variable, new.base(table, variable))
 
     def of_many(template, side: str, place: tuple) -> tuple:
-        """The name of a feature of a state and the number of neighbours."""
+        """The name of a feature of a state and the number of neighbors."""
         left, right = ends_of(slow.data, template)
         if side == "left":
             return new.named(template, place, (right, HOW_MANY, None))
         return new.named(template, (left, HOW_MANY, None), place)
 
-    def once_per_neighbour(template, side: str, place: tuple, weight: float) -> None:
+    def once_per_neighbor(template, side: str, place: tuple, weight: float) -> None:
         if place not in unary:
             return  # the base; or observed, and so a constant
         if (template.label, side) in slow.counted:
@@ -246,7 +246,7 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
                 states, base = places(table, variable)
                 before = {place: slow.weights.get(of_many(template, side, place), 0.0) for place in states}
                 for place in states:
-                    once_per_neighbour(template, side, place, before[place] - before[base])
+                    once_per_neighbor(template, side, place, before[place] - before[base])
         for one, other in itertools.product(ones, others):
             if template.kind == "within" and one >= other:
                 continue  # both ends are one row
@@ -260,14 +260,14 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
                 if a != a0 and b != b0:
                     weights[new.named(template, a, b)] = table[a, b] - table[a, b0] - table[a0, b] + table[a0, b0]
             for a in rows:
-                once_per_neighbour(template, "left", a, table[a, b0] - table[a0, b0])
+                once_per_neighbor(template, "left", a, table[a, b0] - table[a0, b0])
             for b in columns if not template.symmetric else ():  # else added when the two change places
-                once_per_neighbour(template, "right", b, table[a0, b] - table[a0, b0])
+                once_per_neighbor(template, "right", b, table[a0, b] - table[a0, b0])
     return unary, weights
 
 
 def all_have(slow: SlowRelational, template, side: str) -> int:
-    """How many neighbours every row at an end has; within a row, itself."""
+    """How many neighbors every row at an end has; within a row, itself."""
     touch, end = slow.pairs[template.label], ("left", "right").index(side)
     if template.symmetric:
         touch = touch + [(j, i) for i, j in touch]
@@ -358,8 +358,8 @@ def test_without_penalties_names_of_states_change_nothing(smokers, templates, hi
 @pytest.mark.parametrize("own", [-0.4, 0.8])
 @pytest.mark.parametrize("hidden", [0.0, 0.1])
 def test_with_penalties_names_of_states_change_little(count, l1, own, hidden) -> None:
-    """Weights of two states that meet are as large for either name. The weight of the number of neighbours is not, and
-    is penalised: c becomes -(w + c). So the less l1 says against the data, the less a name matters."""
+    """Weights of two states that meet are as large for either name. The weight of the number of neighbors is not, and
+    is penalized: c becomes -(w + c). So the less l1 says against the data, the less a name matters."""
     smokes = drawn(stars(count), 0, own=own)
     fits = []
     for labels in LABELS.values():
@@ -374,7 +374,7 @@ def test_with_penalties_names_of_states_change_little(count, l1, own, hidden) ->
     assert np.ptp(beliefs, axis=0).max() < 0.03
 
 
-def test_without_the_number_of_neighbours_the_base_would_matter(smokers) -> None:
+def test_without_the_number_of_neighbors_the_base_would_matter(smokers) -> None:
     """Else the tests above would test nothing: fits that do not see it differ by what a name is."""
     found = []
     for labels in ((0, 1), (1, 0)):
@@ -386,7 +386,7 @@ def test_without_the_number_of_neighbours_the_base_would_matter(smokers) -> None
     assert abs(found[0][1] - found[1][1]) > 0.2
 
 
-def test_where_all_have_as_many_neighbours_every_rule_and_name_reach_the_same_optimum() -> None:
+def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_optimum() -> None:
     smokes = drawn(ring(300), 2, agree=1.5)
     fits = []
     for (name, rule), labels in itertools.product(RULES.items(), ((0, 1), (1, 0), ("no", "yes"))):
@@ -408,7 +408,7 @@ def test_where_all_have_as_many_neighbours_every_rule_and_name_reach_the_same_op
 def check_answers(field: RelationalField, learned: Relational, asked: Relational) -> None:
     """Beliefs, scores and draws for new rows are those of plain loops that count where the learned rows differed."""
     rows = rows_of(asked)
-    counted = neighbours_differ(learned, rows_of(learned), field.field_.layout.templates)
+    counted = neighbors_differ(learned, rows_of(learned), field.field_.layout.templates)
     slow = slow_over(asked, rows, field.field_.layout, counted=counted)
     tell(slow, field.field_)
     q, _ = slow.mean_field(1e-10)
@@ -424,7 +424,7 @@ def check_answers(field: RelationalField, learned: Relational, asked: Relational
 
 
 @pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
-def test_rows_may_differ_in_how_many_neighbours_they_have_though_they_did_not_before(templates) -> None:
+def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(ring(60), 0.2, templates, smokes=drawn(ring(60), 1, agree=1.5))
     field = RelationalField(l1=0.3, **options).fit(learned)
@@ -436,7 +436,7 @@ def test_rows_may_differ_in_how_many_neighbours_they_have_though_they_did_not_be
 
 
 @pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
-def test_all_rows_may_have_as_many_neighbours_though_they_did_not_before(templates) -> None:
+def test_all_rows_may_have_as_many_neighbors_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(stars(12), 0.2, templates, smokes=drawn(stars(12), 3))
     field = RelationalField(l1=0.1, **options).fit(learned)
@@ -444,11 +444,11 @@ def test_all_rows_may_have_as_many_neighbours_though_they_did_not_before(templat
     assert any(HOW_MANY in name for name in field.features_["variable_b"].drop_nulls())
     for friends in (ring(20), [(k, k + 1) for k in range(0, 20, 2)]):
         check_answers(field, learned, network(friends, 0.3, templates, smokes=drawn(friends, 4)))
-    # More neighbours than any row had.
+    # More neighbors than any row had.
     check_answers(field, learned, network(stars(2, 15), 0.3, templates, smokes=drawn(stars(2, 15), 4)))
 
 
-def test_a_weight_on_the_number_of_neighbours_is_drawn_by_too() -> None:
+def test_a_weight_on_the_number_of_neighbors_is_drawn_by_too() -> None:
     """Without friends' states having a say, the chance to smoke falls with the number of friends alone."""
     friends = stars(400, 4)
     data = network(friends, smokes=np.arange(2000) % 2)
