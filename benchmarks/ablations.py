@@ -11,15 +11,15 @@ import polars as pl
 
 from benchmarks.ising import draw_ising
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Table, compile_table, learn_schema, read
 from sparsefield.datasets import load_dataset
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.hold_out import evaluate
-from sparsefield.induction import ContrastiveInduction
+from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.objectives import PseudoLikelihood
-from sparsefield.solver import Options, Trainer
+from sparsefield.solver import Trainer, TrainingOptions
 
 __all__ = ["run_ablations"]
 
@@ -42,19 +42,19 @@ def run_ablations(
 def _steps(table: Table, nodes: int) -> Iterator[Row]:
     """Coordinates and batches change the way, not the end: the certified optimum is the same."""
     free = {"l1": 30.0, "l2": 0.0, "penalize_unary": False}
-    settings: list[tuple[str, str, Options]] = [
-        ("coordinates", "centered", Options(**free)),
-        ("coordinates", "plain", Options(**free, centered=False)),
-        ("batches", "auto", Options(**free)),
-        ("batches", "one per state", Options(**free, batch_size=nodes)),
-        ("batches", "50, as in the paper", Options(**free, batch_size=50)),
+    settings: list[tuple[str, str, TrainingOptions]] = [
+        ("coordinates", "centered", TrainingOptions(**free)),
+        ("coordinates", "plain", TrainingOptions(**free, centered=False)),
+        ("batches", "auto", TrainingOptions(**free)),
+        ("batches", "one per state", TrainingOptions(**free, batch_size=nodes)),
+        ("batches", "50, as in the paper", TrainingOptions(**free, batch_size=50)),
     ]
     for decision, setting, options in settings:
         started = time.perf_counter()
         with Threads() as engine:
             learned = Trainer(
-                MegaSample.single(table),
-                rule=ContrastiveInduction(),
+                DenseDataset.single(table),
+                rule=CFI(),
                 objective=PseudoLikelihood(),
                 inference=MeanField(),
                 options=options,

@@ -32,7 +32,7 @@ from sparsefield.experiments.local_lists import compare_lists
 
 from benchmarks.ising import draw_ising
 from sparsefield import config
-from sparsefield.compute import Engine, Question
+from sparsefield.compute import Engine, ThresholdQuery
 from sparsefield.compute.dask_worker import Rounded, round_off
 from sparsefield.compute.top_entries import Search
 from sparsefield.errors import ClusterError
@@ -336,7 +336,7 @@ def _adding(columns: int) -> float:
     shards: list[list[Rounded | None]] = [
         round_off((rng.standard_normal((1, columns, columns)),)) for _ in range(ADDED_SHARDS)
     ]
-    question = Question(_take, (), lambda item, sums, a, b: np.abs(sums[0]) - 1e9, lambda item, a, b: a >= 0)
+    question = ThresholdQuery(_take, (), lambda item, sums, a, b: np.abs(sums[0]) - 1e9, lambda item, a, b: a >= 0)
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()

@@ -248,9 +248,9 @@ def hidden(
     as_json: Json = False,
 ) -> None:
     """Score held-out rows with a hidden variable and without one, with l1 chosen on validation rows."""
-    from benchmarks.latent import LATENT_DATA, run_hidden
+    from benchmarks.latent import LATENT_DATA, run_latent
 
-    found = run_hidden(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)
+    found = run_latent(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)
     shown = ("data", "method", "l1", "test_score", "features", "kkt_violation", "certified", "seconds")
     _answer(found, shown, as_json)
 

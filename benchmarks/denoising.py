@@ -13,7 +13,7 @@ import polars as pl
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Report
-from sparsefield.data import Relational, Step, Template
+from sparsefield.data import OffsetLink, Relational, Template
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField
 
@@ -160,8 +160,8 @@ def link_pixels(frame: pl.DataFrame, observed: Sequence[str], *, linked: bool = 
     return Relational(
         {"pixel": frame.select("picture", "y", "x", "clean", *observed)},
         links={
-            "right": Step("pixel", along="x", within=("picture", "y")),
-            "down": Step("pixel", along="y", within=("picture", "x")),
+            "right": OffsetLink("pixel", along="x", within=("picture", "y")),
+            "down": OffsetLink("pixel", along="y", within=("picture", "x")),
         },
         observed={"pixel": list(observed)},
         templates=["within pixel", *(grid if linked else [])],

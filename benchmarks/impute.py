@@ -133,9 +133,9 @@ def describe(row: Row) -> str:
 
 def hide_cells(values: Array, share: float, rng: np.random.Generator) -> Array:
     """A float copy of ``values`` with each cell made NaN with probability ``share``."""
-    gappy = np.array(values, dtype=np.float64)
-    gappy[rng.random(gappy.shape) < share] = np.nan
-    return gappy
+    incomplete = np.array(values, dtype=np.float64)
+    incomplete[rng.random(incomplete.shape) < share] = np.nan
+    return incomplete
 
 
 def filled_scores(beliefs: Array, truth: Array, hidden: Array) -> tuple[float, float]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Table, compile_table, read
-from sparsefield.datasets import MadeField, make_field
+from sparsefield.data import DenseDataset, Table, compile_table, read
+from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.estimators.answer_tables import log_belief
-from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, ask
+from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, infer
 
 __all__ = ["FIELDS", "run_inference", "run_learned"]
 
@@ -113,10 +113,10 @@ def run_learned(
     return found
 
 
-def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: int) -> tuple[MadeField, Array]:
+def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: int) -> tuple[SyntheticField, Array]:
     """A field, and its rows with cells hidden."""
     kind = FIELDS[name]
-    made = make_field(
+    made = make_markov_field(
         nodes, rows, states=states, neighbors=kind.neighbors, weights=kind.weights, unary="balanced",
         burn_in=BURN_IN, chains=rows, seed=seed,
     )  # fmt: skip
@@ -125,14 +125,14 @@ def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: i
     return made, hidden
 
 
-def _measure(made: MadeField, hidden: Array, method: InferenceMethod) -> dict[str, Any]:
+def _measure(made: SyntheticField, hidden: Array, method: InferenceMethod) -> dict[str, Any]:
     """Ask two rows first, so that nothing is compiled while the clock runs."""
     field = made.field.field_
     table, truth = (compile_table(read(X), field.schema) for X in (hidden, made.samples))
     with Threads(1) as engine:
-        ask(field, MegaSample.single(compile_table(read(hidden[:2]), field.schema)), method, engine)
+        infer(field, DenseDataset.single(compile_table(read(hidden[:2]), field.schema)), method, engine)
         start = time.perf_counter()
-        answers = ask(field, MegaSample.single(table), method, engine)
+        answers = infer(field, DenseDataset.single(table), method, engine)
         seconds = time.perf_counter() - start
     total, count = log_belief(table, truth, answers.gaps[0])
     return {

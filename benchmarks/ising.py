@@ -87,7 +87,7 @@ class IsingData:
         weights = self.weight_matrix() if weights is None else weights
         return pseudo_log_likelihood(self.samples[rows], bias, weights)
 
-    def beliefs(self, gappy: Array, *, burn_in: int = 100, sweeps: int = 1000, seed: int = 0) -> Array:
+    def beliefs(self, incomplete: Array, *, burn_in: int = 100, sweeps: int = 1000, seed: int = 0) -> Array:
         """Probability of 1 in each gap given the seen cells of its row, under the true field.
 
         Gibbs sampling over the gaps; the conditional probabilities themselves are averaged, not the draws
@@ -95,7 +95,7 @@ class IsingData:
 
         Parameters
         ----------
-        gappy : array (rows, nodes) of float
+        incomplete : array (rows, nodes) of float
             NaN marks a gap.
 
         Returns
@@ -105,7 +105,7 @@ class IsingData:
         """
         rng = np.random.default_rng(seed)
         graph = _flat_graph(self.pairs, self.weights, self.biases)
-        beliefs = np.array(gappy, dtype=np.float64)
+        beliefs = np.array(incomplete, dtype=np.float64)
         sums = np.zeros(self.biases.size)
         for row in beliefs:
             free = np.flatnonzero(np.isnan(row))

@@ -26,16 +26,16 @@ from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, SparseTable, SwitchSchema, compile_sparse, compile_table, learn_schema, read
+from sparsefield.data import BinarySchema, DenseDataset, SparseTable, compile_sparse, compile_table, learn_schema, read
 from sparsefield.induction import sparse_scores
-from sparsefield.induction.dense_scores import score_tiles
+from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.sparse_score_parts import gather, unit_for
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.mean_field_sweep import gradient, sweep
-from sparsefield.kernels.sparse_conditionals import errors_of_rows, pass_rows, watch_rows
-from sparsefield.kernels.sparse_pair_scores import score_columns, transpose
-from sparsefield.objectives import Evaluator, PseudoLikelihood, SparseContrast, SparseEvaluator
-from sparsefield.objectives.block_evaluation import Part
+from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_gradients, residuals
+from sparsefield.kernels.sparse_pair_scores import score_pairs, transpose
+from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries, Sources
 
 __all__ = ["LONG", "NOTES", "SHORT", "Sizes", "draw_kernels", "measure_machine", "run_kernels"]
@@ -302,7 +302,7 @@ def work_of_sweep(arcs: int, states: int, rows: int) -> Work:
 
 
 def work_of_gradient(arcs: int, states: int, rows: int) -> Work:
-    """A multiply-add for each arc and row; errors and middles are read once."""
+    """A multiply-add for each arc and row; errors and expectations are read once."""
     n_bytes = states * rows * 2 * NUMBER
     demands = Demand("multiply-add float64", arcs * rows), Demand("copy", n_bytes, n_bytes)
     return Work({"multiply-adds": arcs * rows}, n_bytes, demands)
@@ -327,7 +327,7 @@ class Planted:
     pairs: Array
     arcs: Sources
     watched: Sources
-    contrast: SparseContrast
+    contrast: SparseGradientFactors
     cut: float
 
 
@@ -337,13 +337,13 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     source = read(data.matrix)
     schema = learn_schema(source)
     table = compile_sparse(source, schema)
-    if table is None or not isinstance(schema, SwitchSchema):
+    if table is None or not isinstance(schema, BinarySchema):
         raise ValueError(f"{on:g} cells on in a row of {columns:,} columns are too many for a sparse table.")
     place = schema.column_of_place
     kept = (place[data.pairs] >= 0).all(axis=1)
     pairs = place[data.pairs[kept]]
     theta = np.concatenate([data.biases[place >= 0], data.weights[kept]])
-    evaluator = SparseEvaluator(MegaSample.single(table), engine)
+    evaluator = SparseEvaluator(DenseDataset.single(table), engine)
     evaluator.evaluate(evaluator.compile(evaluator.layout.arcs(pairs)), theta)
     contrast = evaluator.contrast()
     beside = np.column_stack([table.columns[:-1], table.columns[1:]]).astype(np.int64)
@@ -366,22 +366,22 @@ def row_cases(data: Planted) -> Iterator[Case]:
     scale = 1.0 / unit_for(data.table.total_weight)
 
     def errors() -> int:
-        parts = (errors_of_rows(b, arcs, at_rest, 0.0, number, scale, counts, columns, entries) for b in blocks)
+        parts = (residuals(b, arcs, at_rest, 0.0, number, scale, counts, columns, entries) for b in blocks)
         return sum(filled for _, _, filled in parts)
 
     def watch() -> None:
         for block in blocks:
-            watch_rows(block, arcs, at_rest, watched.offsets, watched.target, out)
+            pair_gradients(block, arcs, at_rest, watched.offsets, watched.target, out)
 
-    yield Case("pass_rows", data.name, work_of_pass(walk, states, n_arcs),
-               lambda: [pass_rows(b, arcs, at_rest, per_arc, per_state) for b in blocks])  # fmt: skip
-    yield Case("watch_rows", data.name, work_of_watch(walk, states, n_arcs, len(out)), watch)
-    yield Case("errors_of_rows", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
+    yield Case("loss_and_gradient", data.name, work_of_pass(walk, states, n_arcs),
+               lambda: [loss_and_gradient(b, arcs, at_rest, per_arc, per_state) for b in blocks])  # fmt: skip
+    yield Case("pair_gradients", data.name, work_of_watch(walk, states, n_arcs, len(out)), watch)
+    yield Case("residuals", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
 
 
 def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Errors by column, and scores of all pairs, as induction calls them with threshold 0."""
-    layout = MegaSample.single(data.table).layout
+    layout = DenseDataset.single(data.table).layout
     column, traits = sparse_scores._line_up(data.contrast, layout, data.cut)
     number = np.full(len(data.contrast.together), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
@@ -394,8 +394,8 @@ def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     yield Case("transpose", data.name, work_of_transpose(len(rows), len(column)),
                lambda: transpose(errors.offsets, errors.columns, errors.entries, places, rows, entries),
                lambda: np.copyto(places, errors.column_offsets[:-1]))  # fmt: skip
-    yield Case("score_columns", data.name, work_of_scores(on, errors),
-               lambda: score_columns(0, len(column), 0, on, errors, traits, known, unit, data.cut))  # fmt: skip
+    yield Case("score_pairs", data.name, work_of_scores(on, errors),
+               lambda: score_pairs(0, len(column), 0, on, errors, traits, known, unit, data.cut))  # fmt: skip
 
 
 def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[Case]:
@@ -403,24 +403,26 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     data = draw_ising(nodes, rows, seed=seed)
     source = read(data.samples)
     table = compile_table(source, learn_schema(source))
-    sample, objective, blocks = MegaSample.single(table), PseudoLikelihood(), table.blocks
+    sample, objective, blocks = DenseDataset.single(table), PseudoLikelihood(), table.blocks
     layout, spaces = sample.layout, [objective.prepare(block) for block in blocks]
     states, name = layout.n_states, f"{nodes:,} x {rows:,}"
     everyone = np.column_stack(np.triu_indices(states, k=1))
-    evaluator = Evaluator(sample, objective, engine)
+    evaluator = DenseEvaluator(sample, objective, engine)
     for pairs, words in ((data.pairs, f"{name}, true arcs"), (everyone, f"{name}, all arcs")):
         theta = np.concatenate([data.biases, np.full(len(pairs), 0.5 / nodes)])
         (graph,) = evaluator.compile(layout.arcs(pairs))
         out, counted = np.empty(len(theta)), (len(graph.arc_source), states, rows)
         sweeps = [(b, graph, theta, False, b.beliefs, s.errors) for b, s in zip(blocks, spaces, strict=True)]
         yield Case("sweep", words, work_of_sweep(*counted), _calls(sweep, sweeps))
-        gradients = [(graph, space.errors, space.middles, out) for space in spaces]
+        gradients = [(graph, space.errors, space.expectations, out) for space in spaces]
         yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
     for dtype in ("float32", "float64"):
         sides = zip(blocks, spaces, strict=True)
-        parts = engine.hold([Part(0, b, s.errors.astype(dtype), s.middles.astype(dtype)) for b, s in sides])
-        run = _call(score_tiles, parts, layout, rows / 10, np.empty(0, dtype=np.int64))
-        yield Case(f"score_tiles {dtype}", name, work_of_tiles(states, rows, dtype), run)
+        parts = engine.hold(
+            [EvaluatedBlock(0, b, s.errors.astype(dtype), s.expectations.astype(dtype)) for b, s in sides]
+        )
+        run = _call(score_pairs_dense, parts, layout, rows / 10, np.empty(0, dtype=np.int64))
+        yield Case(f"score_pairs_dense {dtype}", name, work_of_tiles(states, rows, dtype), run)
 
 
 def _calls(kernel: Callable[..., Any], all_args: Sequence[tuple[Any, ...]]) -> Callable[[], Any]:

@@ -13,7 +13,7 @@ from benchmarks.measure import climb
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 
-__all__ = ["LATENT_DATA", "LatentClasses", "draw_latent_classes", "run_hidden"]
+__all__ = ["LATENT_DATA", "LatentClasses", "draw_latent_classes", "run_latent"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,7 +64,7 @@ def draw_latent_classes(rows: int, columns: int = 24, classes: int = 4, *, seed:
     return LatentClasses((rng.random((rows, columns)) < chances[of_row]).astype(np.int64), of_row, chances)
 
 
-def run_hidden(
+def run_latent(
     data: Sequence[str] = LATENT_DATA,
     report: Callable[[str], None] = print,
     *,

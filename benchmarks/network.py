@@ -12,7 +12,17 @@ import polars as pl
 
 from benchmarks.measure import in_child, measure
 from sparsefield.compute import Threads
-from sparsefield.data import HOW_MANY, Layout, MegaSample, Relational, Schema, Source, Template, Variable, compile_table
+from sparsefield.data import (
+    NEIGHBOR_COUNT,
+    DenseDataset,
+    Layout,
+    Relational,
+    Schema,
+    Source,
+    Template,
+    Variable,
+    compile_table,
+)
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import draw
 from sparsefield.model import Field
@@ -70,7 +80,7 @@ def draw_network(
     empty = Source(tuple(names), entities, "array", np.full((entities, attributes), np.nan))
     table = compile_table(empty, field.layout.schemas[0], width=int(field.layout.widths[0]))
     nothing = np.empty(0, dtype=np.int64)
-    sample = MegaSample.linked(field.layout, [table], [(nothing, nothing), (who, whom)])
+    sample = DenseDataset.linked(field.layout, [table], [(nothing, nothing), (who, whom)])
     with Threads() as engine:
         (codes,) = draw(field, sample, sweeps=sweeps, seed=seed, engine=engine)
     cells = {name: pl.Series(codes[k].astype(np.int8)) for k, name in enumerate(names)}
@@ -125,7 +135,7 @@ def _one_size(entities: int, attributes: int, missing: float, seed: int) -> Row:
 def _found(field: RelationalField) -> set[Edge]:
     edges = nw.from_native(field.edges_, eager_only=True)
     columns = (edges[name].to_list() for name in ("template", "variable_a", "variable_b"))
-    return {edge for edge in zip(*columns, strict=True) if HOW_MANY not in edge}
+    return {edge for edge in zip(*columns, strict=True) if NEIGHBOR_COUNT not in edge}
 
 
 def _slope(before: Row, after: Row) -> float:

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Report, installed
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
-from sparsefield.data import HOW_MANY, Relational, Step, Template
+from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField
@@ -134,7 +134,7 @@ def link_words(frame: pl.DataFrame) -> Relational:
     """Words as rows, each linked to the next of its sentence; features pair a label with what is known, or the next."""
     return Relational(
         {"word": frame},
-        links={"next": Step("word", within=("sentence",))},
+        links={"next": OffsetLink("word", within=("sentence",))},
         observed={"word": FEATURES},
         templates=["within word", Template("across", ("next",), left=("label",), right=("label",))],
     )
@@ -209,7 +209,7 @@ def read_chain(field: RelationalField) -> tuple[Array, dict[tuple[str, Any], Arr
         else:
             label, value = (a, b) if a[0] == "label" else (b, a)
             if (
-                value[0] == HOW_MANY
+                value[0] == NEIGHBOR_COUNT
             ):  # the number of next words (0 or 1) stands at the right, of words before at the left
                 value = NEXT if value is b else BEFORE
             known.setdefault(value, np.zeros(len(place)))[place[label[1]]] = one["weight"]

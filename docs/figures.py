@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduction.panels import Curve, Level, Panel, Spot, draw_panels
 from sparsefield import MarkovField
-from sparsefield.datasets import MadeField, make_field
+from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.io.model_file import write_atomically
 from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, diverging
 
@@ -122,12 +122,12 @@ def draw_inference() -> str:
     names = {"mean-field": "mean field", "bp": "belief propagation"}
     found: dict[str, list[Spot]] = {name: [] for name in names}
     for size in (0.5, 1.0, 1.5, 2.0, 3.0):
-        made = make_field(12, 200, neighbors=3, weights=(-size, size), burn_in=500, thin=20, seed=2)
-        gappy = made.samples.astype(float)
-        gappy[np.random.default_rng(0).random(gappy.shape) < 0.5] = np.nan
-        exact = _gap_beliefs(made, gappy, "exact")
+        made = make_markov_field(12, 200, neighbors=3, weights=(-size, size), burn_in=500, thin=20, seed=2)
+        incomplete = made.samples.astype(float)
+        incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.5] = np.nan
+        exact = _gap_beliefs(made, incomplete, "exact")
         for name in names:
-            apart = np.abs(_gap_beliefs(made, gappy, name) - exact)
+            apart = np.abs(_gap_beliefs(made, incomplete, name) - exact)
             found[name].append(Spot(size, float(apart.mean())))
     curves = [Curve(names[name], spots) for name, spots in found.items()]
     panel = Panel("", "largest weight", "mean distance from the exact belief", curves)
@@ -151,14 +151,14 @@ def main(folder: Path = FOLDER) -> None:
         print(folder / name, file=sys.stderr)
 
 
-def _made() -> MadeField:
-    return make_field(30, 500, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=500, thin=20, seed=1)
+def _made() -> SyntheticField:
+    return make_markov_field(30, 500, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=500, thin=20, seed=1)
 
 
-def _gap_beliefs(made: MadeField, gappy: np.ndarray, inference: str) -> np.ndarray:
+def _gap_beliefs(made: SyntheticField, incomplete: np.ndarray, inference: str) -> np.ndarray:
     """Of each gap, the belief in state 1 by the true field."""
-    beliefs = made.field.set_params(inference=inference).predict_proba(gappy)
-    return np.concatenate([belief[np.isnan(gappy[:, k]), 1] for k, belief in enumerate(beliefs.values())])
+    beliefs = made.field.set_params(inference=inference).predict_proba(incomplete)
+    return np.concatenate([belief[np.isnan(incomplete[:, k]), 1] for k, belief in enumerate(beliefs.values())])
 
 
 def _told(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from sparsefield.data import Label, Relational
 from sparsefield.estimators import RelationalField
 from sparsefield.evaluation.hold_out import hold_out
-from sparsefield.solver import Options, Step
+from sparsefield.solver import IterationRecord, TrainingOptions
 
 __all__ = ["CHOICES", "ChosenPenalty", "Picks"]
 
@@ -23,7 +23,7 @@ class Picks:
     def __init__(self) -> None:
         self.l1: list[float] = []
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: IterationRecord) -> None:
         """Nothing to say of single steps."""
 
 
@@ -53,5 +53,5 @@ class ChosenPenalty(RelationalField):
         super().fit(data, y, states=states)
         return self
 
-    def _options(self) -> Options:
+    def _options(self) -> TrainingOptions:
         return dataclasses.replace(super()._options(), l1=getattr(self, "_picked", self.l1))

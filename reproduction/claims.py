@@ -207,7 +207,7 @@ def _faster_with_threshold(plan: Plan) -> Iterator[Part]:
 def _like_grafting_at_zero(plan: Plan) -> Iterator[Part]:
     if 0.0 not in plan.thresholds:
         return
-    first, second = _of(plan, "cfi-printed", threshold=0.0), _of(plan, "grafting")
+    first, second = _of(plan, "cfi-paper", threshold=0.0), _of(plan, "grafting")
     yield _compare("CFI at 0 / Grafting", "cpu_seconds", "same", first, second, plan)
 
 
@@ -216,7 +216,7 @@ def _drop_past_a_half(plan: Plan) -> Iterator[Part]:
     if not small or not large:
         return
     up_to, past = max(small), min(large)
-    first, second = _of(plan, "cfi-printed", threshold=past), _of(plan, "cfi-printed", threshold=up_to)
+    first, second = _of(plan, "cfi-paper", threshold=past), _of(plan, "cfi-paper", threshold=up_to)
     for measure in ("induced", "active"):
         yield _compare(f"at {past:g} / at {up_to:g}", measure, "less", first, second, plan)
     yield _compare(f"at {past:g} / at {up_to:g}, below half", "induced", "less", first, second, plan, math.log(0.5))
@@ -237,7 +237,7 @@ def _better_below(plan: Plan) -> Iterator[Part]:
 
 
 def _full_is_slow_and_good(plan: Plan) -> Iterator[Part]:
-    for other in ("grafting", "cfi-printed"):
+    for other in ("grafting", "cfi-paper"):
         name = METHODS[other]
         yield _compare(f"Full-L1 / {name}", "cpu_seconds", "more", _of(plan, "full"), _of(plan, other), plan)
         for measure in ("cll", "auc"):
@@ -247,21 +247,21 @@ def _full_is_slow_and_good(plan: Plan) -> Iterator[Part]:
 def _cfi_is_fast_and_right(plan: Plan) -> Iterator[Part]:
     for other in ("grafting", "full"):
         name = METHODS[other]
-        yield _compare(f"CFI / {name}", "cpu_seconds", "less", _of(plan, "cfi-printed"), _of(plan, other), plan)
-        yield _compare(f"CFI - {name}", "error_rate", "less", _of(plan, "cfi-printed"), _of(plan, other), plan)
+        yield _compare(f"CFI / {name}", "cpu_seconds", "less", _of(plan, "cfi-paper"), _of(plan, other), plan)
+        yield _compare(f"CFI - {name}", "error_rate", "less", _of(plan, "cfi-paper"), _of(plan, other), plan)
 
 
 def _below_the_true_graph(plan: Plan) -> Iterator[Part]:
-    yield _compare("CFI - TrueGraph", "error_rate", "less", _of(plan, "cfi-printed"), _of(plan, "graph"), plan)
+    yield _compare("CFI - TrueGraph", "error_rate", "less", _of(plan, "cfi-paper"), _of(plan, "graph"), plan)
 
 
 def _fewer_active(plan: Plan) -> Iterator[Part]:
-    yield _compare("CFI / Grafting", "active", "less", _of(plan, "cfi-printed"), _of(plan, "grafting"), plan)
-    yield _compare("CFI / Grafting", "induced", "same", _of(plan, "cfi-printed"), _of(plan, "grafting"), plan)
+    yield _compare("CFI / Grafting", "active", "less", _of(plan, "cfi-paper"), _of(plan, "grafting"), plan)
+    yield _compare("CFI / Grafting", "induced", "same", _of(plan, "cfi-paper"), _of(plan, "grafting"), plan)
 
 
 def _batches_do_not_matter(plan: Plan) -> Iterator[Part]:
-    for method, batch in product(("grafting", "cfi-printed"), plan.batches):
+    for method, batch in product(("grafting", "cfi-paper"), plan.batches):
         if batch == BATCH:
             continue
         for measure in ("error_rate", "cll", "auc"):
@@ -272,16 +272,16 @@ def _batches_do_not_matter(plan: Plan) -> Iterator[Part]:
 def _one_stage_is_as_good(plan: Plan) -> Iterator[Part]:
     for measure in ("error_rate", "cll", "auc"):
         yield _compare(
-            "CFI, one stage - two", measure, "same", _of(plan, "cfi-printed"), _of(plan, "cfi-printed", stages=2), plan
+            "CFI, one stage - two", measure, "same", _of(plan, "cfi-paper"), _of(plan, "cfi-paper", stages=2), plan
         )
 
 
 def _no_gain_on_animals(plan: Plan) -> Iterator[Part]:
     for method, measure in product(
-        ("cfi-printed", "grafting") if "animals" in plan.real else (), ("auc", "cll", "error_rate")
+        ("cfi-paper", "grafting") if "animals" in plan.real else (), ("auc", "cll", "error_rate")
     ):
         yield _compare_folds(f"{METHODS[method]} - Full-L1", measure, "no gain", "animals", (method, "full"), plan)
-    for method in ("cfi-printed", "grafting") if "animals" in plan.real else ():
+    for method in ("cfi-paper", "grafting") if "animals" in plan.real else ():
         words = f"{METHODS[method]} / Full-L1"
         yield _compare_folds(words, "cpu_seconds", "no gain", "animals", (method, "full"), plan)
 
@@ -289,16 +289,16 @@ def _no_gain_on_animals(plan: Plan) -> Iterator[Part]:
 def _gain_on_nations(plan: Plan) -> Iterator[Part]:
     if "nations" not in plan.real:
         return
-    for first, second in (("cfi-printed", "grafting"), ("grafting", "full"), ("cfi-printed", "full")):
+    for first, second in (("cfi-paper", "grafting"), ("grafting", "full"), ("cfi-paper", "full")):
         for measure in ("cll", "auc"):
             words = f"{METHODS[first]} - {METHODS[second]}"
             yield _compare_folds(words, measure, "more", "nations", (first, second), plan)
-    yield _compare_folds("CFI - Grafting", "error_rate", "same", "nations", ("cfi-printed", "grafting"), plan)
-    for first in ("cfi-printed", "grafting"):
+    yield _compare_folds("CFI - Grafting", "error_rate", "same", "nations", ("cfi-paper", "grafting"), plan)
+    for first in ("cfi-paper", "grafting"):
         words = f"{METHODS[first]} - Full-L1"
         yield _compare_folds(words, "error_rate", "less", "nations", (first, "full"), plan)
-    yield _compare_folds("CFI / Full-L1", "cpu_seconds", "less", "nations", ("cfi-printed", "full"), plan)
-    yield _compare_folds("CFI / Grafting", "cpu_seconds", "less", "nations", ("cfi-printed", "grafting"), plan)
+    yield _compare_folds("CFI / Full-L1", "cpu_seconds", "less", "nations", ("cfi-paper", "full"), plan)
+    yield _compare_folds("CFI / Grafting", "cpu_seconds", "less", "nations", ("cfi-paper", "grafting"), plan)
 
 
 CLAIMS = (

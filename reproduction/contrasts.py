@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample
+from sparsefield.data import DenseDataset
 from sparsefield.inference import INFERENCE, InferenceMethod
-from sparsefield.objectives import OBJECTIVES, Contrast, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, GradientFactors
 
 __all__ = ["Spread", "share_looked_at", "spread_of"]
 
@@ -55,26 +55,26 @@ def share_looked_at(estimator: Any, X: Any, threshold: float) -> float:
     return met / max(all_pairs, 1.0)
 
 
-def _blocks(contrast: Contrast) -> list[tuple[Array, Array, Array]]:
+def _blocks(contrast: GradientFactors) -> list[tuple[Array, Array, Array]]:
     """Weights, signals and errors, each of a block of rows; errors are free of the rows' weights."""
     return [
-        (part.block.weight, part.middles - means[:, None], part.errors / part.block.weight)
+        (part.block.weight, part.expectations - means[:, None], part.errors / part.block.weight)
         for table, means in zip(contrast.shown, contrast.means, strict=True)
         for part in table
     ]
 
 
-def _contrast(estimator: Any, X: Any) -> Contrast:
-    """Errors and middles at the field's own weights, gaps filled."""
+def _contrast(estimator: Any, X: Any) -> GradientFactors:
+    """Errors and expectations at the field's own weights, gaps filled."""
     compiled = estimator._compile(X)
-    sample = compiled if isinstance(compiled, MegaSample) else MegaSample.single(compiled[1])
+    sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
     given = estimator.inference
     inference = given if isinstance(given, InferenceMethod) else INFERENCE[given]()
     field = estimator.field_
     with Threads(1) as engine:
-        evaluator = Evaluator(sample, OBJECTIVES[estimator.objective](), engine)
+        evaluator = DenseEvaluator(sample, OBJECTIVES[estimator.objective](), engine)
         graphs = evaluator.compile(field.layout.arcs(field.features))
-        if evaluator.has_gaps:
-            evaluator.fill_gaps(inference, graphs, field.theta)
+        if evaluator.has_missing:
+            evaluator.impute_missing(inference, graphs, field.theta)
         evaluator.evaluate(graphs, field.theta)
         return evaluator.contrast()

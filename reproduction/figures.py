@@ -50,7 +50,7 @@ MEASURES = {
 STRUCTURE = ("edges", "edge_precision", "edge_recall", "edge_auc", "edge_roc", "cpu_seconds")
 
 COLORS = {
-    "full": "#d55e00", "grafting": "#009e73", "cfi-printed": "#0072b2", "cfi": "#cc79a7", "graph": "#667085",
+    "full": "#d55e00", "grafting": "#009e73", "cfi-paper": "#0072b2", "cfi": "#cc79a7", "graph": "#667085",
 }  # fmt: skip
 
 
@@ -75,11 +75,11 @@ def draw_spreads(plan: Plan, tell: Callable[[str], None] | None = None) -> dict[
     for objective in plan.objectives:
         if tell is not None:
             tell(f"signals and errors, {objective}")
-        run = Run("cfi-printed", objective, nodes=plan.size)
+        run = Run("cfi-paper", objective, nodes=plan.size)
         network = made(run.nodes, run.seed, plan.settings)
         found["figure1"][objective] = _spread(run, plan, network.samples, network.field.states_)
         if "nations" in plan.real:
-            run = Run("cfi-printed", objective, data="nations")
+            run = Run("cfi-paper", objective, data="nations")
             found.setdefault("figure4", {})[objective] = _spread(run, plan, load_real("nations"), None)
     return found
 
@@ -166,7 +166,7 @@ def _over_thresholds(plan: Plan, results: Results) -> list[Panel]:
             for threshold in plan.thresholds:
                 runs = [plan.over_thresholds(objective, threshold, seed) for seed in range(plan.seeds)]
                 spots.append(_spot(threshold, results, runs, measure))
-            curves.append(Curve(f"CFI, {objective}", spots, dashed, COLORS["cfi-printed"]))
+            curves.append(Curve(f"CFI, {objective}", spots, dashed, COLORS["cfi-paper"]))
             beside = [Run("grafting", objective, nodes=plan.size, seed=seed) for seed in range(plan.seeds)]
             mean, error, _ = mean_and_error(results.mean(run, measure) for run in beside)
             levels.append(Level(f"Grafting, {objective}", mean, error, dashed, COLORS["grafting"]))

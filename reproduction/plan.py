@@ -48,7 +48,7 @@ class Plan:
 
     def over_thresholds(self, objective: str, threshold: float, seed: int) -> Run:
         """A point of figure 2."""
-        return Run("cfi-printed", objective, nodes=self.size, seed=seed, threshold=threshold)
+        return Run("cfi-paper", objective, nodes=self.size, seed=seed, threshold=threshold)
 
     def over_sizes(self, method: str, objective: str, nodes: int, seed: int) -> Run:
         """A point of figure 3."""
@@ -78,13 +78,13 @@ class Plan:
         """All that is said of networks of one size, and of real data."""
         yield from self.figure_2()
         for seed, objective in product(range(self.seeds), self.objectives):
-            for method in ("full", "grafting", "cfi-printed", "graph"):
+            for method in ("full", "grafting", "cfi-paper", "graph"):
                 yield Run(method, objective, nodes=self.size, seed=seed)
-            yield Run("cfi-printed", objective, nodes=self.size, seed=seed, stages=2)
-            for method, batch in product(("grafting", "cfi-printed"), self.batches):
+            yield Run("cfi-paper", objective, nodes=self.size, seed=seed, stages=2)
+            for method, batch in product(("grafting", "cfi-paper"), self.batches):
                 yield Run(method, objective, nodes=self.size, seed=seed, batch=batch)
         for seed, data, objective in product(range(self.seeds), self.real, self.objectives):
-            for method in ("full", "grafting", "cfi-printed"):
+            for method in ("full", "grafting", "cfi-paper"):
                 yield Run(method, objective, data=data, seed=seed)
 
 

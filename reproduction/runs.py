@@ -14,7 +14,7 @@ from benchmarks.nodewise import SOLVERS, fit_nodewise
 from reproduction.contrasts import share_looked_at
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
 from reproduction.table1 import DATA, PAPER, SETTINGS
-from sparsefield.datasets import MadeField, make_field
+from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.hold_out import Fold, evaluate
 
@@ -25,12 +25,12 @@ __all__ = [
 Record = dict[str, float]
 
 METHODS = {
-    "full": "Full-L1", "grafting": "Grafting", "cfi-printed": "CFI", "cfi": "CFI with margins", "graph": "TrueGraph",
+    "full": "Full-L1", "grafting": "Grafting", "cfi-paper": "CFI", "cfi": "CFI with margins", "graph": "TrueGraph",
 }  # fmt: skip
 """CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition, as this library does
 unless told."""
 
-CFI = ("cfi-printed", "cfi")
+CFI = ("cfi-paper", "cfi")
 NODEWISE = {"nodewise-and": "nodewise, AND", "nodewise-or": "nodewise, OR"}
 OBJECTIVES = ("pl", "cd")
 THRESHOLD, BATCH = PAPER["threshold"], PAPER["batch_size"]
@@ -43,7 +43,7 @@ class Settings:
     Attributes
     ----------
     rows, neighbors, weights, states, burn_in, thin, chains
-        Of `make_field`.
+        Of `make_markov_field`.
     folds : int
         Each hides one of so many parts of the cells.
     l1, l2 : float
@@ -127,14 +127,14 @@ def perform(run: Run, settings: Settings) -> list[Record]:
 
 
 @lru_cache(maxsize=2)
-def made(nodes: int, seed: int, settings: Settings) -> MadeField:
+def made(nodes: int, seed: int, settings: Settings) -> SyntheticField:
     """The network of a run, and its rows."""
     names = ("rows", "neighbors", "weights", "states", "burn_in", "thin", "chains")
     options = {name: getattr(settings, name) for name in names}
-    return make_field(nodes, **{**options, "neighbors": min(settings.neighbors, nodes - 1.0)}, seed=seed)
+    return make_markov_field(nodes, **{**options, "neighbors": min(settings.neighbors, nodes - 1.0)}, seed=seed)
 
 
-def estimator_of(run: Run, settings: Settings, network: MadeField | None = None) -> Any:
+def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = None) -> Any:
     """What is fitted."""
     changes: dict[str, Any] = {"stages": run.stages, "n_jobs": 1, "penalize_unary": settings.penalize_unary}
     changes |= {"threshold": run.threshold} if run.method in CFI else {}
@@ -156,11 +156,11 @@ class _Watching:
     true_edges: np.ndarray | None = None
     notes: list[Record] = field(default_factory=list)
 
-    def __call__(self, estimator: Any, gappy: Any) -> None:
+    def __call__(self, estimator: Any, incomplete: Any) -> None:
         history = estimator.field_.about["history"]
         note: Record = {"scoring_seconds": float(history[-1]["scoring_seconds"]) if history else 0.0}
         if self.run.method in CFI:
-            note["looked_at"] = share_looked_at(estimator, gappy, self.run.threshold)
+            note["looked_at"] = share_looked_at(estimator, incomplete, self.run.threshold)
         elif self.run.method == "grafting":
             note["looked_at"] = 1.0
         if self.true_edges is not None:
@@ -168,7 +168,7 @@ class _Watching:
         self.notes.append(note)
 
 
-def _on_folds(run: Run, network: MadeField, settings: Settings) -> list[Record]:
+def _on_folds(run: Run, network: SyntheticField, settings: Settings) -> list[Record]:
     watching = _Watching(run, network.edge_mask())
     estimator = estimator_of(run, settings, network)
     # Nodes of a made field have their states by declaration, whether or not a row shows them.
@@ -198,7 +198,7 @@ def _records(folds: tuple[Fold, ...], notes: list[Record]) -> list[Record]:
     ]
 
 
-def _whole(run: Run, network: MadeField, settings: Settings) -> Record:
+def _whole(run: Run, network: SyntheticField, settings: Settings) -> Record:
     field = estimator_of(run, settings, network)
     states = network.field.states_
     field.set_params(max_iter=1).fit(network.samples, states=states)  # compiles what is compiled
@@ -209,7 +209,7 @@ def _whole(run: Run, network: MadeField, settings: Settings) -> Record:
     return {"cpu_seconds": seconds, **compare_edges(strengths_of(field.field_), network.edge_mask())}
 
 
-def _nodewise(run: Run, network: MadeField, settings: Settings) -> Record:
+def _nodewise(run: Run, network: SyntheticField, settings: Settings) -> Record:
     fit_nodewise(network.samples[:, :2], settings.l1, SOLVERS["liblinear"])  # imports what is imported
     # A pair has two weights here, one in the regression of either node: together they are penalized as one of ours.
     started = time.process_time()

@@ -22,7 +22,7 @@ __all__ = [
     "compare", "count_candidates", "run_table1",
 ]  # fmt: skip
 
-METHODS = {"Full-L1": "full", "Grafting": "grafting", "CFI": "cfi-printed", "CFI with margins": "cfi"}
+METHODS = {"Full-L1": "full", "Grafting": "grafting", "CFI": "cfi-paper", "CFI with margins": "cfi"}
 """CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition."""
 
 THREE = ("Full-L1", "Grafting", "CFI")

@@ -16,7 +16,7 @@ from plain import graphs_of
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import Layout, MegaSample, Schema, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Layout, Schema, Table, compile_table, learn_schema, read
 from sparsefield.model import Graph
 
 settings.register_profile(
@@ -76,8 +76,8 @@ class Problem:
         return Layout.single(self.schema)
 
     @property
-    def sample(self) -> MegaSample:
-        return MegaSample.single(self.table)
+    def sample(self) -> DenseDataset:
+        return DenseDataset.single(self.table)
 
     @property
     def graphs(self) -> tuple[Graph, ...]:

@@ -9,9 +9,9 @@ import numpy as np
 from oracle import SlowField, candidate_features
 
 from sparsefield.compute import Threads
-from sparsefield.data import Layout, MegaSample, Schema
+from sparsefield.data import DenseDataset, Layout, Schema
 from sparsefield.model import Field, Graph, compile_graphs, widen
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class HigherProblem:
         return self.field.layout
 
     @property
-    def sample(self) -> MegaSample:
+    def sample(self) -> DenseDataset:
         return self.plain.sample
 
     @property
@@ -63,7 +63,7 @@ def graphs_with(layout: Layout, features: np.ndarray) -> tuple[Graph, ...]:
 def evaluate(problem: HigherProblem, objective: str):
     """An evaluator, and the loss and gradient that it finds."""
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         return evaluator, *evaluator.evaluate(problem.field.graphs, problem.field.theta)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, Layout, MegaSample, Schema, Table
+from sparsefield.data import Block, DenseDataset, Layout, Schema, Table
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.missing_problem import fill_blocks
 from sparsefield.model import Graph, compile_graphs
@@ -19,6 +19,6 @@ def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Graph, ...]:
 
 def fill(schema: Schema, blocks: list[Block], method: InferenceMethod, graphs, theta: np.ndarray) -> int:
     """Fill the gaps of ``blocks`` where they lie; returns how many rows did not settle."""
-    sample = MegaSample.single(Table(schema, tuple(blocks), sum(block.n_rows for block in blocks)))
+    sample = DenseDataset.single(Table(schema, tuple(blocks), sum(block.n_rows for block in blocks)))
     with Threads(1) as engine:
         return fill_blocks(sample, [blocks], method, graphs, theta, engine)

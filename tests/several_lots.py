@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sparsefield.compute import Lots, Threads
-from sparsefield.compute.threads import HeldHere
+from sparsefield.compute import Threads, WorkerData
+from sparsefield.compute.threads import LocalBlocks
 
 
 class InLots(Threads):
@@ -22,7 +22,7 @@ class InLots(Threads):
         return HeldInLots(list(parts), self, self._deal)
 
 
-class HeldInLots(HeldHere):
+class HeldInLots(LocalBlocks):
     def __init__(self, parts: list[Any], engine: InLots, deal: Callable[[int], int]) -> None:
         super().__init__(parts, engine)
         self._deal, self._all = deal, engine.made
@@ -35,7 +35,7 @@ class HeldInLots(HeldHere):
         return self._all[-1]
 
 
-class Several(Lots):
+class Several(WorkerData):
     """Keeps what was asked and answered."""
 
     def __init__(self, lots: list[Any], engine: Any) -> None:

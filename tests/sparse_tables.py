@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data import MegaSample, SparseTable, Table
+from sparsefield.data import DenseDataset, SparseTable, Table
 
 
 def sparse_of(table: Table) -> SparseTable:
@@ -17,9 +17,9 @@ def sparse_of(table: Table) -> SparseTable:
     return SparseTable(table.schema, offsets, np.nonzero(on)[1].astype(np.int32), weight)
 
 
-def sparse_sample(problem) -> MegaSample:
+def sparse_sample(problem) -> DenseDataset:
     """The sample of a problem without gaps and numbers, sparse."""
-    return MegaSample.single(sparse_of(problem.table))
+    return DenseDataset.single(sparse_of(problem.table))
 
 
 def switches(seed: int, n_rows: int = 300, n_columns: int = 25, density: float = 0.06) -> sp.csr_matrix:

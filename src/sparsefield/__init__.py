@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sparsefield.data import ForeignKey, Relational, Step, Template
+    from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import read_atoms, read_database, read_schema, read_triples
@@ -23,9 +23,9 @@ __all__ = [
     "Gibbs",
     "MarkovField",
     "MeanField",
+    "OffsetLink",
     "Relational",
     "RelationalField",
-    "Step",
     "Template",
     "__version__",
     "load",
@@ -42,7 +42,7 @@ _HOMES = {
     "load": "sparsefield.estimators",
     "ForeignKey": "sparsefield.data",
     "Relational": "sparsefield.data",
-    "Step": "sparsefield.data",
+    "OffsetLink": "sparsefield.data",
     "Template": "sparsefield.data",
     "MeanField": "sparsefield.inference",
     "BeliefPropagation": "sparsefield.inference",

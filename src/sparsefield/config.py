@@ -71,5 +71,5 @@ def block_rows(n_rows: int) -> int:
     return int(min(max(wanted, MIN_BLOCK_ROWS), MAX_BLOCK_ROWS))
 
 
-HIDDEN_STATES = 1024
+MAX_LATENT_STATES = 1024
 """Most joint states of all hidden variables of a field: time and memory of every pass grow with them."""

@@ -71,10 +71,10 @@ def test_a_field_of_nothing_scores_log_half() -> None:
 def test_beliefs_in_gaps_match_enumeration() -> None:
     data = draw_ising(8, 6, mean_degree=3.0, seed=7)
     states, probabilities = enumerate_field(data)
-    gappy = data.samples.astype(np.float64)
-    gappy[np.random.default_rng(0).random(gappy.shape) < 0.4] = np.nan
-    beliefs = data.beliefs(gappy, sweeps=20_000)
-    for row, believed in zip(gappy, beliefs, strict=True):
+    incomplete = data.samples.astype(np.float64)
+    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.4] = np.nan
+    beliefs = data.beliefs(incomplete, sweeps=20_000)
+    for row, believed in zip(incomplete, beliefs, strict=True):
         seen = ~np.isnan(row)
         fits = np.all(states[:, seen] == row[seen], axis=1)
         exact = probabilities[fits] @ states[fits] / probabilities[fits].sum()

@@ -12,8 +12,8 @@ from benchmarks import kernels
 from benchmarks.kernels import Demand, Sizes, Walk, Work
 from sparsefield.cli import main
 from sparsefield.induction.sparse_score_parts import Known, Traits
-from sparsefield.kernels.sparse_conditionals import pass_rows
-from sparsefield.kernels.sparse_pair_scores import score_columns
+from sparsefield.kernels.sparse_conditionals import loss_and_gradient
+from sparsefield.kernels.sparse_pair_scores import score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
 
 TINY = Sizes(((200, 120),), (12, 40), on=4.0, largest_copy=100_000, updates=1000, product_side=16, seconds=0.0)
@@ -56,9 +56,9 @@ def test_a_walk_is_what_rows_visit(planted) -> None:
 def test_the_kernels_touch_and_keep_as_many_states(planted) -> None:
     walk = kernels.count_walk(planted.table, planted.arcs, planted.watched)
     sums = np.zeros((len(planted.arcs.target), 2)), np.zeros((len(planted.contrast.resting), 2))
-    passed = [pass_rows(block, planted.arcs, planted.contrast.resting, *sums) for block in planted.table.blocks]
+    passed = [loss_and_gradient(block, planted.arcs, planted.contrast.resting, *sums) for block in planted.table.blocks]
     assert sum(touched for _, touched in passed) == walk.touched == planted.contrast.touched
-    errors = next(case for case in kernels.row_cases(planted) if case.kernel == "errors_of_rows")
+    errors = next(case for case in kernels.row_cases(planted) if case.kernel == "residuals")
     assert errors.run() == walk.touched
 
 
@@ -75,7 +75,7 @@ def test_updates_are_the_additions_into_scores(seed) -> None:
     nothing, everyone = np.zeros(columns), np.arange(columns)
     traits = Traits(nothing, nothing, nothing, nothing, everyone)
     known = Known(np.zeros(columns + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
-    _, _, added, count = score_columns(0, columns, 0, on, errors, traits, known, 1.0, 0.0)
+    _, _, added, count = score_pairs(0, columns, 0, on, errors, traits, known, 1.0, 0.0)
     assert added[:count].sum() == forth + back
     work = kernels.work_of_scores(on, errors)
     assert work.units == {"candidate updates": forth + back}
@@ -87,7 +87,7 @@ def test_dense_work_is_an_update_for_each_arc_and_row(engine) -> None:
     cases = {(case.kernel, case.data): case for case in kernels.dense_cases(nodes, rows, 0, engine)}
     work = cases["gradient", "12 x 40, all arcs"].work
     assert work.units == {"multiply-adds": nodes * (nodes - 1) * rows}
-    assert cases["score_tiles float32", "12 x 40"].work.units == {"candidate updates": nodes * (nodes - 1) * rows}
+    assert cases["score_pairs_dense float32", "12 x 40"].work.units == {"candidate updates": nodes * (nodes - 1) * rows}
     true = kernels.draw_ising(nodes, rows, seed=0).pairs
     assert cases["sweep", "12 x 40, true arcs"].work.units == {
         "multiply-adds": 2 * len(true) * rows,
@@ -121,13 +121,21 @@ def test_every_kernel_has_a_row_and_a_bar() -> None:
     assert {row["figure"].split(" ")[0] for row in machine} == {"copy", "scatter", "exp", "multiply-add"}
     assert all(row["per_second"] > 0 for row in machine)
     names = {row["kernel"] for row in found}
-    assert names >= {"pass_rows", "watch_rows", "errors_of_rows", "transpose", "score_columns", "sweep", "gradient"}
+    assert names >= {
+        "loss_and_gradient",
+        "pair_gradients",
+        "residuals",
+        "transpose",
+        "score_pairs",
+        "sweep",
+        "gradient",
+    }
     for row in found:
         assert row["times_from_limit"] == pytest.approx(row["limit_per_second"] / row["per_second"])
         assert row["limit"] in {figure["figure"] for figure in machine}
     picture = kernels.draw_kernels(found)
     assert "gradient, 12 x 40, all arcs" in picture
-    assert picture.count("pass_rows, 200 x 120") == 1
+    assert picture.count("loss_and_gradient, 200 x 120") == 1
 
 
 def test_too_many_cells_for_a_sparse_table_are_refused(engine) -> None:

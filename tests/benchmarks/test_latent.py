@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import latent
-from benchmarks.latent import draw_latent_classes, run_hidden
+from benchmarks.latent import draw_latent_classes, run_latent
 
 
 def test_score_of_the_truth_is_that_of_the_mixture_by_enumeration() -> None:
@@ -28,11 +28,11 @@ def test_a_hidden_variable_scores_better_on_latent_classes(monkeypatch) -> None:
     monkeypatch.setattr(latent, "_load", lambda name, seed: ((train, valid, test), drawn))
     monkeypatch.setitem(latent.GRIDS, "latent classes", (5.0, 10.0))
     said: list[str] = []
-    alone, hidden, truth = run_hidden(("latent classes",), said.append, states=3, n_jobs=1)
+    alone, hidden, truth = run_latent(("latent classes",), said.append, states=3, n_jobs=1)
     assert alone["test_score"] < hidden["test_score"] < truth["test_score"] + 0.05
     assert len(said) >= 2
 
 
 def test_other_data_are_refused() -> None:
     with pytest.raises(ValueError, match="got 'iris'"):
-        run_hidden(("iris",))
+        run_latent(("iris",))

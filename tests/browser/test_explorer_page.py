@@ -20,7 +20,7 @@ pytest.importorskip("selenium")
 sys.path.append(str(Path(__file__).resolve().parents[1] / "explore"))
 
 from explorer_pages import ExplorerPage, served
-from surveys import make_survey, with_gaps
+from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.viz.explorer.session import make_subject
@@ -37,7 +37,7 @@ class Explored:
 
 @pytest.fixture(scope="module")
 def explored() -> Iterator[Explored]:
-    survey = with_gaps(make_survey())
+    survey = with_missing(make_survey())
     known = survey.drop("person")
     field = MarkovField(l1=2.0).fit(known)
     gaps = {name: known[name].is_null() for name in known.columns}

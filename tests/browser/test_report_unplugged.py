@@ -13,14 +13,14 @@ pytest.importorskip("selenium")
 sys.path.append(str(Path(__file__).resolve().parents[1] / "explore"))
 
 from selenium.webdriver.common.by import By
-from surveys import make_survey, with_gaps
+from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Path:
-    survey = with_gaps(make_survey()).drop("person")
+    survey = with_missing(make_survey()).drop("person")
     path = tmp_path_factory.mktemp("report") / "report.html"
     MarkovField(l1="auto", random_state=0).fit(survey).write_report(path, survey, title="A survey")
     return path

@@ -70,7 +70,7 @@ def test_the_comparison_prints_both_fields(run, monkeypatch) -> None:
     from benchmarks import latent
 
     rows = [{"data": "d", "method": "columns alone", "test_score": -2.5}, {"data": "d", "method": "hidden", "l1": 3.0}]
-    monkeypatch.setattr(latent, "run_hidden", lambda *_, **__: rows)
+    monkeypatch.setattr(latent, "run_latent", lambda *_, **__: rows)
     out = run("bench", "hidden").out
     assert "-2.5" in out
     assert "hidden" in out

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sparsefield import CRFClassifier, MarkovField, load
 from sparsefield.cli import console
-from sparsefield.datasets import make_field
+from sparsefield.datasets import make_markov_field
 
 QUICK = ("--burn-in", "20", "--thin", "5")
 
@@ -21,7 +21,7 @@ QUICK = ("--burn-in", "20", "--thin", "5")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A field that was made up: six columns, x0 to x5, of three states."""
     path = tmp_path_factory.mktemp("models") / "made.safetensors"
-    field = make_field(6, 1, states=3, neighbors=2.0, weights=(-1.0, 1.0), burn_in=1, seed=1).field
+    field = make_markov_field(6, 1, states=3, neighbors=2.0, weights=(-1.0, 1.0), burn_in=1, seed=1).field
     field.save(path)
     return path
 

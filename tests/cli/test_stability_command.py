@@ -102,7 +102,7 @@ def test_interrupted_work_leaves_the_model_alone(run, weather: Path, table: Path
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparsefield.solver.stability_selection.merge_equal_rows", interrupted)
+    monkeypatch.setattr("sparsefield.solver.stability_selection.deduplicate_rows", interrupted)
     done = run("stability", weather, table)
     assert done.code == 130
     assert "Interrupted" in done.err

@@ -65,8 +65,8 @@ def test_what_cannot_be_streamed_is_told(run, parts, tmp_path) -> None:
     run("fit", parts, "--id", "nothing", *out).one_error("--id names the column 'nothing'")
     run("fit", parts, "--numeric", "wet", "--id", "name", *out).one_error("'wet' is a number", "cut it into classes")
     run("fit", parts, *out).one_error("'name'", "identifier", "--id")
-    gappy = WEATHER.with_columns(mood=pl.when(pl.int_range(pl.len()) != 7).then("mood"))
-    gappy.write_parquet(parts / "c.parquet")
+    incomplete = WEATHER.with_columns(mood=pl.when(pl.int_range(pl.len()) != 7).then("mood"))
+    incomplete.write_parquet(parts / "c.parquet")
     run("fit", parts, "--id", "name", *out).one_error("'mood' has a gap in row 127")
     assert not (tmp_path / "m.safetensors").exists()
 

@@ -14,15 +14,15 @@ from sklearn.base import clone
 
 from sparsefield import MarkovField, RelationalField, config
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Relational, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Relational, compile_table, learn_schema, read
 from sparsefield.induction import RULES, all_pairs
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytest.importorskip("distributed")
 
 from sparsefield.compute import dask_engine
-from sparsefield.compute.dask_blocks import Rows
-from sparsefield.compute.dask_engine import Cluster
+from sparsefield.compute.dask_blocks import ShardManager
+from sparsefield.compute.dask_engine import DaskEngine
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def assert_same_bytes(model, X, engine, folder: Path) -> None:
 
 def scattered_at_random(monkeypatch, seed: int) -> None:
     """Shards go to workers by lot, not by neighborhood."""
-    place = Rows.__init__
+    place = ShardManager.__init__
 
     def shuffled(self, engine, counts, put, futures=None) -> None:
         lot = random.Random(seed)
@@ -99,7 +99,7 @@ def scattered_at_random(monkeypatch, seed: int) -> None:
             self, engine, counts, put and (lambda numbers, names: put(numbers, lot.sample(names, len(names)))), futures
         )
 
-    monkeypatch.setattr(Rows, "__init__", shuffled)
+    monkeypatch.setattr(ShardManager, "__init__", shuffled)
 
 
 def test_bytes_are_those_of_threads_with_every_way_to_fit(here, tmp_path) -> None:
@@ -138,19 +138,19 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", n_rows)
     source = read(np.concatenate(blocks).astype(float))
     schema = learn_schema(source)
-    sample = MegaSample.single(compile_table(source, schema))
+    sample = DenseDataset.single(compile_table(source, schema))
     assert len(sample.tables[0].blocks) == n_blocks
     nobody = np.empty(0, dtype=np.int64)
 
-    def scores(engine, part: MegaSample, name: str, limit: int | None):
-        evaluator = Evaluator(part, OBJECTIVES["pl"](), engine)
+    def scores(engine, part: DenseDataset, name: str, limit: int | None):
+        evaluator = DenseEvaluator(part, OBJECTIVES["pl"](), engine)
         graphs = evaluator.compile(part.layout.arcs(np.empty((0, 2), dtype=np.int64)))
         evaluator.evaluate(graphs, np.log(schema.state_shares / schema.base_shares))
         return RULES[name]().score(evaluator.contrast(), part.layout, 5.0, nobody, limit)
 
-    with Threads(1) as threads, Cluster(here.client) as away:
+    with Threads(1) as threads, DaskEngine(here.client) as away:
         for block in blocks:
-            alone = MegaSample.single(compile_table(read(block.astype(float)), schema))
+            alone = DenseDataset.single(compile_table(read(block.astype(float)), schema))
             assert scores(threads, alone, "grafting", 1).pairs.tolist() != [[0, 1]]
         for name in ("grafting", "cfi", "ideal-parent"):
             for limit in (1, 5, None):

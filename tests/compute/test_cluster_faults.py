@@ -29,7 +29,7 @@ from sparsefield.errors import ClusterError, DataError
 pytest.importorskip("distributed")
 
 from sparsefield.compute import dask_engine
-from sparsefield.compute.dask_engine import Cluster
+from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.compute.top_entries import Search
 
 OPTIONS = {"l1": 6.0, "kkt_tol": 0.3}
@@ -42,11 +42,11 @@ def many_small_blocks(monkeypatch) -> None:
 
 
 @pytest.fixture
-def engines(monkeypatch) -> list[Cluster]:
+def engines(monkeypatch) -> list[DaskEngine]:
     """Those that fits entered."""
-    entered: list[Cluster] = []
-    enter = Cluster.__enter__
-    monkeypatch.setattr(Cluster, "__enter__", lambda self: (entered.append(self), enter(self))[1])
+    entered: list[DaskEngine] = []
+    enter = DaskEngine.__enter__
+    monkeypatch.setattr(DaskEngine, "__enter__", lambda self: (entered.append(self), enter(self))[1])
     return entered
 
 
@@ -127,7 +127,7 @@ def test_workers_that_die_or_come_late_cost_nothing_but_time(tmp_path, monkeypat
         def look_and_die() -> None:
             held.update(here.client.has_what())
             # When its results are there, but not fetched.
-            after_calls(monkeypatch, Cluster, "wait", 4, lambda: kill(here.workers[-1]))
+            after_calls(monkeypatch, DaskEngine, "wait", 4, lambda: kill(here.workers[-1]))
 
         assert_same(GAPS, tmp_path, here.client, {2: join, 6: look_and_die})
         (late,) = set(held) - {first}
@@ -157,14 +157,14 @@ def test_with_a_checkpoint_a_fit_goes_on_where_its_scheduler_was_killed(tmp_path
 
 
 def test_a_scheduler_that_comes_back_in_time_is_taken_up_again() -> None:
-    with processes(2) as here, Cluster(here.client) as engine:
-        held, changed = engine.hold(list(range(10))).turn(add_and_tell, 5)
+    with processes(2) as here, DaskEngine(here.client) as engine:
+        held, changed = engine.hold(list(range(10))).map_update(add_and_tell, 5)
         assert changed == 45
         for process in (here.scheduler, *here.workers):
             kill(process)
         here.start_scheduler()
         here.start_worker()
-        assert in_time(lambda: held.add(abs)) == 95
+        assert in_time(lambda: held.sum(abs)) == 95
         assert engine.remade > 0
 
 
@@ -199,12 +199,12 @@ def test_a_cluster_without_workers_or_with_others_or_that_is_gone_is_told(monkey
             patch.setattr(dask_engine.sparsefield, "__version__", "99.1")
             refused(here.client, r"sparsefield [\d.]+ there and 99\.1 here")
             refused(here.address, r"sparsefield [\d.]+ there and 99\.1 here")
-        with Cluster(here.client) as engine:
+        with DaskEngine(here.client) as engine:
             held = engine.hold(list(range(10)))
-            assert held.add(abs) == 45
+            assert held.sum(abs) == 45
             kill(here.workers[0])
             with pytest.raises(ClusterError, match="is gone"):
-                in_time(lambda: held.add(abs))
+                in_time(lambda: held.sum(abs))
         here.client.close()
         refused(here.client, "closed")
 
@@ -231,13 +231,13 @@ def test_an_error_in_a_worker_comes_out_once_and_an_interrupt_leaves_the_cluster
         # OSError and TimeoutError are also what a loss looks like.
         for kind in (KeyError, OSError, TimeoutError):
             log = tmp_path / kind.__name__
-            with Cluster(here.client) as engine:
+            with DaskEngine(here.client) as engine:
                 held = engine.hold(list(range(10)))
                 with pytest.raises(kind, match="the third"):
-                    in_time(lambda held=held, kind=kind, log=log: held.add(fail_at_the_third, kind, str(log)))
-                assert held.add(abs) == 45
-                assert held.each(abs) == list(range(10))
-                assert engine.hold([]).add(abs) is None
+                    in_time(lambda held=held, kind=kind, log=log: held.sum(fail_at_the_third, kind, str(log)))
+                assert held.sum(abs) == 45
+                assert held.map(abs) == list(range(10))
+                assert engine.hold([]).sum(abs) is None
             assert log.read_text() == "failed\n"
 
         def interrupt() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.compute.block_collection import Large, Question, large_entries
+from sparsefield.compute.block_collection import ThresholdQuery, TopEntries, find_top_entries
 from sparsefield.compute.dask_worker import Rounded, Shard, _round, pick, round_off, sums_of
 from sparsefield.compute.top_entries import Search
 from sparsefield.compute.tree_sum import total
@@ -32,7 +32,7 @@ def not_on_the_diagonal(item: str, rows: np.ndarray, columns: np.ndarray) -> np.
     return rows != columns
 
 
-def searched(question: Question, shards: list[Shard], items: list[str], at_a_time: int = 2) -> Search:
+def searched(question: ThresholdQuery, shards: list[Shard], items: list[str], at_a_time: int = 2) -> Search:
     """What a cluster does, here."""
     search = Search(question)
     for k in range(0, len(items), at_a_time):
@@ -43,12 +43,12 @@ def searched(question: Question, shards: list[Shard], items: list[str], at_a_tim
     return search
 
 
-def brute(question: Question, shards: list[Shard], items: list[str]) -> list[Large]:
+def brute(question: ThresholdQuery, shards: list[Shard], items: list[str]) -> list[TopEntries]:
     parts = [part for shard in shards for part in shard.parts]
-    return [large_entries(question, item, total(summand(part, item) for part in parts)) for item in items]
+    return [find_top_entries(question, item, total(summand(part, item) for part in parts)) for item in items]
 
 
-def entries(found: list[Large]) -> dict[tuple[str, int, int], bytes]:
+def entries(found: list[TopEntries]) -> dict[tuple[str, int, int], bytes]:
     return {
         (large.item, row, column): large.sums[:, k].tobytes()
         for large in found
@@ -56,7 +56,7 @@ def entries(found: list[Large]) -> dict[tuple[str, int, int], bytes]:
     }
 
 
-def assert_same(question: Question, search: Search, expected: list[Large]) -> None:
+def assert_same(question: ThresholdQuery, search: Search, expected: list[TopEntries]) -> None:
     """All of them, in their order, to the bit; with a limit, those that are asked for, ties included."""
     told, wanted = entries(search.found), entries(expected)
     if question.limit is None:
@@ -113,7 +113,7 @@ def problems(draw, specials: bool = False):
     cut = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.5])) * scale
     limit = draw(st.sampled_from([None, 1, 3, 10, 1000]))
     eligible = draw(st.sampled_from([everyone, not_on_the_diagonal]))
-    return Question(summand, (), partial(beyond, cut), eligible, limit), shards
+    return ThresholdQuery(summand, (), partial(beyond, cut), eligible, limit), shards
 
 
 @given(problems())
@@ -174,7 +174,7 @@ def test_winners_that_no_shard_ranks_high_are_found_and_little_is_sent_in_full(l
     for shard in shards:
         size = np.abs(shard.parts[0]["a"]).ravel()
         assert not np.isin(np.argsort(-size)[: 10 * winners], won).any()
-    question = Question(summand, (), partial(beyond, 0.5 * n_shards), everyone, limit)
+    question = ThresholdQuery(summand, (), partial(beyond, 0.5 * n_shards), everyone, limit)
     search = searched(question, shards, ["a"])
     assert_same(question, search, brute(question, shards, ["a"]))
     rows, columns = search.found[0].places
@@ -186,7 +186,7 @@ def test_winners_that_no_shard_ranks_high_are_found_and_little_is_sent_in_full(l
 def test_with_a_limit_few_of_many_large_ones_are_sent_in_full() -> None:
     rng = np.random.default_rng(0)
     shards = [Shard(({"a": rng.normal(size=(1, 100, 100))},)) for _ in range(6)]
-    question = Question(summand, (), partial(beyond, 0.0), everyone, 20)
+    question = ThresholdQuery(summand, (), partial(beyond, 0.0), everyone, 20)
     search = searched(question, shards, ["a"])
     assert_same(question, search, brute(question, shards, ["a"]))
     assert 20 <= search.exact < 0.01 * search.entries
@@ -196,7 +196,7 @@ def test_later_items_have_to_pass_what_earlier_ones_left() -> None:
     rng = np.random.default_rng(1)
     items = [chr(ord("c") + k) for k in range(8)]
     shards = [Shard(({item: rng.normal(size=(1, 30, 30)) for item in items},)) for _ in range(3)]
-    question = Question(summand, (), partial(beyond, 0.0), everyone, 10)
+    question = ThresholdQuery(summand, (), partial(beyond, 0.0), everyone, 10)
     search = searched(question, shards, items, at_a_time=1)
     assert_same(question, search, brute(question, shards, items))
     assert search.exact < 0.05 * search.entries

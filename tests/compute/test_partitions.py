@@ -13,7 +13,7 @@ import pytest
 
 from sparsefield.compute import dask_rows as rows_module
 from sparsefield.compute.dask_ingestion import Placed, choose_blocks_per_shard, place_rows
-from sparsefield.data import Block, MegaSample, compile_sparse, compile_table, learn_schema, merge_equal_rows, read
+from sparsefield.data import Block, DenseDataset, compile_sparse, compile_table, deduplicate_rows, learn_schema, read
 from sparsefield.data import deduplication as merging
 from sparsefield.data.shards import digest_block, digest_of_all
 from sparsefield.data.sparse_shards import digest_sparse_block
@@ -47,14 +47,14 @@ def client(dask_client):
     return dask_client
 
 
-def in_memory(X: Any, weight: np.ndarray | None = None, merge: bool = True, **roles) -> MegaSample:
+def in_memory(X: Any, weight: np.ndarray | None = None, merge: bool = True, **roles) -> DenseDataset:
     source = read(X)
     schema = learn_schema(source, sample_weight=weight, **roles)
-    sample = MegaSample.single(compile_table(source, schema, sample_weight=weight))
-    return merge_equal_rows(sample) if merge else sample
+    sample = DenseDataset.single(compile_table(source, schema, sample_weight=weight))
+    return deduplicate_rows(sample) if merge else sample
 
 
-def assert_same_bits(client: Any, placed: Placed, sample: MegaSample) -> None:
+def assert_same_bits(client: Any, placed: Placed, sample: DenseDataset) -> None:
     (table,) = sample.tables
     assert repr(placed.schema) == repr(table.schema)
     blocks = [block for shard in client.gather(placed.shards) for block in shard.parts]
@@ -66,7 +66,7 @@ def assert_same_bits(client: Any, placed: Placed, sample: MegaSample) -> None:
                 assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
             else:
                 assert a == b, name
-    assert (placed.n_rows, placed.has_gaps) == (table.n_rows, table.has_gaps)
+    assert (placed.n_rows, placed.has_missing) == (table.n_rows, table.has_missing)
     assert placed.total_weight == table.total_weight
     assert placed.digest == digest_of_all(map(digest_block, table.blocks))
 
@@ -88,7 +88,7 @@ def test_an_array_in_any_chunks(client, chunks) -> None:
     assert placed.n_rows < len(rows) or len(rows) == 40
 
 
-@pytest.mark.parametrize("frame", [FRAME, GAPPY], ids=["whole", "gappy"])
+@pytest.mark.parametrize("frame", [FRAME, GAPPY], ids=["whole", "incomplete"])
 @pytest.mark.parametrize("blocks", [1, 4])
 def test_a_frame_with_words_numbers_gaps_and_weights(client, frame, blocks) -> None:
     parts = parted_frame(cut(frame, 0, 10, 1100, 1100, 2999))
@@ -151,7 +151,7 @@ def test_a_known_schema_is_kept_and_what_it_does_not_know_is_told_once(client) -
     ]
     with pytest.warns(UnseenStateWarning):
         table = compile_table(read(X), schema, sample_weight=WEIGHT)
-    assert_same_bits(client, placed, MegaSample.single(table))
+    assert_same_bits(client, placed, DenseDataset.single(table))
 
 
 ON = rng.random((4000, 600)) < 0.03
@@ -174,14 +174,14 @@ def test_sparse_rows_have_the_blocks_of_the_sparse_table(client, blocks) -> None
     made = [block for shard in shards for block in shard]
     for one, other in zip(made, table.blocks, strict=True):
         assert (one.start, *(a.tobytes() for a in one[1:])) == (other.start, *(a.tobytes() for a in other[1:]))
-    assert (placed.n_rows, placed.has_gaps, placed.total_weight) == (4000, False, table.total_weight)
+    assert (placed.n_rows, placed.has_missing, placed.total_weight) == (4000, False, table.total_weight)
     assert placed.digest == digest_of_all(map(digest_sparse_block, table.blocks))
 
 
 def test_what_is_not_sparse_is_dense(client) -> None:
-    gappy = ON[:3500].astype(np.float32)
-    gappy[8, 200] = np.nan
-    for rows in (X, gappy):
+    incomplete = ON[:3500].astype(np.float32)
+    incomplete[8, 200] = np.nan
+    for rows in (X, incomplete):
         assert compile_sparse(read(rows), learn_schema(read(rows))) is None
         placed = place_rows(client, da.from_array(rows, chunks=(1300, rows.shape[1])), sparse=True)
         assert not placed.sparse

@@ -16,7 +16,7 @@ COLUMNS: dict[str, st.SearchStrategy] = {
     "truth": st.booleans(),
     "doubt": st.sampled_from([True, False, None]),
     "count": st.integers(0, 3),
-    "gappy": st.sampled_from([0.0, 1.0, 2.0, None]),
+    "incomplete": st.sampled_from([0.0, 1.0, 2.0, None]),
     "half": st.sampled_from([0.5, 1.0, 2.0, -0.0, 0.0, None]),
     "number": st.one_of(st.floats(-1e6, 1e6), st.none()),
     "few": st.integers(0, 12),

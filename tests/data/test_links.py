@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from sparsefield.data.links import ForeignKey, Step, Template, as_link, as_names, as_template
+from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_link, as_names, as_template
 from sparsefield.errors import DataError
 
 
@@ -17,7 +17,7 @@ def test_three_names_are_a_foreign_key() -> None:
 
 
 def test_a_link_stays_itself() -> None:
-    for link in (ForeignKey("pair", "subject", "nation"), Step("token", by=-2)):
+    for link in (ForeignKey("pair", "subject", "nation"), OffsetLink("token", by=-2)):
         assert as_link("any", link) is link
 
 
@@ -28,22 +28,22 @@ def test_other_things_are_no_link(given) -> None:
 
 
 def test_a_step_stays_in_its_table_and_takes_its_columns() -> None:
-    step = Step("token", along="position", within=("sentence", "page"))
+    step = OffsetLink("token", along="position", within=("sentence", "page"))
     assert step.to == "token"
     assert step.columns == ("sentence", "page", "position")
-    assert Step("token").columns == ()
+    assert OffsetLink("token").columns == ()
 
 
 def test_one_column_may_be_named_without_a_list() -> None:
-    assert Step("token", within="sentence") == Step("token", within=("sentence",))  # pyright: ignore
-    assert hash(Step("token", within=["sentence"])) == hash(Step("token", within=("sentence",)))  # pyright: ignore
+    assert OffsetLink("token", within="sentence") == OffsetLink("token", within=("sentence",))  # pyright: ignore
+    assert hash(OffsetLink("token", within=["sentence"])) == hash(OffsetLink("token", within=("sentence",)))  # pyright: ignore
     assert as_names("one") == ("one",)
     assert as_names(["one", "two"]) == ("one", "two")
 
 
 def test_a_step_may_be_a_whole_number_of_numpy() -> None:
-    step = Step("token", by=np.int64(2))  # pyright: ignore
-    assert step == Step("token", by=2)
+    step = OffsetLink("token", by=np.int64(2))  # pyright: ignore
+    assert step == OffsetLink("token", by=2)
     assert type(step.by) is int
 
 
@@ -52,13 +52,13 @@ def test_names_are_text() -> None:
         with pytest.raises(DataError, match=r"^it is .*; it must be a name or a list of names"):
             as_names(given, "it")
     with pytest.raises(DataError, match=r"A step in table 'token': within is \[3\]"):
-        Step("token", within=[3])  # pyright: ignore
+        OffsetLink("token", within=[3])  # pyright: ignore
 
 
 @pytest.mark.parametrize("by", [0, 1.5, "1", True])
 def test_a_step_is_a_whole_number_of_places(by) -> None:
     with pytest.raises(DataError, match=r"table 'token' is by .*whole number, not 0"):
-        Step("token", by=by)
+        OffsetLink("token", by=by)
 
 
 @pytest.mark.parametrize(

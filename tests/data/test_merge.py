@@ -8,17 +8,17 @@ import pandas as pd
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.data import MegaSample, compile_table, learn_schema, merge_equal_rows, read
+from sparsefield.data import DenseDataset, compile_table, deduplicate_rows, learn_schema, read
 from sparsefield.data import deduplication as module
 
 
-def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> MegaSample:
+def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
     source = read(frame)
     schema = learn_schema(source, observed=observed)
-    return MegaSample.single(compile_table(source, schema, sample_weight=weight))
+    return DenseDataset.single(compile_table(source, schema, sample_weight=weight))
 
 
-def rows_and_weights(sample: MegaSample) -> dict[tuple, float]:
+def rows_and_weights(sample: DenseDataset) -> dict[tuple, float]:
     total: dict[tuple, float] = defaultdict(float)
     for _, block in sample.blocks():
         for row, weight in zip(block.beliefs.T, block.weight, strict=True):
@@ -42,7 +42,7 @@ def test_every_row_is_still_there_once_with_the_weight_of_its_twins() -> None:
     frame = survey()
     weight = np.random.default_rng(1).random(len(frame))
     sample = sample_of(frame, ("height",), weight)
-    merged = merge_equal_rows(sample)
+    merged = deduplicate_rows(sample)
     before, after = rows_and_weights(sample), rows_and_weights(merged)
     assert merged.n_rows == len(before) == len(frame.drop_duplicates())
     assert before.keys() == after.keys()
@@ -57,26 +57,26 @@ def test_a_zero_with_a_sign_is_a_zero() -> None:
     frame = pd.DataFrame({"a": [0, 1] * 50, "x": [0.0, 0.5, -0.0, 0.5] * 25})
     source = read(frame)
     schema = learn_schema(source, observed=["x"], numeric=["x"])
-    assert merge_equal_rows(MegaSample.single(compile_table(source, schema))).n_rows == 2
+    assert deduplicate_rows(DenseDataset.single(compile_table(source, schema))).n_rows == 2
 
 
 def test_rows_that_differ_are_left_alone() -> None:
     frame = survey(40).assign(height=np.arange(40) / 7)
     sample = sample_of(frame, ("height",))
-    assert merge_equal_rows(sample) is sample
+    assert deduplicate_rows(sample) is sample
 
 
 def test_rows_with_gaps_are_left_alone() -> None:
     frame = survey().astype({"b": float})
     frame.loc[5, "b"] = np.nan
     sample = sample_of(frame, ("height",))
-    assert merge_equal_rows(sample) is sample
+    assert deduplicate_rows(sample) is sample
 
 
 def test_different_rows_with_the_same_mark_are_not_mixed_up(monkeypatch) -> None:
     monkeypatch.setattr(module, "_marks", lambda codes, givens: np.zeros(codes.shape[1], dtype=np.uint64))
     sample = sample_of(survey(), ("height",))
-    assert merge_equal_rows(sample) is sample
+    assert deduplicate_rows(sample) is sample
 
 
 @pytest.mark.parametrize("objective", ["pl", "cd"])
@@ -94,9 +94,9 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
 def test_rows_with_hidden_variables_are_merged() -> None:
     frame = survey(800, 5).drop(columns="height")
     field = MarkovField(hidden={"kind": 2}, l1=5.0, random_state=0, max_iter=3, certify=False).fit(frame)
-    sample = MegaSample.single(compile_table(read(frame), field.field_.schema))
-    assert sample.has_gaps
-    assert merge_equal_rows(sample).n_rows == len(frame.drop_duplicates())
+    sample = DenseDataset.single(compile_table(read(frame), field.field_.schema))
+    assert sample.has_missing
+    assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
     often = frame.loc[np.repeat(frame.index, 3)]
     again = MarkovField(hidden={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
     assert again.field_.about["n_rows"] == 2400
@@ -106,7 +106,7 @@ def test_observed_columns_of_0_and_1_tell_rows_apart() -> None:
     rng = np.random.default_rng(6)
     frame = pd.DataFrame(rng.integers(0, 2, (4000, 8)), columns=list("abcdefgh"))
     sample = sample_of(frame, tuple("cdefgh"))
-    assert merge_equal_rows(sample).n_rows == len(frame.drop_duplicates())
+    assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
 
 
 def merged_slowly(rows: list[tuple], weights: list[float], chunk: int) -> tuple[list[tuple], list[float], int]:
@@ -142,7 +142,7 @@ def test_chunks_are_merged_in_rounds(monkeypatch, chunk: int, kinds: int, expect
     rows = [tuple(row) for row in np.concatenate([b.beliefs for b in sample.tables[0].blocks], axis=1).T.tolist()]
     slow_rows, slow_weights, rounds = merged_slowly(rows, weight.tolist(), chunk)
     assert rounds == expected
-    merged = merge_equal_rows(sample)
+    merged = deduplicate_rows(sample)
     blocks = merged.tables[0].blocks
     assert [tuple(row) for row in np.concatenate([b.beliefs for b in blocks], axis=1).T.tolist()] == slow_rows
     assert np.concatenate([b.weight for b in blocks]).tolist() == slow_weights
@@ -159,6 +159,6 @@ def test_a_chunk_whose_marks_clash_stays_as_it_is(monkeypatch) -> None:
     monkeypatch.setattr(module, "_marks", clash)
     cells = np.concatenate([np.arange(100) % 3, np.arange(300) % 2])
     sample = sample_of(pd.DataFrame({"a": cells}))
-    merged = merge_equal_rows(sample)
+    merged = deduplicate_rows(sample)
     assert merged.n_rows == 102
     assert merged.tables[0].total_weight == 400.0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_links import as_pairs, nations, people
 
-from sparsefield.data.links import ForeignKey, Step
+from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
@@ -34,7 +34,7 @@ def test_keys_links_and_ignored_columns_are_no_variables(make) -> None:
 
 def test_columns_of_a_step_are_no_variables() -> None:
     token = pl.DataFrame({"sentence": [1, 1], "position": [1, 2], "tag": ["N", "V"]})
-    data = Relational({"token": token}, links={"next": Step("token", along="position", within=("sentence",))})
+    data = Relational({"token": token}, links={"next": OffsetLink("token", along="position", within=("sentence",))})
     assert data.variables("token") == ("tag",)
 
 
@@ -84,7 +84,7 @@ def test_one_column_may_be_named_without_a_list() -> None:
 
 
 def steps(table: dict[str, Any], **options: Any) -> list[tuple[int, int]]:
-    data = Relational({"token": pl.DataFrame(table)}, links={"next": Step("token", **options)})
+    data = Relational({"token": pl.DataFrame(table)}, links={"next": OffsetLink("token", **options)})
     return as_pairs(data.linked_rows("next"))
 
 
@@ -116,7 +116,7 @@ def test_places_far_apart_in_many_groups_are_kept_apart() -> None:
 
 def test_two_steps_make_a_grid() -> None:
     table = pl.DataFrame({"x": [0, 1, 0, 1], "y": [0, 0, 1, 1], "ink": [0, 1, 1, 0]})
-    right, down = Step("pixel", along="x", within=("y",)), Step("pixel", along="y", within=("x",))
+    right, down = OffsetLink("pixel", along="x", within=("y",)), OffsetLink("pixel", along="y", within=("x",))
     data = Relational({"pixel": table}, links={"right": right, "down": down})
     assert as_pairs(data.linked_rows("right")) == [(0, 1), (2, 3)]
     assert as_pairs(data.linked_rows("down")) == [(0, 2), (1, 3)]
@@ -124,7 +124,7 @@ def test_two_steps_make_a_grid() -> None:
 
 
 def test_whole_numbers_among_words_in_an_array_are_places() -> None:
-    data = Relational({"token": [["a", 2], ["b", 1]]}, links={"next": Step("token", along="x1")})
+    data = Relational({"token": [["a", 2], ["b", 1]]}, links={"next": OffsetLink("token", along="x1")})
     assert as_pairs(data.linked_rows("next")) == [(1, 0)]
 
 
@@ -267,7 +267,7 @@ def test_a_key_names_one_row(keys, words: str) -> None:
         ({"links": {"s": ("pairs", "subject", "nation")}}, "link 's' names the table 'pairs'"),
         ({"links": {"s": ("pair", "subject", "nations")}}, "link 's' names the table 'nations'"),
         ({"links": {"s": ("pair", "subj", "nation")}}, "link 's' names the column 'subj' of table 'pair'"),
-        ({"links": {"s": Step("pair", along="at")}}, "link 's' names the column 'at' of table 'pair'"),
+        ({"links": {"s": OffsetLink("pair", along="at")}}, "link 's' names the column 'at' of table 'pair'"),
         ({"links": {"s": ("nation", "nation", "pair")}}, r"'pair', which has no key: .*keys=\{'pair': \.\.\.\}"),
     ],
 )
@@ -341,7 +341,11 @@ def test_a_table_without_rows_has_links_to_nowhere() -> None:
     data = Relational(
         {"person": pl.DataFrame({"id": [1]}), "friend": friend},
         keys={"person": "id"},
-        links={"who": ("friend", "who", "person"), "next": Step("friend"), "after": Step("friend", along="at")},
+        links={
+            "who": ("friend", "who", "person"),
+            "next": OffsetLink("friend"),
+            "after": OffsetLink("friend", along="at"),
+        },
     )
     assert [as_pairs(data.linked_rows(name)) for name in data.links] == [[], [], []]
 

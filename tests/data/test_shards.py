@@ -16,7 +16,7 @@ from sparsefield.data.shards import (
     cut_piece,
     digest_block,
     digest_of_all,
-    has_gaps,
+    has_missing,
     overlaps,
     own_arrays,
     runs_of_rows,
@@ -50,7 +50,7 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
             piece, unseen = compile_piece(source, schema, None if weight is None else weight[run])
             assert unseen == {}
             pieces.append(piece)
-        assert any(has_gaps(piece, schema) for piece in pieces) == table.has_gaps
+        assert any(has_missing(piece, schema) for piece in pieces) == table.has_missing
         size, made = config.block_rows(table.n_rows), []
         rows = shard_rows(table.n_rows, blocks)
         for (start, _), found in zip(rows, overlaps([p.n_rows for p in pieces], rows), strict=True):

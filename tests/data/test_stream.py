@@ -138,9 +138,9 @@ def test_batches_of_arrow(tmp_path) -> None:
 
 @pytest.mark.parametrize("make", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow, lambda frame: frame])
 def test_gaps_are_refused_with_column_and_row(make, tmp_path) -> None:
-    gappy = FRAME.with_columns(word=pl.when(pl.int_range(pl.len()) != 44).then("word"))
+    incomplete = FRAME.with_columns(word=pl.when(pl.int_range(pl.len()) != 44).then("word"))
     with pytest.raises(DataError, match=r"'word' has a gap in row 44 .*: fill them, or fit in memory"):
-        spooled(map(make, cut(gappy, 10)), tmp_path)
+        spooled(map(make, cut(incomplete, 10)), tmp_path)
 
 
 def test_gaps_among_numbers_are_refused(tmp_path) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import Layout, Schema, SwitchSchema, learn_schema, read
+from sparsefield.data import BinarySchema, Layout, Schema, learn_schema, read
 from sparsefield.errors import DataError
 
 ON = np.array(
@@ -20,15 +20,15 @@ ON = np.array(
 """Columns 1 and 3 are constant."""
 
 
-def both(on, **roles) -> tuple[SwitchSchema, Schema]:
+def both(on, **roles) -> tuple[BinarySchema, Schema]:
     found = learn_schema(read(sp.csr_matrix(on)), **roles)
-    assert isinstance(found, SwitchSchema)
+    assert isinstance(found, BinarySchema)
     general = learn_schema(read(on), **roles)
     assert type(general) is Schema
     return found, general
 
 
-def assert_alike(found: SwitchSchema, general: Schema) -> None:
+def assert_alike(found: BinarySchema, general: Schema) -> None:
     for part in ("variables", "targets", "observed"):
         ours, theirs = getattr(found, part), getattr(general, part)
         assert len(ours) == len(theirs)
@@ -131,7 +131,7 @@ def test_schemas_are_equal_when_all_that_they_hold_is() -> None:
         learn_schema(read(sp.csr_matrix(ON[:, :5]))),
         learn_schema(read(sp.csr_matrix(1 - ON))),
         learn_schema(read(ON)),
-        "SwitchSchema",
+        "BinarySchema",
     ):
         assert one != other
         assert other != one
@@ -148,7 +148,7 @@ def test_many_columns_make_no_variable_until_one_is_asked_for(monkeypatch) -> No
     from sparsefield.data import binary_variables
 
     found = learn_schema(read(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
-    monkeypatch.setattr(binary_variables.Switches, "_make", lambda *_: pytest.fail("a variable was made"))
+    monkeypatch.setattr(binary_variables.BinaryVariables, "_make", lambda *_: pytest.fail("a variable was made"))
     assert found.n_states == found.n_columns == 3
     assert len(found.order) == found.n_variables == 200_000
     assert len(repr(found)) < 200

@@ -20,9 +20,9 @@ def test_seen_cells_are_one_hot_and_gaps_at_their_frequencies() -> None:
     numbers = np.array([0.5, 1.5, 2.5, 1.5])
     expected = (numbers - numbers.mean()) / numbers.std()
     np.testing.assert_allclose(block.beliefs[2], [expected[0], expected[1], 0.0, expected[2], expected[3]])
-    assert block.gap_offsets.tolist() == [0, 1]
-    assert block.gap_rows.tolist() == [3]
-    assert table.has_gaps
+    assert block.cell_offsets.tolist() == [0, 1]
+    assert block.missing_rows.tolist() == [3]
+    assert table.has_missing
     assert table.total_weight == 5.0
 
 
@@ -30,7 +30,7 @@ def test_gaps_in_an_observed_category_sit_at_its_frequencies() -> None:
     source = read([[0, "u"], [1, "v"], [1, "u"], [0, None]])
     table = compile_table(source, learn_schema(source, observed=["x1"]))
     np.testing.assert_allclose(table.blocks[0].beliefs[1], [0, 1, 0, 1 / 3])
-    assert not table.has_gaps
+    assert not table.has_missing
 
 
 @pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 600, 5000, 20000])
@@ -106,6 +106,6 @@ def test_a_table_without_rows_has_one_block_of_none() -> None:
     assert (table.n_rows, block.n_rows, block.start) == (0, 0, 0)
     assert block.beliefs.shape == (9, 0)
     assert table.codes().shape == (1, 0)
-    assert block.gap_offsets.tolist() == [0, 0]
-    assert not table.has_gaps
+    assert block.cell_offsets.tolist() == [0, 0]
+    assert not table.has_missing
     assert table.total_weight == 0.0

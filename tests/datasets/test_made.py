@@ -12,19 +12,19 @@ from oracle import SlowField
 from scipy.stats import chi2
 
 from sparsefield import MarkovField, load
-from sparsefield.datasets import MadeField, make_field
+from sparsefield.datasets import SyntheticField, make_markov_field
 
 QUICK = {"burn_in": 20, "thin": 5}
 FALSE_ALARM = 1e-6
 """How rarely a statistical test here would fail for another seed, were all as it should be."""
 
 
-def slow(made: MadeField) -> SlowField:
+def slow(made: SyntheticField) -> SlowField:
     field = made.field.field_
     return SlowField(field.schema, field.unary, field.pairs, field.weights)
 
 
-def same_field(one: MadeField, other: MadeField) -> bool:
+def same_field(one: SyntheticField, other: SyntheticField) -> bool:
     a, b = one.field.field_, other.field.field_
     arrays = ((a.unary, b.unary), (a.pairs, b.pairs), (a.weights, b.weights))
     return a.schema == b.schema and all(np.array_equal(*pair) for pair in arrays)
@@ -34,7 +34,7 @@ def same_field(one: MadeField, other: MadeField) -> bool:
 
 
 def test_a_seed_decides_the_field_and_the_rows() -> None:
-    one, same, other = (make_field(12, 30, states=3, neighbors=3.0, **QUICK, seed=seed) for seed in (4, 4, 5))
+    one, same, other = (make_markov_field(12, 30, states=3, neighbors=3.0, **QUICK, seed=seed) for seed in (4, 4, 5))
     assert same_field(one, same)
     assert one.edges == same.edges
     assert one.samples.tobytes() == same.samples.tobytes()
@@ -44,9 +44,9 @@ def test_a_seed_decides_the_field_and_the_rows() -> None:
 
 
 def test_the_field_does_not_depend_on_how_rows_are_drawn() -> None:
-    few = make_field(12, 5, neighbors=3.0, **QUICK, seed=1)
-    many = make_field(12, 9, neighbors=3.0, **QUICK, seed=1)
-    others = make_field(12, 9, neighbors=3.0, burn_in=7, thin=1, chains=3, seed=1)
+    few = make_markov_field(12, 5, neighbors=3.0, **QUICK, seed=1)
+    many = make_markov_field(12, 9, neighbors=3.0, **QUICK, seed=1)
+    others = make_markov_field(12, 9, neighbors=3.0, burn_in=7, thin=1, chains=3, seed=1)
     assert same_field(few, many)
     assert same_field(few, others)
     assert np.array_equal(few.samples, many.samples[:5]), "one chain goes on where it was"
@@ -54,7 +54,7 @@ def test_the_field_does_not_depend_on_how_rows_are_drawn() -> None:
 
 
 def test_threads_change_no_bit() -> None:
-    made = [make_field(6, 600, neighbors=2.0, chains=600, **QUICK, n_jobs=jobs) for jobs in (1, 2, 3)]
+    made = [make_markov_field(6, 600, neighbors=2.0, chains=600, **QUICK, n_jobs=jobs) for jobs in (1, 2, 3)]
     assert len({one.samples.tobytes() for one in made}) == 1
     assert all(same_field(made[0], one) for one in made)
 
@@ -64,7 +64,7 @@ def test_threads_change_no_bit() -> None:
 
 def test_edges_and_weights_are_as_many_and_as_large_as_asked() -> None:
     nodes, wanted = 300, 6.0
-    made = make_field(nodes, 1, neighbors=wanted, weights=(-5.0, 3.0), unary=(1.0, 2.0), burn_in=1, seed=2)
+    made = make_markov_field(nodes, 1, neighbors=wanted, weights=(-5.0, 3.0), unary=(1.0, 2.0), burn_in=1, seed=2)
     mask = made.edge_mask()
     assert np.array_equal(mask, mask.T)
     assert not mask.diagonal().any()
@@ -80,34 +80,38 @@ def test_edges_and_weights_are_as_many_and_as_large_as_asked() -> None:
 
 
 def test_the_paper_speaks_of_no_unary_weights() -> None:
-    made = make_field(10, 2, neighbors=2.0, **QUICK)
+    made = make_markov_field(10, 2, neighbors=2.0, **QUICK)
     assert not made.field.field_.unary.any()
     assert np.abs(made.field.field_.weights).max() <= 5.0
 
 
 def test_states_are_one_number_or_one_for_each_node() -> None:
-    made = make_field(5, 400, states=4, neighbors=2.0, weights=(-1.0, 1.0), **QUICK)
+    made = make_markov_field(5, 400, states=4, neighbors=2.0, weights=(-1.0, 1.0), **QUICK)
     assert made.samples.dtype == np.int64
     assert [sorted(set(column)) for column in made.samples.T.tolist()] == [[0, 1, 2, 3]] * 5
     counts = [2, 5, 3, 2, 4]
-    made = make_field(5, 400, states=counts, neighbors=2.0, weights=(-1.0, 1.0), **QUICK)
+    made = make_markov_field(5, 400, states=counts, neighbors=2.0, weights=(-1.0, 1.0), **QUICK)
     assert made.field.states_ == {f"x{k}": list(range(count)) for k, count in enumerate(counts)}
     assert (made.samples.max(axis=0) + 1).tolist() == counts
-    assert same_field(made, make_field(5, 1, states=np.array(counts), neighbors=2.0, weights=(-1.0, 1.0), **QUICK))
+    assert same_field(
+        made, make_markov_field(5, 1, states=np.array(counts), neighbors=2.0, weights=(-1.0, 1.0), **QUICK)
+    )
 
 
 def test_a_field_without_edges_and_one_with_all() -> None:
-    assert make_field(6, 3, neighbors=0.0, **QUICK).edges == []
-    assert len(make_field(6, 3, neighbors=5.0, **QUICK).edges) == 15
-    assert make_field(1, 3, neighbors=0.0, **QUICK).samples.shape == (3, 1)
+    assert make_markov_field(6, 3, neighbors=0.0, **QUICK).edges == []
+    assert len(make_markov_field(6, 3, neighbors=5.0, **QUICK).edges) == 15
+    assert make_markov_field(1, 3, neighbors=0.0, **QUICK).samples.shape == (3, 1)
 
 
 def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
     """Turning all states over changes nothing, so that each mean is exactly 1/2, with weights of any size."""
-    small = make_field(8, 1, neighbors=4.0, unary="balanced", **QUICK)
+    small = make_markov_field(8, 1, neighbors=4.0, unary="balanced", **QUICK)
     assert np.allclose(slow(small).marginals((-1,) * 8), 0.5)
     asked = {"neighbors": 5.0, "weights": (-1.0, 3.0), "chains": 1500, "burn_in": 100}
-    means = {unary: make_field(30, 1500, unary=unary, **asked).samples.mean(axis=0) for unary in ("balanced", (0, 0))}
+    means = {
+        unary: make_markov_field(30, 1500, unary=unary, **asked).samples.mean(axis=0) for unary in ("balanced", (0, 0))
+    }
     # Five deviations of a mean of 1500: for 30 nodes, once in fifty thousand.
     assert np.abs(means["balanced"] - 0.5).max() < 2.5 / np.sqrt(1500)
     assert means[(0, 0)].mean() > 0.8
@@ -121,7 +125,7 @@ def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
 )
 def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_base(counts, share, seed) -> None:
     nodes = len(counts)
-    made = make_field(nodes, 1, states=counts, neighbors=share * (nodes - 1), burn_in=1, seed=seed)
+    made = make_markov_field(nodes, 1, states=counts, neighbors=share * (nodes - 1), burn_in=1, seed=seed)
     field = made.field.field_
     pairs, owner = field.pairs, field.schema.variable_of_column
     assert list(map(tuple, pairs.tolist())) == sorted(set(map(tuple, pairs.tolist())))
@@ -158,7 +162,7 @@ def pair_chances(samples: np.ndarray, truth: SlowField) -> list[float]:
 
 @pytest.mark.parametrize("chains", [1, 40])
 def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
-    made = make_field(
+    made = make_markov_field(
         6, 8000, states=[2, 3, 2, 4, 2, 3], neighbors=4.0, weights=(-1.5, 1.5), unary=(-0.5, 0.5),
         burn_in=200, thin=25, chains=chains, seed=3,
     )  # fmt: skip
@@ -172,7 +176,7 @@ def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
 
 
 def test_edges_are_a_graph_to_learn_with() -> None:
-    made = make_field(10, 400, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", **QUICK, seed=6)
+    made = make_markov_field(10, 400, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", **QUICK, seed=6)
     learned = MarkovField(induction="graph", graph=made.edges, l1=1.0, n_jobs=1).fit(made.samples)
     assert learned.converged_
     found = set(learned.edges_.select("variable_a", "variable_b").rows())
@@ -181,7 +185,7 @@ def test_edges_are_a_graph_to_learn_with() -> None:
 
 
 def test_the_true_field_foretells_fresh_rows_better_than_one_learned_from_few() -> None:
-    made = make_field(15, 50, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", burn_in=200, thin=50, seed=1)
+    made = make_markov_field(15, 50, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", burn_in=200, thin=50, seed=1)
     fresh = made.field.sample(2000, sweeps=200, chains=20, thin=20, random_state=1).to_numpy()
     learned = MarkovField(n_jobs=1).fit(made.samples)
     # In the mean over rows nothing beats the truth; these rows are enough to see it.
@@ -190,7 +194,7 @@ def test_the_true_field_foretells_fresh_rows_better_than_one_learned_from_few() 
 
 
 def test_a_made_field_comes_back_from_a_file(tmp_path: Path) -> None:
-    made = make_field(8, 20, states=[2, 3] * 4, neighbors=3.0, **QUICK)
+    made = make_markov_field(8, 20, states=[2, 3] * 4, neighbors=3.0, **QUICK)
     made.field.save(tmp_path / "m")
     back = load(tmp_path / "m")
     assert isinstance(back, MarkovField)
@@ -206,7 +210,7 @@ def test_a_made_field_comes_back_from_a_file(tmp_path: Path) -> None:
 
 def test_progress_goes_up_to_all_sweeps() -> None:
     heard: list[tuple[int, int]] = []
-    make_field(5, 4, neighbors=2.0, burn_in=10, thin=3, progress=lambda *told: heard.append(told))
+    make_markov_field(5, 4, neighbors=2.0, burn_in=10, thin=3, progress=lambda *told: heard.append(told))
     assert heard == [(10, 19), (13, 19), (16, 19), (19, 19)]
 
 
@@ -235,4 +239,4 @@ def test_progress_goes_up_to_all_sweeps() -> None:
 def test_what_makes_no_sense_is_refused(asked: dict, words: str) -> None:
     asked = {"nodes": 10, "rows": 5, "neighbors": 2.0, **QUICK, **asked}
     with pytest.raises(ValueError, match=words):
-        make_field(asked.pop("nodes"), asked.pop("rows"), **asked)
+        make_markov_field(asked.pop("nodes"), asked.pop("rows"), **asked)

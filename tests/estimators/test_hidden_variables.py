@@ -18,7 +18,7 @@ from benchmarks.latent import draw_latent_classes
 from sparsefield import MarkovField, load
 from sparsefield.data import compile_table, learn_schema, read
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.estimators.latent_start import start_hidden
+from sparsefield.estimators.latent_start import start_latent
 
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
 TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
@@ -93,17 +93,17 @@ def test_several_hidden_variables_differ_and_are_summed_together() -> None:
 
 
 def test_tables_come_and_go_without_the_hidden_column(field) -> None:
-    gappy = TEST[:50].astype(float)
-    gappy[np.random.default_rng(0).random(gappy.shape) < 0.2] = np.nan
-    filled = field.transform(gappy)
-    assert filled.shape == gappy.shape
+    incomplete = TEST[:50].astype(float)
+    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.2] = np.nan
+    filled = field.transform(incomplete)
+    assert filled.shape == incomplete.shape
     assert not np.isnan(filled).any()
-    assert field.complete(gappy).shape == gappy.shape
+    assert field.complete(incomplete).shape == incomplete.shape
     assert list(field.get_feature_names_out()) == [f"x{k}" for k in range(16)]
     assert field.n_features_in_ == 16
     truth = TEST[:50].astype(float)
-    hidden_alone = MarkovField(l1=1e6).fit(TRAIN).conditional_log_likelihood(truth, gappy)
-    assert field.conditional_log_likelihood(truth, gappy) > hidden_alone
+    hidden_alone = MarkovField(l1=1e6).fit(TRAIN).conditional_log_likelihood(truth, incomplete)
+    assert field.conditional_log_likelihood(truth, incomplete) > hidden_alone
 
 
 def test_rows_and_answers_name_the_hidden_column(field) -> None:
@@ -130,7 +130,7 @@ def test_a_saved_field_is_the_same(field, tmp_path) -> None:
 
 def test_a_file_with_more_joint_states_than_can_be_summed_is_refused(field, tmp_path, monkeypatch) -> None:
     field.save(tmp_path / "m.safetensors")
-    monkeypatch.setattr("sparsefield.config.HIDDEN_STATES", 2)
+    monkeypatch.setattr("sparsefield.config.MAX_LATENT_STATES", 2)
     with pytest.raises(ModelFileError, match="too many joint states"):
         load(tmp_path / "m.safetensors")
 
@@ -147,7 +147,7 @@ def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
 def test_the_start_tells_states_and_variables_apart() -> None:
     source = read(TRAIN)
     table = compile_table(source, learn_schema(source))
-    schema, start = start_hidden(table, {"a": 3, "b": 2}, seed=0)
+    schema, start = start_latent(table, {"a": 3, "b": 2}, seed=0)
     assert [variable.role for variable in schema.targets[-2:]] == ["hidden", "hidden"]
     assert schema.order == (*source.names, "a", "b")
     assert schema.input_names == source.names
@@ -176,9 +176,9 @@ def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
 
 
 def test_gaps_beside_several_hidden_variables_settle() -> None:
-    gappy = TRAIN.astype(float)
-    gappy[np.random.default_rng(0).random(gappy.shape) < 0.1] = np.nan
-    assert fitted({"a": 2, "b": 2}, gappy).converged_
+    incomplete = TRAIN.astype(float)
+    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.1] = np.nan
+    assert fitted({"a": 2, "b": 2}, incomplete).converged_
 
 
 def test_cd_and_given_graphs_know_hidden_variables_too() -> None:
@@ -264,10 +264,10 @@ def test_mean_field_for_each_state_is_exact_where_the_hidden_variable_ties_all()
 
 def test_a_hidden_variable_helps_to_fill_gaps() -> None:
     field, alone = (MarkovField(hidden=hidden, l1=10.0, random_state=0).fit(TRAIN) for hidden in ({"topic": 3}, None))
-    gappy = TEST.astype(float)
-    gappy[np.random.default_rng(0).random(gappy.shape) < 0.3] = np.nan
+    incomplete = TEST.astype(float)
+    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.3] = np.nan
     truth = TEST.astype(float)
-    found = field.conditional_log_likelihood(truth, gappy)
-    assert found > alone.conditional_log_likelihood(truth, gappy)
-    exact = MarkovField.from_field(field.field_, inference="exact").conditional_log_likelihood(truth, gappy)
+    found = field.conditional_log_likelihood(truth, incomplete)
+    assert found > alone.conditional_log_likelihood(truth, incomplete)
+    exact = MarkovField.from_field(field.field_, inference="exact").conditional_log_likelihood(truth, incomplete)
     assert found == pytest.approx(exact, abs=0.01)

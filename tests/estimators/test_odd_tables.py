@@ -98,7 +98,7 @@ def test_whole_numbers_with_few_values_are_categories_and_others_numbers() -> No
             "fractions": np.where(np.arange(60) % 2, 0.5, 1.0),
             "words": np.where(np.arange(60) % 2, "u", "v"),
             "truths": np.arange(60) % 2 == 0,
-            "gappy": np.where(np.arange(60) % 5, np.arange(60) % 3, np.nan),
+            "incomplete": np.where(np.arange(60) % 5, np.arange(60) % 3, np.nan),
         }
     )
     field = MarkovField(n_jobs=1, l1=5.0).fit(frame, observed=list(frame.columns[1:]))

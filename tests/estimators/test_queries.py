@@ -212,16 +212,18 @@ def test_linked_rows_are_completed_together() -> None:
     data = Relational({"person": people, "friend": friends}, keys={"person": "id"}, links=links)
     field = RelationalField(l1=0.1, n_jobs=1, kkt_tol=0.1).fit(data)
     holes = [3, 4, 5, 6, 7, 30, 31]
-    gappy = people.with_columns(
+    incomplete = people.with_columns(
         pl.Series(
             "smokes", [None if k in holes else int(v) for k, v in enumerate(values)], dtype=people["smokes"].dtype
         )
     )
-    answer = field.complete(data.with_tables({"person": gappy}), details=True)
+    answer = field.complete(data.with_tables({"person": incomplete}), details=True)
     filled = answer.table.tables["person"]["smokes"]
     assert filled.null_count() == 0
-    assert (filled == gappy["smokes"]).fill_null(True).all()
+    assert (filled == incomplete["smokes"]).fill_null(True).all()
     assert answer.exact["person"].all()
     assert (answer.log_probability["person"] <= 0).all()
     assert len(set(answer.log_probability["person"][holes].round(12))) == 1, "one circle, one probability"
-    assert field.complete(data.with_tables({"person": gappy})).tables["person"].equals(answer.table.tables["person"])
+    assert (
+        field.complete(data.with_tables({"person": incomplete})).tables["person"].equals(answer.table.tables["person"])
+    )

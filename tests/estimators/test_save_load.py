@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from sparsefield import CRFClassifier, MarkovField, MeanField, RelationalField, load
-from sparsefield.data import Relational, Step
+from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import ModelFileError
 from sparsefield.io import model_file
 
@@ -167,7 +167,7 @@ def test_a_field_over_columns_with_numbers_for_names_comes_back(tmp_path) -> Non
 @pytest.mark.parametrize("kind", ["table", "labels", "links"])
 def test_how_a_fit_ran_is_not_in_its_file(tmp_path, kind, capsys) -> None:
     people = pl.DataFrame({"id": range(60), "a": table()[:, 0], "b": table()[:, 1]}, nan_to_null=True)
-    data = Relational({"person": people}, keys={"person": "id"}, links={"next": Step("person")})
+    data = Relational({"person": people}, keys={"person": "id"}, links={"next": OffsetLink("person")})
     start = {
         "table": lambda **options: MarkovField(**options).fit(X),
         "labels": lambda **options: CRFClassifier(**options).fit(X[:, 1:], np.nan_to_num(X[:, 0]).astype(int)),

@@ -9,7 +9,7 @@ from sparse_tables import switches
 
 from sparsefield import MarkovField, config
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, compile_sparse, learn_schema, read
+from sparsefield.data import DenseDataset, compile_sparse, learn_schema, read
 from sparsefield.induction import Grafting, select
 from sparsefield.io import save_rows
 from sparsefield.objectives import SparseEvaluator
@@ -50,7 +50,7 @@ def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
     schema = learn_schema(source)
     table = compile_sparse(source, schema)
     assert table is not None
-    sample = MegaSample.single(table)
+    sample = DenseDataset.single(table)
     with Threads(1) as engine:
         evaluator = SparseEvaluator(sample, engine)
         nothing = np.empty((0, 2), dtype=np.int64)

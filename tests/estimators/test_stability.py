@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, config, load
-from sparsefield.data import MegaSample, compile_table, read
+from sparsefield.data import DenseDataset, compile_table, read
 from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
 from sparsefield.viz.explorer.subgraph import Network
@@ -163,7 +163,7 @@ def make_families(n_families: int = 80, size: int = 3, *, one_hub: bool = False)
     return Relational(tables, keys=keys, links=links)
 
 
-@pytest.mark.parametrize(("one_hub", "halved"), [(False, "circles"), (True, "linked rows")])
+@pytest.mark.parametrize(("one_hub", "halved"), [(False, "components"), (True, "linked rows")])
 def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> None:
     data = make_families(one_hub=one_hub)
     field = RelationalField(l1=6.0).fit(data)
@@ -179,15 +179,15 @@ def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> Non
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert not set(one) & set(two)
     assert abs(len(one) - len(two)) <= 8
-    if halved == "circles":
-        assert not set(sample.circles[one]) & set(sample.circles[two])
+    if halved == "components":
+        assert not set(sample.components[one]) & set(sample.components[two])
         assert len(one) + len(two) == sample.n_rows
 
 
 def test_halves_of_an_odd_table_leave_one_row_out() -> None:
     rows = make_rows(101)
     field = MarkovField(l1=3.0).fit(rows)
-    sample = MegaSample.single(compile_table(read(rows), field.field_.schema))
+    sample = DenseDataset.single(compile_table(read(rows), field.field_.schema))
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert len(one) == len(two) == 50
     assert len({*one, *two}) == 100

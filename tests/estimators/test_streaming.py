@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import MarkovField, config, load
-from sparsefield.data import MegaSample, SparseTable, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, SparseTable, compile_table, learn_schema, read
 from sparsefield.errors import DataError
 from sparsefield.io import save_rows
 
@@ -73,7 +73,7 @@ def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     columns = np.nonzero(on)[1].astype(np.int32)
     weight = np.ones(N) if weight is None else weight
     field = MarkovField(**options).fit(X, observed=observed, sample_weight=weight)
-    field._learn(MegaSample.single(SparseTable(schema, offsets, columns, weight)), source.kind)
+    field._learn(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind)
     return field
 
 
@@ -145,12 +145,12 @@ def test_functions_and_things_to_iterate_over() -> None:
 def test_a_streamed_field_answers_and_is_saved_like_any_other(tmp_path) -> None:
     field = MarkovField().fit(cut(FRAME.to_pandas(), 90))
     assert field.feature_names_in_.tolist() == FRAME.columns
-    gappy = FRAME.to_pandas().mask(rng.random(FRAME.shape) < 0.2)
-    filled = field.transform(gappy)
+    incomplete = FRAME.to_pandas().mask(rng.random(FRAME.shape) < 0.2)
+    filled = field.transform(incomplete)
     assert isinstance(filled, pd.DataFrame)
     assert not filled.isna().any().any()
     field.save(tmp_path / "m.safetensors")
-    assert load(tmp_path / "m.safetensors").transform(gappy).equals(filled)
+    assert load(tmp_path / "m.safetensors").transform(incomplete).equals(filled)
 
 
 def test_answers_are_refused_for_streams() -> None:

@@ -150,11 +150,11 @@ def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing
     seen: list[tuple[Any, Any]] = []
     found = evaluate(X, MarkovField(n_jobs=1), folds=3, look=lambda *given: seen.append(given))
     assert quality(found) == quality(evaluate(X, MarkovField(n_jobs=1), folds=3))
-    gaps = np.array([np.isnan(gappy) for _, gappy in seen])
+    gaps = np.array([np.isnan(incomplete) for _, incomplete in seen])
     assert [int(hidden.sum()) for hidden in gaps] == [fold.cells for fold in found.folds]
     assert (gaps.sum(axis=0) == 1).all()
-    for (field, gappy), fold in zip(seen, found.folds, strict=True):
-        assert np.array_equal(gappy[~np.isnan(gappy)], X[~np.isnan(gappy)])
+    for (field, incomplete), fold in zip(seen, found.folds, strict=True):
+        assert np.array_equal(incomplete[~np.isnan(incomplete)], X[~np.isnan(incomplete)])
         assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)
 
 

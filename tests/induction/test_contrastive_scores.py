@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
 from plain import graphs_of
 
-from sparsefield.data import Layout, MegaSample, compile_table, learn_schema, read
-from sparsefield.induction import ContrastiveInduction, Grafting, IdealParent, PrintedInduction
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.data import DenseDataset, Layout, compile_table, learn_schema, read
+from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 NOTHING = np.empty(0, dtype=np.int64)
 GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
@@ -44,7 +44,7 @@ def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, 
     problem = make_problem(seed, gaps=gaps)
     contrast = contrast_of(problem, objective)
     exact = score(Grafting(), problem, contrast)
-    found = score(ContrastiveInduction(0.0, 0.0, product), problem, contrast)
+    found = score(CFI(0.0, 0.0, product), problem, contrast)
     for pair in candidate_pairs(problem.schema):
         assert found.get(pair, (0.0, 0.0)) == pytest.approx(exact.get(pair, (0.0, 0.0)), abs=1e-11)
     order = sorted(exact, key=lambda pair: -exact[pair][1])
@@ -59,17 +59,17 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     gradient is the rank-one term alone. It is there as long as unary features have not converged."""
     source = read([[0, 0], [0, 1], [1, 0], [1, 1]])
     schema = learn_schema(source)
-    evaluator = Evaluator(MegaSample.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
+    evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
     contrast, layout = evaluator.contrast(), Layout.single(schema)
     exact = Grafting().score(contrast, layout, 0.0, NOTHING)
-    found = ContrastiveInduction(0.0, 0.0, product).score(contrast, layout, 0.0, NOTHING)
+    found = CFI(0.0, 0.0, product).score(contrast, layout, 0.0, NOTHING)
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
     assert found.pairs.tolist() == exact.pairs.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
 
 
-@pytest.mark.parametrize("rule", [ContrastiveInduction, PrintedInduction])
+@pytest.mark.parametrize("rule", [CFI, PaperCFI])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -90,7 +90,7 @@ def test_dense_and_sparse_products_agree_for_any_thresholds(
         assert dense.get(pair, (0.0, 0.0)) == pytest.approx(sparse.get(pair, (0.0, 0.0)), abs=digits)
 
 
-@pytest.mark.parametrize("rule", [ContrastiveInduction, PrintedInduction])
+@pytest.mark.parametrize("rule", [CFI, PaperCFI])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=st.integers(0, 2**32 - 1), errors=st.sampled_from([0.1, 0.3]), signals=st.sampled_from([0.1, 0.4]))
 def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
@@ -102,11 +102,11 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     contrast = contrast_of(problem, objective)
     found = score(rule(errors, signals), problem, contrast)
     n = problem.schema.n_states
-    err, mid, weight = contrast.errors[0][0], contrast.middles[0][0], contrast.shown[0][0].block.weight
+    err, mid, weight = contrast.errors[0][0], contrast.expectations[0][0], contrast.shown[0][0].block.weight
     means, unary = contrast.means[0], contrast.unary[0]
     for a, b in candidate_pairs(problem.schema):
         total = 0.0
-        if rule is ContrastiveInduction:
+        if rule is CFI:
             total += means[b] * unary[a] + (means[a] * unary[b] if b < n else 0.0)
         for i in range(len(weight)):
             for one, other in ((a, b), (b, a)):
@@ -123,7 +123,7 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     problem = make_problem(seed)
     contrast = contrast_of(problem)
     n = problem.schema.n_states
-    err, sig = contrast.errors[0][0], contrast.middles[0][0] - contrast.means[0][:, None]
+    err, sig = contrast.errors[0][0], contrast.expectations[0][0] - contrast.means[0][:, None]
     found = score(IdealParent(0.0, 0.0), problem, contrast)
     assert found
     for (a, b), (gradient, rank) in found.items():
@@ -147,7 +147,7 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     assert len(contrast.errors[0]) == 3
     exact = score(Grafting(), problem, contrast)
     for product in ("dense", "sparse"):
-        found = score(ContrastiveInduction(0.0, 0.0, product), problem, contrast)
+        found = score(CFI(0.0, 0.0, product), problem, contrast)
         assert set(found) == set(exact)
         values = np.array([found[pair][0] - exact[pair][0] for pair in exact])
         assert np.abs(values).max() < 1e-9

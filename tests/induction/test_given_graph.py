@@ -8,7 +8,7 @@ import pytest
 from sparsefield import MarkovField
 from sparsefield.data import Layout, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.induction import GivenGraph
+from sparsefield.induction import FixedGraph
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def schema():
 
 
 def test_names_and_positions_mean_the_same(schema) -> None:
-    by_name = GivenGraph.of([("x0", "x3"), ("x1", "x2")]).start(Layout.single(schema))
-    by_position = GivenGraph.of([(3, 0), (2, np.int64(1))]).start(Layout.single(schema))
+    by_name = FixedGraph.of([("x0", "x3"), ("x1", "x2")]).start(Layout.single(schema))
+    by_position = FixedGraph.of([(3, 0), (2, np.int64(1))]).start(Layout.single(schema))
     assert by_name.tolist() == by_position.tolist()
 
 
 def test_an_edge_holds_every_pair_of_states_of_its_two_variables(schema) -> None:
-    pairs = GivenGraph.of([("x1", "x3"), ("x3", "x1")]).start(Layout.single(schema))
+    pairs = FixedGraph.of([("x1", "x3"), ("x3", "x1")]).start(Layout.single(schema))
     names = [tuple(schema.column_names[c][0] for c in pair) for pair in pairs]
     assert names == [("x3", "x1")] * 4
 
@@ -41,16 +41,16 @@ def test_an_edge_holds_every_pair_of_states_of_its_two_variables(schema) -> None
 )
 def test_an_edge_that_cannot_be_is_refused_by_name(schema, edges, words) -> None:
     with pytest.raises(DataError, match=words):
-        GivenGraph.of(edges).start(Layout.single(schema))
+        FixedGraph.of(edges).start(Layout.single(schema))
 
 
 def test_an_edge_to_a_constant_column_holds_nothing_and_is_no_error() -> None:
     """As a fold of a cross-validation may leave a column."""
     X = np.column_stack([np.arange(40) % 2, np.ones(40), np.arange(40) % 3])
     layout = Layout.single(learn_schema(read(X)))
-    alone = GivenGraph.of([("x0", "x2")]).start(layout)
-    assert GivenGraph.of([("x0", "x1")]).start(layout).tolist() == []
-    assert GivenGraph.of([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
+    alone = FixedGraph.of([("x0", "x2")]).start(layout)
+    assert FixedGraph.of([("x0", "x1")]).start(layout).tolist() == []
+    assert FixedGraph.of([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
     assert len(alone) == 2
 
 

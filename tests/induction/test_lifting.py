@@ -14,10 +14,18 @@ from oracle import candidate_features, candidate_pairs, columns_of
 
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
-from sparsefield.data import Layout, MegaSample, Relational
-from sparsefield.induction import Proposals, all_lifts, choose_proposals, combine, higher_order, merge, score_lifts
+from sparsefield.data import DenseDataset, Layout, Relational
+from sparsefield.induction import (
+    Proposals,
+    all_expandable,
+    choose_proposals,
+    combine,
+    higher_order,
+    merge,
+    score_expansions,
+)
 from sparsefield.model import widen
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 EXACT = (0.0, 0.0)
 NOBODY = np.empty(0, dtype=np.int64)
@@ -31,7 +39,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def score(contrast, layout, lifts, thresholds=EXACT, cut=-1.0, known=NOBODY) -> Proposals:
     """With a cut below 0, every candidate."""
-    return score_lifts(contrast, layout, lifts, thresholds, cut, known)
+    return score_expansions(contrast, layout, lifts, thresholds, cut, known)
 
 
 def lifts_of(schema, order: int) -> np.ndarray:
@@ -40,8 +48,8 @@ def lifts_of(schema, order: int) -> np.ndarray:
 
 def test_all_lifts_are_all_candidate_pairs(make_problem) -> None:
     problem = make_problem(0)
-    assert all_lifts(problem.layout, 2).tolist() == [list(pair) for pair in candidate_pairs(problem.schema)]
-    assert (all_lifts(problem.layout, 4)[:, 2:] == -1).all()
+    assert all_expandable(problem.layout, 2).tolist() == [list(pair) for pair in candidate_pairs(problem.schema)]
+    assert (all_expandable(problem.layout, 4)[:, 2:] == -1).all()
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -50,7 +58,7 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
     problem = with_conjunctions(make_problem(3, gaps=gaps), 4)
     assert len(problem.plain.table.blocks) > 1
     evaluator, _, _ = evaluate(problem, name)
-    found = score(evaluator.contrast(), problem.layout, all_lifts(problem.layout, 3))
+    found = score(evaluator.contrast(), problem.layout, all_expandable(problem.layout, 3))
     # Each triple once, variables never twice, a target state first.
     assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 3)
     n = problem.schema.n_states
@@ -93,7 +101,7 @@ def test_pairs_and_triples_may_be_lifted_together(make_problem) -> None:
 def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pieces, name, thresholds) -> None:
     problem = with_conjunctions(make_problem(5, gaps=0.2), 6)
     evaluator, _, _ = evaluate(problem, name)
-    lifts = np.concatenate([all_lifts(problem.layout, 4)[::3], widen(lifts_of(problem.schema, 3), 4)[::9]])
+    lifts = np.concatenate([all_expandable(problem.layout, 4)[::3], widen(lifts_of(problem.schema, 3), 4)[::9]])
     found = score(evaluator.contrast(), problem.layout, lifts, thresholds)
     expected = slow_estimates(problem, name, lifts, thresholds)
     assert sorted(map(columns_of, found.features)) == sorted(expected)
@@ -124,18 +132,18 @@ def slow_estimates(problem, name: str, lifts, thresholds) -> dict[tuple[int, ...
 
     def seen(members: tuple[int, ...]) -> tuple[list[float], list[float], float]:
         """Errors, signals and the mean of a product of columns."""
-        errors, middles = [], []
+        errors, expectations = [], []
         for _, q0, q1 in points:
             if name == "cd":
                 before, after = math.prod(q0[c] for c in members), math.prod(q1[c] for c in members)
                 errors.append(after - before)
-                middles.append((before + after) / 2)
+                expectations.append((before + after) / 2)
             else:
                 others = [math.prod(q0[o] for o in members if o != c) for c in members]
                 errors.append(sum((q1[c] - q0[c]) * other for c, other in zip(members, others, strict=True)))
-                middles.append(math.prod(q0[c] for c in members))
-        mean = sum(w * m for (w, _, _), m in zip(points, middles, strict=True)) / sum(w for w, _, _ in points)
-        return errors, [m - mean for m in middles], mean
+                expectations.append(math.prod(q0[c] for c in members))
+        mean = sum(w * m for (w, _, _), m in zip(points, expectations, strict=True)) / sum(w for w, _, _ in points)
+        return errors, [m - mean for m in expectations], mean
 
     single = [seen((c,)) for c in range(columns)]
     found: dict[tuple[int, ...], list[float]] = {}
@@ -161,16 +169,16 @@ def slow_estimates(problem, name: str, lifts, thresholds) -> dict[tuple[int, ...
 def test_the_cut_and_known_features_leave_the_others_as_they_are(make_problem, thresholds) -> None:
     problem = with_conjunctions(make_problem(7), 7)
     contrast, layout = evaluate(problem, "pl")[0].contrast(), problem.layout
-    every = score(contrast, layout, all_lifts(layout, 3), thresholds)
+    every = score(contrast, layout, all_expandable(layout, 3), thresholds)
     cut = float(np.median(every.rank))
     beyond = every.take(np.flatnonzero(every.rank > cut))
     known = beyond.features[::2]
-    found = score(contrast, layout, all_lifts(layout, 3), thresholds, cut, np.sort(layout.keys(known)))
+    found = score(contrast, layout, all_expandable(layout, 3), thresholds, cut, np.sort(layout.keys(known)))
     rest = beyond.take(np.arange(1, len(beyond), 2))
     assert np.array_equal(found.features, rest.features)
     assert np.array_equal(found.gradient, rest.gradient)
     everyone = np.sort(layout.keys(every.features))
-    assert len(score(contrast, layout, all_lifts(layout, 3), thresholds, known=everyone)) == 0
+    assert len(score(contrast, layout, all_expandable(layout, 3), thresholds, known=everyone)) == 0
 
 
 @pytest.mark.parametrize("thresholds", [EXACT, (0.1, 0.2)])
@@ -179,9 +187,9 @@ def test_threads_change_nothing(make_problem, small_pieces, thresholds) -> None:
     outcomes = []
     for threads in (1, 3):
         with Threads(threads) as engine:
-            evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+            evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
             evaluator.evaluate(problem.field.graphs, problem.field.theta)
-            outcomes.append(score(evaluator.contrast(), problem.layout, all_lifts(problem.layout, 3), thresholds))
+            outcomes.append(score(evaluator.contrast(), problem.layout, all_expandable(problem.layout, 3), thresholds))
     one, other = outcomes
     assert np.array_equal(one.features, other.features)
     assert one.gradient.tobytes() == other.gradient.tobytes()
@@ -195,15 +203,15 @@ def test_nothing_to_lift_is_no_trouble(make_problem) -> None:
     # Nor is a table of so few variables that nothing can join.
     small = make_problem(1, states=(2, 2), observed_states=(), numbers=0)
     with Threads(1) as engine:
-        evaluator = Evaluator(small.sample, OBJECTIVES["pl"](), engine)
+        evaluator = DenseEvaluator(small.sample, OBJECTIVES["pl"](), engine)
         evaluator.evaluate(small.graphs, small.theta)
-        assert len(score(evaluator.contrast(), small.layout, all_lifts(small.layout, 3))) == 0
+        assert len(score(evaluator.contrast(), small.layout, all_expandable(small.layout, 3))) == 0
 
 
 # -- linked tables -----------------------------------------------------------------------------------------------------
 
 
-def linked(templates: list[str] | None) -> MegaSample:
+def linked(templates: list[str] | None) -> DenseDataset:
     rng = np.random.default_rng(0)
     people = pl.DataFrame(rng.integers(0, 2, (20, 3)), schema=["a", "b", "c"]).with_columns(id=pl.int_range(20))
     visits = pl.DataFrame(rng.integers(0, 2, (30, 3)), schema=["d", "e", "f"])
@@ -216,17 +224,17 @@ def linked(templates: list[str] | None) -> MegaSample:
 def test_only_tables_whose_columns_may_meet_have_triples() -> None:
     sample = linked(["within visit", "across who"])
     layout: Layout = sample.layout
-    lifts = all_lifts(layout, 3)
+    lifts = all_expandable(layout, 3)
     assert {layout.tables[t] for t in layout.table_of_column[lifts[:, :2]].ravel()} == {"visit"}
-    assert len(all_lifts(linked(["across who"]).layout, 3)) == 0
+    assert len(all_expandable(linked(["across who"]).layout, 3)) == 0
     for templates in (["within visit", "across who"], None):
         sample = linked(templates)
         layout = sample.layout
         with Threads(1) as engine:
-            evaluator = Evaluator(sample, OBJECTIVES["pl"](), engine)
+            evaluator = DenseEvaluator(sample, OBJECTIVES["pl"](), engine)
             nothing = np.empty((0, 3), dtype=np.int64)
             evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_states, 0.3))
-            found = score(evaluator.contrast(), layout, all_lifts(layout, 3))
+            found = score(evaluator.contrast(), layout, all_expandable(layout, 3))
             assert len(found) == (1 if templates else 2)
             assert layout.are_sound(found.features)
             n = layout.n_states
@@ -238,7 +246,7 @@ def test_features_over_links_are_not_lifted() -> None:
     sample = linked(None)
     layout = sample.layout
     with Threads(1) as engine:
-        evaluator = Evaluator(sample, OBJECTIVES["pl"](), engine)
+        evaluator = DenseEvaluator(sample, OBJECTIVES["pl"](), engine)
         evaluator.evaluate(graphs_with(layout, np.empty((0, 3), dtype=np.int64)), np.zeros(layout.n_states))
         over = np.flatnonzero(layout.variable_of_own_column < 0)
         mine = layout.column_starts[layout.table_of_column[over]]

@@ -11,10 +11,10 @@ from sparse_tables import sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads, threads
-from sparsefield.data import MegaSample, compile_sparse, compile_table, learn_schema, read
-from sparsefield.induction import ContrastiveInduction, Grafting, sparse_scores
-from sparsefield.induction.sparse_scores import score_resting
-from sparsefield.objectives import PseudoLikelihood, SparseContrast, make_evaluator
+from sparsefield.data import DenseDataset, compile_sparse, compile_table, learn_schema, read
+from sparsefield.induction import CFI, Grafting, sparse_scores
+from sparsefield.induction.sparse_scores import score_sparse_pairs
+from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors, make_evaluator
 
 NOTHING = np.empty(0, dtype=np.int64)
 SHAPES = {
@@ -49,7 +49,7 @@ def as_dict(found) -> dict[tuple[int, int], float]:
 
 def exact(sparse, dense, pairs, theta, cut, known, engine) -> tuple[dict, dict]:
     """What the sparse pass finds, and what the dense one finds."""
-    found = score_resting(contrast_at(sparse, engine, pairs, theta), sparse.layout, 0.0, cut, known)
+    found = score_sparse_pairs(contrast_at(sparse, engine, pairs, theta), sparse.layout, 0.0, cut, known)
     expected = Grafting().score(contrast_at(dense, engine, pairs, theta), dense.layout, cut, known)
     return as_dict(found), as_dict(expected)
 
@@ -96,18 +96,18 @@ def test_only_candidates_are_found(make_problem, engine, shape) -> None:
     """No pair within a variable, none of two observed columns, the smaller number first."""
     problem = problem_of(make_problem, 3, shape)
     contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-    found = as_dict(score_resting(contrast, problem.layout, 0.0, 0.0, NOTHING))
+    found = as_dict(score_sparse_pairs(contrast, problem.layout, 0.0, 0.0, NOTHING))
     assert set(found) == set(candidate_pairs(problem.schema))
 
 
-def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[MegaSample, MegaSample]:
+def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[DenseDataset, DenseDataset]:
     import scipy.sparse as sp
 
     source = read(sp.csr_matrix(on))
     schema = learn_schema(source, observed=list(observed), sample_weight=weight)
     table = compile_sparse(source, schema, weight)
     assert table is not None
-    return MegaSample.single(table), MegaSample.single(compile_table(source, schema, sample_weight=weight))
+    return DenseDataset.single(table), DenseDataset.single(compile_table(source, schema, sample_weight=weight))
 
 
 def memory_for(entries: int):
@@ -200,8 +200,8 @@ def test_errors_within_the_threshold_are_taken_for_those_at_rest(
     problem = problem_of(make_problem, seed, shape, share=share)
     with Threads(1) as engine:
         contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-        found = as_dict(score_resting(contrast, problem.layout, threshold, cut, NOTHING))
-        rule = ContrastiveInduction(threshold, 0.2)
+        found = as_dict(score_sparse_pairs(contrast, problem.layout, threshold, cut, NOTHING))
+        rule = CFI(threshold, 0.2)
         assert as_dict(rule.score(contrast, problem.layout, cut, NOTHING)) == found
     expected = slow_scores(problem, threshold)
     # An estimate may exceed what the exact gradient cannot: such a column is not looked at.
@@ -237,9 +237,9 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
             contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-            assert isinstance(contrast, SparseContrast)
+            assert isinstance(contrast, SparseGradientFactors)
             assert len(contrast.parts) > 5
-            found = score_resting(contrast, problem.layout, threshold, 1.0, NOTHING)
+            found = score_sparse_pairs(contrast, problem.layout, threshold, 1.0, NOTHING)
             outcomes.append([part.tobytes() for part in (found.a, found.b, found.gradient, found.rank)])
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1] == outcomes[2]
@@ -255,7 +255,7 @@ def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, 
     for entries in (10**9, 100, 30, 1):
         monkeypatch.setattr(threads, "machine_memory", memory_for(entries))
         rounds.append(len(sparse_scores._rounds(contrast, sparse_scores._line_up(contrast, problem.layout, 0.5)[1])))
-        outcomes.append(as_dict(score_resting(contrast, problem.layout, threshold, 0.5, known)))
+        outcomes.append(as_dict(score_sparse_pairs(contrast, problem.layout, threshold, 0.5, known)))
     assert rounds[0] == 1
     assert rounds[-1] > 5
     assert outcomes[0]
@@ -267,6 +267,6 @@ def test_a_cut_beyond_all_gradients_finds_nothing(make_problem, engine, cut) -> 
     problem = problem_of(make_problem, 4, "many states")
     contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
     for threshold in (0.0, 0.2):
-        found = score_resting(contrast, problem.layout, threshold, cut, NOTHING)
+        found = score_sparse_pairs(contrast, problem.layout, threshold, cut, NOTHING)
         assert len(found) == 0
         assert found.pairs.shape == (0, 2)

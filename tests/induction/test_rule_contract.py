@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from oracle import candidate_pairs
 
 from sparsefield.compute import Threads
-from sparsefield.induction import RULES, GivenGraph, all_pairs, select
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.induction import RULES, FixedGraph, all_pairs, select
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SHAPES = [
     {},
@@ -55,7 +55,7 @@ def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_thr
     outcomes = []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
-            evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+            evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
             evaluator.evaluate(problem.graphs, problem.theta)
             nobody = np.empty(0, dtype=np.int64)
             outcomes.append(RULES[name]().score(evaluator.contrast(), problem.layout, 1.0, nobody))
@@ -76,7 +76,7 @@ def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_starting_pairs_are_candidates_each_once(make_problem, name, shape) -> None:
     problem = make_problem(4, **shape)
-    rule = GivenGraph.of([(0, len(problem.schema.order) - 1)]) if name == "graph" else RULES[name]()
+    rule = FixedGraph.of([(0, len(problem.schema.order) - 1)]) if name == "graph" else RULES[name]()
     if name == "graph" and len(problem.schema.order) == 1:
         pytest.skip("a graph over one column has no edges")
     start = rule.start(problem.layout)

@@ -15,10 +15,10 @@ from sparse_tables import sparse_sample, switches
 
 from sparsefield import config
 from sparsefield.compute import Threads, threads
-from sparsefield.data import MegaSample, SparseBlock, SparseTable, compile_sparse, learn_schema, read
+from sparsefield.data import DenseDataset, SparseBlock, SparseTable, compile_sparse, learn_schema, read
 from sparsefield.induction import Grafting, sparse_scores
 from sparsefield.induction.sparse_score_parts import unit_for
-from sparsefield.induction.sparse_scores import score_resting
+from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseEvaluator, make_evaluator
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -66,7 +66,7 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
         for engine in (Threads(1), InLots(lambda k: deal[k]), InLots(lambda k: k)):
             with engine:
                 contrast = contrast_at(sample, engine, problem.pairs, problem.theta)
-                outcomes.append(bits(score_resting(contrast, problem.layout, threshold, cut, known, limit)))
+                outcomes.append(bits(score_sparse_pairs(contrast, problem.layout, threshold, cut, known, limit)))
     assert len(sample.table.blocks) > 2
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
@@ -77,11 +77,11 @@ def test_at_the_cut_the_last_bit_decides(make_problem, n_lots) -> None:
     problem = make_problem(1, gaps=0.0, numbers=0, n_rows=60, weighted=True, **SHAPES["binary"])
     with InLots(lambda k: k % n_lots) as engine:
         contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-        everyone = score_resting(contrast, problem.layout, 0.0, 0.0, NOTHING)
+        everyone = score_sparse_pairs(contrast, problem.layout, 0.0, 0.0, NOTHING)
         assert len(everyone) == 36
         for size in everyone.rank.tolist():
             for cut in (np.nextafter(size, 0.0), size):
-                found = score_resting(contrast, problem.layout, 0.0, cut, NOTHING)
+                found = score_sparse_pairs(contrast, problem.layout, 0.0, cut, NOTHING)
                 np.testing.assert_array_equal(found.pairs, everyone.pairs[everyone.rank > cut])
 
 
@@ -92,13 +92,13 @@ def test_dealt_out_rows_may_be_scored_in_rounds(entries, monkeypatch) -> None:
     source = read(switches(7, n_rows=200, n_columns=40, density=0.03))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
-    sample = MegaSample.single(table)
+    sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
     outcomes = []
     for engine in (Threads(1), InLots(lambda k: k % 4)):
         with engine:
             contrast = contrast_at(sample, engine, nothing, theta)
-            outcomes.append(bits(score_resting(contrast, sample.layout, 0.0, 1.0, NOTHING)))
+            outcomes.append(bits(score_sparse_pairs(contrast, sample.layout, 0.0, 1.0, NOTHING)))
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1]
     assert (len(engine.made) > 1) == (entries < 10**9)
@@ -140,7 +140,7 @@ def test_a_pair_that_no_lot_ranks_high_is_found(monkeypatch, n_lots, limit) -> N
     source = read(sp.csr_matrix(on.reshape(-1, on.shape[2])))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
-    sample = MegaSample.single(table)
+    sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
     with InLots(lambda k: k) as engine:
         contrast = contrast_at(sample, engine, nothing, theta)
@@ -154,10 +154,10 @@ def test_only_what_is_open_is_asked_for_again() -> None:
     source = read(switches(6, n_rows=2000, n_columns=60, density=0.02))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
-    sample = MegaSample.single(table)
+    sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
     with InLots(lambda k: k % 3) as engine:
-        found = score_resting(contrast_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
+        found = score_sparse_pairs(contrast_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
     (lots,) = engine.made
     told = sum(len(part.b) for answers in lots.answers["tell"] for part in answers)
     picked = sum(len(part) for answers in lots.answers.get("pick", []) for part in answers)
@@ -174,8 +174,8 @@ def test_weights_of_any_size_give_the_same_scores(make_problem, power) -> None:
     for scale in (1.0, 2.0**power):
         weighed = SparseTable(table.schema, table.offsets, table.columns, table.weight * scale)
         with Threads(1) as engine:
-            contrast = contrast_at(MegaSample.single(weighed), engine, problem.pairs, problem.theta)
-            found = score_resting(contrast, problem.layout, 0.0, 0.5 * scale, NOTHING)
+            contrast = contrast_at(DenseDataset.single(weighed), engine, problem.pairs, problem.theta)
+            found = score_sparse_pairs(contrast, problem.layout, 0.0, 0.5 * scale, NOTHING)
             outcomes.append((found.pairs.tolist(), (found.gradient / scale).tolist()))
     assert outcomes[0][0]
     assert outcomes[0] == outcomes[1]

@@ -10,8 +10,8 @@ import numpy as np
 from oracle import SlowField
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, Layout, MegaSample, Schema, Table, Variable, compile_table, read
-from sparsefield.inference import Answers, InferenceMethod, ask
+from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, Variable, compile_table, read
+from sparsefield.inference import InferenceMethod, Posterior, infer
 from sparsefield.model import Field
 
 
@@ -29,8 +29,8 @@ class Small:
     slow: SlowField
 
     @property
-    def sample(self) -> MegaSample:
-        return MegaSample.single(self.table)
+    def sample(self) -> DenseDataset:
+        return DenseDataset.single(self.table)
 
     @property
     def block(self) -> Block:
@@ -43,9 +43,9 @@ class Small:
     def observed(self, row: int) -> list[float]:
         return self.block.beliefs[self.field.schema.n_states :, row].tolist()
 
-    def ask(self, method: InferenceMethod, threads: int = 1) -> Answers:
+    def infer(self, method: InferenceMethod, threads: int = 1) -> Posterior:
         with Threads(threads) as engine:
-            return ask(self.field, self.sample, method, engine)
+            return infer(self.field, self.sample, method, engine)
 
     def worst(self, beliefs: np.ndarray) -> float:
         """Largest distance of a gap's beliefs from those of enumeration."""

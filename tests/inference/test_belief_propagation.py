@@ -13,7 +13,7 @@ from small_fields import slow_of, small_field
 
 from sparsefield import BeliefPropagation, ExactInference, MarkovField
 from sparsefield.compute import Threads
-from sparsefield.inference import ask
+from sparsefield.inference import infer
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -111,7 +111,7 @@ def test_long_chains_and_wide_stars_are_exact() -> None:
         pairs = [(k if ties == "chain" else 0, k + 1) for k in range(299)]
         field = replace(small.field, pairs=np.array(pairs), weights=rng.normal(scale=3.0, size=299))
         with Threads(1) as engine:
-            exact, found = (ask(field, small.sample, m, engine) for m in (ExactInference(), BeliefPropagation()))
+            exact, found = (infer(field, small.sample, m, engine) for m in (ExactInference(), BeliefPropagation()))
         assert found.unconverged == 0
         np.testing.assert_allclose(found.gaps[0], exact.gaps[0], rtol=0, atol=1e-9)
 

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from small_fields import Small, slow_of, small_field
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample
-from sparsefield.inference.map_inference import Completed, complete
+from sparsefield.data import DenseDataset
+from sparsefield.inference.map_inference import MAPResult, complete
 
 SEEDS = st.integers(0, 2**32 - 1)
 TIES = st.sampled_from(["tree", "loop", "all"])
 
 
-def completed(small: Small, threads: int = 1, **options) -> Completed:
+def completed(small: Small, threads: int = 1, **options) -> MAPResult:
     with Threads(threads) as engine:
         return complete(small.field, small.sample, engine, **options)
 
 
-def chances(small: Small, found: Completed) -> list[tuple[float, float, float]]:
+def chances(small: Small, found: MAPResult) -> list[tuple[float, float, float]]:
     """Per row: probability of what was found, of the best, and what was said of it."""
     out = []
     for row in range(small.table.n_rows):
@@ -87,4 +87,4 @@ def test_rows_without_gaps_are_certain() -> None:
     assert np.array_equal(found.codes[0], small.table.codes())
     assert found.exact[0].all()
     assert not found.log_probability[0].any()
-    assert not MegaSample.single(small.table).has_gaps
+    assert not DenseDataset.single(small.table).has_missing

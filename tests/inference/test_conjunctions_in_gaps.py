@@ -11,7 +11,7 @@ from plain import fill
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Source, compile_table
+from sparsefield.data import DenseDataset, Source, compile_table
 from sparsefield.inference import MeanField, draw
 
 
@@ -58,7 +58,7 @@ def test_draws_have_the_exact_joint_distribution(make_problem, seen) -> None:
     source = Source(problem.schema.order, count, "array", np.tile(row, (count, 1)))
     table = compile_table(source, problem.schema)
     with Threads(1) as engine:
-        (codes,) = draw(problem.field, MegaSample.single(table), sweeps=30, seed=1, engine=engine)
+        (codes,) = draw(problem.field, DenseDataset.single(table), sweeps=30, seed=1, engine=engine)
     block = table.blocks[0]
     joint = problem.slow.joint(block.codes[:, 0].tolist(), block.beliefs[problem.schema.n_states :, 0].tolist())
     counts = dict.fromkeys(joint, 0)

@@ -13,8 +13,8 @@ from small_fields import small_field
 
 from sparsefield.data import memory
 from sparsefield.errors import DataError
-from sparsefield.inference.factor_graph import build_factors, gaps_of, normalized
-from sparsefield.inference.missing_problem import weave
+from sparsefield.inference.factor_graph import build_factors, cells_of, normalized
+from sparsefield.inference.missing_problem import compile_problem
 
 SEEDS = st.integers(0, 2**32 - 1)
 TIES = st.sampled_from(["tree", "loop", "all"])
@@ -22,17 +22,17 @@ TIES = st.sampled_from(["tree", "loop", "all"])
 
 def graph_of(small, field=None):
     field = field or small.field
-    woven = weave(small.sample, field.graphs, [(0, small.block)])
+    woven = compile_problem(small.sample, field.graphs, [(0, small.block)])
     return build_factors(woven.web, field.theta), woven
 
 
 def energy(graph, codes) -> float:
-    total = sum(graph.unary[graph.offsets[g] + codes[g]] for g in range(graph.n_gaps))
+    total = sum(graph.unary[graph.offsets[g] + codes[g]] for g in range(graph.n_missing))
     for f in range(len(graph.table_offsets) - 1):
         edges = range(graph.factor_offsets[f], graph.factor_offsets[f + 1])
-        shape = [graph.offsets[g + 1] - graph.offsets[g] for g in graph.edge_gap[edges]]
+        shape = [graph.offsets[g + 1] - graph.offsets[g] for g in graph.edge_cell[edges]]
         table = graph.tables[graph.table_offsets[f] : graph.table_offsets[f + 1]].reshape(shape)
-        total += table[tuple(codes[g] for g in graph.edge_gap[edges])]
+        total += table[tuple(codes[g] for g in graph.edge_cell[edges])]
         strides = [int(np.prod(shape[k + 1 :])) for k in range(len(shape))]
         assert graph.edge_stride[edges].tolist() == strides
     return float(total)
@@ -40,7 +40,7 @@ def energy(graph, codes) -> float:
 
 def sets_of(graph) -> list[tuple[int, ...]]:
     return [
-        tuple(graph.edge_gap[first:last].tolist()) for first, last in itertools.pairwise(graph.factor_offsets.tolist())
+        tuple(graph.edge_cell[first:last].tolist()) for first, last in itertools.pairwise(graph.factor_offsets.tolist())
     ]
 
 
@@ -51,8 +51,8 @@ def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, ties, tri
     _, variable, row = woven.gap_cells
     rng = np.random.default_rng(seed)
     for _ in range(12):
-        codes = [int(rng.integers(graph.offsets[g + 1] - graph.offsets[g])) for g in range(graph.n_gaps)]
-        found, wanted = energy(graph, codes) - energy(graph, [0] * graph.n_gaps), 0.0
+        codes = [int(rng.integers(graph.offsets[g + 1] - graph.offsets[g])) for g in range(graph.n_missing)]
+        found, wanted = energy(graph, codes) - energy(graph, [0] * graph.n_missing), 0.0
         for i in range(small.table.n_rows):
             way, base = list(small.codes(i)), [max(code, 0) for code in small.codes(i)]
             for g in np.flatnonzero(row == i):
@@ -76,11 +76,11 @@ def test_no_factor_is_part_of_another(seed, ties, triples) -> None:
 def test_parts_are_the_connected_components(seed, triples) -> None:
     small = small_field(seed, triples=triples, rows=4, gaps=0.6)
     graph, _ = graph_of(small)
-    together = {g: {g} for g in range(graph.n_gaps)}
+    together = {g: {g} for g in range(graph.n_missing)}
     for one in sets_of(graph):
         joined = set().union(*(together[g] for g in one))
         together.update(dict.fromkeys(joined, joined))
-    parts = [graph.part_gaps[a:b].tolist() for a, b in itertools.pairwise(graph.part_offsets.tolist())]
+    parts = [graph.component_cells[a:b].tolist() for a, b in itertools.pairwise(graph.part_offsets.tolist())]
     assert sorted(tuple(sorted(part)) for part in parts) == sorted({tuple(sorted(s)) for s in together.values()})
     for k, (first, last) in enumerate(itertools.pairwise(graph.part_factor_offsets.tolist())):
         for f in graph.part_factors[first:last]:
@@ -88,7 +88,7 @@ def test_parts_are_the_connected_components(seed, triples) -> None:
     assert graph.part_factor_offsets[-1] == len(sets_of(graph))
     picked = np.zeros(graph.n_parts, dtype=bool)
     picked[-1:] = True
-    assert sorted(gaps_of(graph, picked)) == sorted(parts[-1] if parts else [])
+    assert sorted(cells_of(graph, picked)) == sorted(parts[-1] if parts else [])
 
 
 def test_weights_of_zero_tie_nothing() -> None:
@@ -96,7 +96,7 @@ def test_weights_of_zero_tie_nothing() -> None:
     silent = replace(small.field, weights=np.zeros_like(small.field.weights))
     graph, _ = graph_of(small, silent)
     assert sets_of(graph) == []
-    assert graph.n_parts == graph.n_gaps
+    assert graph.n_parts == graph.n_missing
 
 
 def test_the_keys_of_parts_follow_cells_and_what_they_see_but_not_weights() -> None:

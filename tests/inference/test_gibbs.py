@@ -10,7 +10,7 @@ from oracle import SlowField
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import Layout, MegaSample, Source, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Layout, Source, Table, compile_table, learn_schema, read
 from sparsefield.errors import DataError
 from sparsefield.inference import draw, draw_often, gibbs
 from sparsefield.model import Field
@@ -48,7 +48,7 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     count = 20000
     table = rows_like(field, row, count)
     with Threads(2) as engine:
-        (codes,) = draw(field, MegaSample.single(table), sweeps=40, seed=1, engine=engine)
+        (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
     start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
     joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
     seen = {}
@@ -71,7 +71,7 @@ def test_a_wrong_field_fails_the_same_test() -> None:
     slow = SlowField(other.schema, other.unary, other.pairs, other.weights)
     table = rows_like(field, [np.nan, np.nan, np.nan, np.nan, 0.7], 20000)
     with Threads(2) as engine:
-        (codes,) = draw(field, MegaSample.single(table), sweeps=40, seed=1, engine=engine)
+        (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
     joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
     counts = dict.fromkeys(joint, 0)
     for way in map(tuple, codes.T.tolist()):
@@ -84,7 +84,7 @@ def test_seen_cells_are_not_drawn_and_seeds_decide() -> None:
     field = small_field()
     table = rows_like(field, [1, np.nan, 0, np.nan, 0.0], 700)
     with Threads(1) as engine:
-        sample = MegaSample.single(table)
+        sample = DenseDataset.single(table)
         one, same, other = (draw(field, sample, sweeps=5, seed=seed, engine=engine)[0] for seed in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
@@ -150,9 +150,9 @@ def test_samples_of_a_learned_field_look_like_its_data() -> None:
     assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(np.corrcoef(X.T)[0, 1], abs=0.05)
 
 
-def sample_of_chains(field: Field, count: int) -> MegaSample:
+def sample_of_chains(field: Field, count: int) -> DenseDataset:
     """As many rows of gaps, each a chain of its own; more than 256 are several blocks."""
-    return MegaSample.single(rows_like(field, [np.nan] * 4 + [0.3], count))
+    return DenseDataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))
 
 
 def test_a_chain_goes_on_where_it_was() -> None:
@@ -219,6 +219,6 @@ def test_cells_that_are_all_seen_stay_and_take_no_sweeps() -> None:
     heard: list[int] = []
     with Threads(2) as engine:
         often = {"count": 3, "sweeps": 10**9, "thin": 10**9, "seed": 0, "engine": engine}
-        (codes,) = draw_often(field, MegaSample.single(table), **often, progress=lambda *_: heard.append(1))
+        (codes,) = draw_often(field, DenseDataset.single(table), **often, progress=lambda *_: heard.append(1))
     assert heard == []
     assert np.array_equal(codes, np.stack([table.codes()] * 3))

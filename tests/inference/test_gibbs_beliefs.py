@@ -11,10 +11,10 @@ from small_fields import Small, slow_of, small_field
 
 from sparsefield import Gibbs
 from sparsefield.compute import Threads
-from sparsefield.inference import ask
+from sparsefield.inference import infer
 from sparsefield.inference.factor_graph import build_factors
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.missing_problem import weave
+from sparsefield.inference.missing_problem import compile_problem
 
 CHAINS = 16
 FALSE_ALARM = 1e-3
@@ -23,7 +23,7 @@ FALSE_ALARM = 1e-3
 
 def deviations(small: Small, options: Gibbs) -> tuple[np.ndarray, np.ndarray]:
     """Of every state of every gap that is drawn: distance from enumeration, and the standard error."""
-    woven = weave(small.sample, small.field.graphs, [(0, small.block)])
+    woven = compile_problem(small.sample, small.field.graphs, [(0, small.block)])
     graph = build_factors(woven.web, small.field.theta)
     means = run_chains(graph, options)
     _, variable, row = woven.gap_cells
@@ -107,7 +107,7 @@ def test_r_hat_is_one_for_chains_that_say_the_same_and_large_for_those_that_do_n
 def test_an_odd_number_of_sweeps_counts_them_all() -> None:
     small = small_field(6, ties="all", rows=3, gaps=1.0)
     with Threads(1) as engine:
-        beliefs = ask(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).gaps[0]
+        beliefs = infer(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).gaps[0]
     totals = np.add.reduceat(beliefs, small.field.schema.state_offsets[:-1])
     assert (totals <= 1 + 1e-12).all()
 

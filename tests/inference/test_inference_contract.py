@@ -16,7 +16,7 @@ from small_fields import small_field
 import sparsefield
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.compute import Threads
-from sparsefield.inference import INFERENCE, InferenceMethod, ask
+from sparsefield.inference import INFERENCE, InferenceMethod, infer
 
 SEEDS = st.integers(0, 2**32 - 1)
 QUICK = {"gibbs": {"burn_in": 5, "sweeps": 30}}
@@ -45,13 +45,13 @@ def filled(problem, name: str):
 def some_rows(block, rows):
     """A block of some of its rows, in that order."""
     codes = np.ascontiguousarray(block.codes[:, rows])
-    gap_variable, gap_rows = np.nonzero(codes < 0)
+    cell_variable, missing_rows = np.nonzero(codes < 0)
     return block._replace(
         codes=codes,
         beliefs=np.ascontiguousarray(block.beliefs[:, rows]),
         weight=block.weight[rows],
-        gap_offsets=np.searchsorted(gap_variable, np.arange(len(codes) + 1)),
-        gap_rows=gap_rows,
+        cell_offsets=np.searchsorted(cell_variable, np.arange(len(codes) + 1)),
+        missing_rows=missing_rows,
     )
 
 
@@ -120,7 +120,7 @@ def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
     small = small_field(0, ties="none", gaps=1.0)
     bare = replace(small.field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
     with Threads(1) as engine:
-        answers = ask(bare, small.sample, method(name), engine)
+        answers = infer(bare, small.sample, method(name), engine)
     assert answers.unconverged == 0
     for v in range(len(bare.schema.targets)):
         columns = list(small.slow.columns(v))
@@ -185,7 +185,7 @@ def test_weights_of_fifty_give_finite_beliefs(name, seed, ties) -> None:
         conjunction_weights=strong(field.conjunction_weights),
     )
     with Threads(1) as engine:
-        answers = ask(field, small.sample, method(name), engine)
+        answers = infer(field, small.sample, method(name), engine)
     for found in (answers.gaps[0], answers.conditionals[0]):
         assert np.isfinite(found).all()
         assert (found >= 0).all()

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.data.links import ForeignKey, Step
+from sparsefield.data.links import ForeignKey, OffsetLink
 from sparsefield.errors import DataError
 from sparsefield.io import connections
 from sparsefield.io.database import read_database
@@ -68,7 +68,7 @@ def test_given_keys_links_and_roles_come_first(database: Path) -> None:
         str(database),
         TABLES,
         keys={"nation": "nation"},
-        links={"from": ("pair", "subject", "nation"), "next": Step("nation", along="rich")},
+        links={"from": ("pair", "subject", "nation"), "next": OffsetLink("nation", along="rich")},
         observed={"nation": ["area"]},
         ignore={"pair": ["object"]},
         templates=["across from"],

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sparsefield.data.links import ForeignKey, Step, Template
+from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.errors import DataError
 from sparsefield.io.files import Reading
 from sparsefield.io.schema_file import TableFile, describe, read_schema
@@ -84,10 +84,10 @@ def test_without_templates_the_default_ones_stay(folder: Path) -> None:
 def test_steps_may_have_any_of_their_parts(folder: Path) -> None:
     (folder / "tokens.csv").write_text("sentence;position;tag\n1;1;N\n1;2;V\n2;1;N\n")
     text = 'separator = ";"\n[tables.token]\nfile = "tokens.csv"\n[links.next]\ntable = "token"\n'
-    assert read_schema(written(folder, text)).links["next"] == Step("token")
+    assert read_schema(written(folder, text)).links["next"] == OffsetLink("token")
     text += 'along = "position"\nwithin = ["sentence"]\nby = -1\n'
     data = read_schema(written(folder, text))
-    assert data.links["next"] == Step("token", "position", ("sentence",), -1)
+    assert data.links["next"] == OffsetLink("token", "position", ("sentence",), -1)
     assert [rows.tolist() for rows in data.linked_rows("next")] == [[1], [0]]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sparsefield.induction.sparse_score_parts import Known, Traits
 from sparsefield.induction.sparse_scores import Sheet
-from sparsefield.kernels.sparse_pair_scores import add_told, score_columns, sums_of_pairs
+from sparsefield.kernels.sparse_pair_scores import combine_bounds, score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
 
 ROWS, COLUMNS, UNIT = 40, 12, 2.0**-20
@@ -47,7 +47,7 @@ def test_all_pairs_beyond_the_cut_are_told_with_their_sums(case, cut) -> None:
     there, on, errors, sums = case
     traits = traits_of(there, np.random.default_rng(1))
     known = Known(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3]))  # (0, 3)
-    a, b, found, count = score_columns(0, COLUMNS, 0, on, errors, traits, known, UNIT, cut)
+    a, b, found, count = score_pairs(0, COLUMNS, 0, on, errors, traits, known, UNIT, cut)
     h = sums * UNIT + np.outer(traits.together, traits.rest) + np.outer(traits.rest, traits.together)
     expected = {(i, j) for i, j in zip(*np.triu_indices(COLUMNS, k=1), strict=True) if abs(h[i, j]) > cut} - {(0, 3)}
     assert expected
@@ -69,7 +69,7 @@ def test_what_lots_tell_bounds_every_gradient(case, n_lots) -> None:
     counts = told.sum(axis=2)
     ends = np.cumsum(counts).reshape(counts.shape)
     starts, sheet = np.column_stack([ends[:, 0] - counts[:, 0], ends]), Sheet.empty(COLUMNS)
-    a, b, found, middle, apart, complete = add_told(
+    a, b, found, middle, apart, complete = combine_bounds(
         starts, b.astype(np.int32), sums[told], 0, together, rest, UNIT, least, cut, sheet
     )
     assert len(np.unique(lot)) == n_lots

@@ -9,9 +9,17 @@ import pytest
 from oracle import candidate_pairs
 from sparse_tables import sparse_of
 
-from sparsefield.data import MegaSample
-from sparsefield.kernels.sparse_conditionals import BIAS, LOG, REST, SPREAD, errors_of_rows, pass_rows, watch_rows
-from sparsefield.objectives import Evaluator, PseudoLikelihood, SparseEvaluator
+from sparsefield.data import DenseDataset
+from sparsefield.kernels.sparse_conditionals import (
+    BIAS,
+    LOG,
+    REST,
+    SPREAD,
+    loss_and_gradient,
+    pair_gradients,
+    residuals,
+)
+from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator
 from sparsefield.objectives.sparse_evaluator import rest
 
 
@@ -24,20 +32,20 @@ class Case:
         self.theta = problem.theta if theta is None else theta
         table = sparse_of(problem.table)
         (self.block,) = table.blocks
-        self.evaluator = SparseEvaluator(MegaSample.single(table), engine)
+        self.evaluator = SparseEvaluator(DenseDataset.single(table), engine)
         arcs = self.evaluator.compile(self.layout.arcs(self.pairs))
         self.arcs = arcs._replace(weight=self.theta[arcs.feature])
         self.resting = rest(self.schema, self.theta[: self.schema.n_states])
-        dense = Evaluator(problem.sample, PseudoLikelihood(), engine)
+        dense = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
         self.loss, self.gradient = dense.evaluate(dense.compile(self.layout.arcs(self.pairs)), self.theta)
         contrast = dense.contrast()
-        self.on = contrast.middles[0][0]
+        self.on = contrast.expectations[0][0]
         self.errors = contrast.errors[0][0] / self.block.weight
         self.beliefs = self.errors + self.on[: self.schema.n_states]
 
     def walk(self):
         per_arc, per_state = np.zeros((len(self.arcs.target), 2)), np.zeros((self.schema.n_states, 2))
-        loss, touched = pass_rows(self.block, self.arcs, self.resting, per_arc, per_state)
+        loss, touched = loss_and_gradient(self.block, self.arcs, self.resting, per_arc, per_state)
         assert touched == self.touched()
         return loss, per_arc, per_state
 
@@ -74,7 +82,7 @@ def test_a_pass_sums_what_is_beyond_rest(case) -> None:
 def test_a_pass_adds_to_what_is_there(case) -> None:
     _, per_arc, per_state = case.walk()
     twice_arc, twice_state = per_arc.copy(), per_state.copy()
-    pass_rows(case.block, case.arcs, case.resting, twice_arc, twice_state)
+    loss_and_gradient(case.block, case.arcs, case.resting, twice_arc, twice_state)
     np.testing.assert_allclose(twice_arc, 2 * per_arc, atol=1e-11)
     np.testing.assert_allclose(twice_state, 2 * per_state, atol=1e-11)
 
@@ -105,7 +113,7 @@ def test_what_is_watched_has_the_errors_beyond_rest(case) -> None:
     pairs = np.array(candidate_pairs(case.schema))
     watched = case.evaluator.compile(case.layout.arcs(pairs))
     out = np.zeros(len(watched.target))
-    watch_rows(case.block, case.arcs, case.resting, watched.offsets, watched.target, out)
+    pair_gradients(case.block, case.arcs, case.resting, watched.offsets, watched.target, out)
     source = np.repeat(np.arange(case.schema.n_columns), np.diff(watched.offsets))
     beyond = case.errors[watched.target] - case.resting[watched.target, REST, None]
     np.testing.assert_allclose(out, (beyond * case.on[source]) @ case.block.weight, atol=1e-11)
@@ -118,7 +126,7 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
     number = np.random.default_rng(0).permutation(n).astype(np.int32)
     number[1] = -1
     counts = np.empty(rows, dtype=np.int64)
-    columns, whole, filled = errors_of_rows(
+    columns, whole, filled = residuals(
         case.block, case.arcs, case.resting, threshold, number, 2.0**44, counts,
         np.empty(room, np.int32), np.empty(room, np.int64),
     )  # fmt: skip
@@ -156,11 +164,11 @@ def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) ->
         atol=1e-10,
     )
     out = np.zeros(len(case.arcs.target))
-    watch_rows(case.block, case.arcs, case.resting, case.arcs.offsets, case.arcs.target, out)
+    pair_gradients(case.block, case.arcs, case.resting, case.arcs.offsets, case.arcs.target, out)
     at_rest = case.resting[case.arcs.target, REST] * case.on[case.sources()].sum(axis=1)
     np.testing.assert_allclose(out + at_rest, per_arc[:, 0], atol=1e-10)
     counts, number = np.empty(4, dtype=np.int64), np.arange(schema.n_states, dtype=np.int32)
-    _, entries, filled = errors_of_rows(
+    _, entries, filled = residuals(
         case.block, case.arcs, case.resting, 0.0, number, 2.0**44, counts, np.empty(0, np.int32), np.empty(0, np.int64)
     )
     beyond = case.errors - case.resting[:, REST, None]

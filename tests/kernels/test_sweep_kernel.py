@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from plain import graphs_of
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Table
+from sparsefield.data import DenseDataset, Table
 from sparsefield.kernels.mean_field_sweep import uncertainty
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 
 def part(block, rows: slice):
     codes = np.ascontiguousarray(block.codes[:, rows])
-    gap_variable, gap_rows = np.nonzero(codes < 0)
+    cell_variable, missing_rows = np.nonzero(codes < 0)
     return block._replace(
         start=rows.start,
         codes=codes,
         beliefs=np.ascontiguousarray(block.beliefs[:, rows]),
         weight=np.ascontiguousarray(block.weight[rows]),
-        gap_offsets=np.searchsorted(gap_variable, np.arange(len(codes) + 1)),
-        gap_rows=gap_rows,
+        cell_offsets=np.searchsorted(cell_variable, np.arange(len(codes) + 1)),
+        missing_rows=missing_rows,
     )
 
 
@@ -38,8 +38,8 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
     table = Table(problem.schema, tuple(blocks), 20)
     graphs = problem.graphs
     with Threads(1) as engine:
-        whole = Evaluator(problem.sample, OBJECTIVES[name](), engine)
-        split = Evaluator(MegaSample.single(table), OBJECTIVES[name](), engine)
+        whole = DenseEvaluator(problem.sample, OBJECTIVES[name](), engine)
+        split = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[name](), engine)
         one, other = whole.evaluate(graphs, problem.theta), split.evaluate(graphs, problem.theta)
         assert one[0] == pytest.approx(other[0], rel=1e-12)
         np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)
@@ -51,7 +51,7 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
 
 def test_uncertainty_is_p_times_1_minus_p_over_seen_cells(make_problem, engine) -> None:
     problem = make_problem(3, gaps=0.2)
-    evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+    evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
     expected = np.zeros(problem.schema.n_states)
     for row in problem.rows:
@@ -71,7 +71,7 @@ def test_pairs_of_weight_0_change_nothing(make_problem, engine) -> None:
     theta = problem.theta.copy()
     theta[n::2] = 0.0
     kept = np.flatnonzero(theta[n:])
-    evaluator = Evaluator(problem.sample, OBJECTIVES["pl"](), engine)
+    evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
     one, _ = evaluator.evaluate(problem.graphs, theta)
     smaller = np.concatenate([theta[:n], theta[n:][kept]])
     other, _ = evaluator.evaluate(graphs_of(problem.schema, problem.pairs[kept]), smaller)

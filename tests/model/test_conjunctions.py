@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 from sparsefield import MarkovField
 from sparsefield.data import Layout, learn_schema, read
 from sparsefield.errors import DataError, ModelFileError
-from sparsefield.io.model_file import check_field
 from sparsefield.io import load_field, save_field
+from sparsefield.io.model_file import check_field
 from sparsefield.model import Field, edge_table, feature_table, widen
 
 

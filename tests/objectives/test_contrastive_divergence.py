@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from plain import graphs_of
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Table, compile_table, learn_schema, read
 from sparsefield.inference import MeanField
-from sparsefield.objectives import Evaluator
+from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 
 
 def evaluate(problem):
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, ContrastiveDivergence(), engine)
+        evaluator = DenseEvaluator(problem.sample, ContrastiveDivergence(), engine)
         loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
         return loss, gradient, evaluator.contrast()
 
@@ -42,7 +42,7 @@ def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> N
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
         np.testing.assert_allclose(contrast.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(contrast.middles[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(contrast.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
 
 
 def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() -> None:
@@ -52,7 +52,7 @@ def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() ->
     schema = learn_schema(source)
     pairs = np.array([[0, 1]])
     with Threads(1) as engine:
-        evaluator = Evaluator(MegaSample.single(compile_table(source, schema)), ContrastiveDivergence(), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), ContrastiveDivergence(), engine)
         losses = [evaluator.evaluate(graphs_of(schema, pairs), np.array([2.0, 2.0, -w]))[0] for w in (1e2, 1e4, 1e6)]
     assert min(losses) >= 0.0
     assert np.isfinite(losses).all()
@@ -62,14 +62,14 @@ def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_probl
     problem = make_problem(2, gaps=0.2, observed_states=(), states=(2, 3, 2))
     hidden = problem.table.blocks[0]
     hidden = hidden._replace(codes=np.full_like(hidden.codes, -1))
-    gap_variable, gap_rows = np.nonzero(hidden.codes < 0)
-    hidden = hidden._replace(gap_offsets=np.searchsorted(gap_variable, np.arange(4)), gap_rows=gap_rows)
+    cell_variable, missing_rows = np.nonzero(hidden.codes < 0)
+    hidden = hidden._replace(cell_offsets=np.searchsorted(cell_variable, np.arange(4)), missing_rows=missing_rows)
     table = Table(problem.schema, (hidden,), problem.table.n_rows)
     graphs = problem.graphs
     with Threads(1) as engine:
-        evaluator = Evaluator(MegaSample.single(table), ContrastiveDivergence(), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(table), ContrastiveDivergence(), engine)
         before, _ = evaluator.evaluate(graphs, problem.theta)
-        evaluator.fill_gaps(MeanField(tolerance=1e-12), graphs, problem.theta)
+        evaluator.impute_missing(MeanField(tolerance=1e-12), graphs, problem.theta)
         after, gradient = evaluator.evaluate(graphs, problem.theta)
     assert before > 1e-3
     assert after == pytest.approx(0.0, abs=1e-9)

@@ -10,9 +10,9 @@ import pytest
 from oracle import SlowField
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, compile_table, learn_schema, read
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.objectives import HiddenEvaluator
+from sparsefield.objectives import LatentEvaluator
 
 COUNTS = (2, 3, 2, 4)
 """States of the columns that a table has; the last one is observed."""
@@ -35,7 +35,7 @@ class Problem:
         self.schema = Schema((*known.targets, *extra, *known.observed), names)
         self.weight = rng.uniform(0.5, 2.0, n_rows)
         self.table = compile_table(source, self.schema, sample_weight=self.weight)
-        self.sample = MegaSample.single(self.table)
+        self.sample = DenseDataset.single(self.table)
         owner, n = self.schema.variable_of_column, self.schema.n_states
         pairs = itertools.combinations(range(self.schema.n_columns), 2)
         self.pairs = np.array([(a, b) for a, b in pairs if owner[a] != owner[b] and min(a, b) < n])
@@ -73,7 +73,7 @@ HIDDEN = [(2,), (4,), (2, 3)]
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_loss_is_the_pseudo_likelihood_by_enumeration(hidden) -> None:
     problem = Problem(0, hidden=hidden)
-    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, Threads(1))
     loss, _ = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     assert loss == pytest.approx(problem.slow_loss(), rel=1e-10)
 
@@ -82,7 +82,7 @@ def test_loss_is_the_pseudo_likelihood_by_enumeration(hidden) -> None:
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_gradient_is_the_derivative_of_the_loss(hidden, gaps) -> None:
     problem = Problem(1, hidden=hidden, gaps=gaps)
-    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, Threads(1))
     graphs, step = evaluator.compile(problem.arcs), 1e-5
     _, gradient = evaluator.evaluate(graphs, problem.theta)
     for k in range(len(problem.theta)):
@@ -96,26 +96,26 @@ def test_gradient_is_the_derivative_of_the_loss(hidden, gaps) -> None:
 def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> None:
     """What induction and certificate rely on, for candidates that are not in the field."""
     problem = Problem(2, hidden=(3,))
-    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     contrast, n = evaluator.contrast(), problem.schema.n_states
-    (errors,), (middles,) = contrast.errors[0], contrast.middles[0]
+    (errors,), (expectations,) = contrast.errors[0], contrast.expectations[0]
     hidden = range(problem.schema.state_offsets[-2], n)
     for k, (a, b) in enumerate(problem.pairs):
         if a in hidden or b in hidden:
             continue
-        expected = errors[a] @ middles[b] + (errors[b] @ middles[a] if b < n else 0.0)
+        expected = errors[a] @ expectations[b] + (errors[b] @ expectations[a] if b < n else 0.0)
         assert gradient[n + k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_a_table_whose_gaps_are_hidden_cells_alone_has_nothing_to_fill() -> None:
-    assert not HiddenEvaluator(Problem(3, hidden=(2,)).sample, Threads(1)).has_gaps
-    assert HiddenEvaluator(Problem(3, hidden=(2,), gaps=0.5).sample, Threads(1)).has_gaps
+    assert not LatentEvaluator(Problem(3, hidden=(2,)).sample, Threads(1)).has_missing
+    assert LatentEvaluator(Problem(3, hidden=(2,), gaps=0.5).sample, Threads(1)).has_missing
 
 
 def test_weights_too_large_to_be_told_apart_give_a_finite_loss() -> None:
     problem = Problem(4, hidden=(2,))
-    evaluator = HiddenEvaluator(problem.sample, Threads(1))
+    evaluator = LatentEvaluator(problem.sample, Threads(1))
     loss, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), 1e4 * problem.theta)
     assert np.isfinite(loss)
     assert np.isfinite(gradient).all()

@@ -13,9 +13,9 @@ from oracle import SlowField, candidate_features
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Table
+from sparsefield.data import DenseDataset, Table
 from sparsefield.model import widen
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SHAPES = {
     "binary": {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},
@@ -78,7 +78,7 @@ def test_errors_of_cd_are_those_of_one_sequential_sweep(make_problem) -> None:
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
         np.testing.assert_allclose(contrast.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(contrast.middles[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(contrast.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -111,7 +111,7 @@ def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
     table = Table(problem.schema, (block._replace(weight=silent),), 10)
     kept = [row for k, row in enumerate(problem.rows) if k % 3]
     with Threads(1) as engine:
-        evaluator = Evaluator(MegaSample.single(table), OBJECTIVES[name](), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[name](), engine)
         loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
     assert loss == pytest.approx(LOSS[name](problem.slow, kept), rel=1e-11)
     expected = GRADIENT[name](problem.slow, kept, [*problem.field.pairs, *problem.field.conjunctions])

@@ -10,8 +10,8 @@ from oracle import SlowField, candidate_pairs
 from plain import graphs_of
 
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, Table
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.data import DenseDataset, Table
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SHAPES = {
     "binary": {"states": (2, 2, 2), "observed_states": (), "numbers": 0},
@@ -31,7 +31,7 @@ def test_every_registered_objective_has_an_oracle() -> None:
 
 def evaluate(problem, name: str):
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, OBJECTIVES[name](), engine)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[name](), engine)
         loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
         return evaluator, loss, gradient
 
@@ -82,7 +82,7 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     errors = np.zeros((columns, problem.table.n_rows))
     (means,) = contrast.means
     errors[:n] = np.concatenate(contrast.errors[0], axis=1)
-    signals = np.concatenate(contrast.middles[0], axis=1) - means[:, None]
+    signals = np.concatenate(contrast.expectations[0], axis=1) - means[:, None]
     unary = np.concatenate([contrast.unary[0], np.zeros(columns - n)])
     product = errors @ signals.T
     whole = product + product.T + np.outer(means, unary) + np.outer(unary, means)
@@ -97,7 +97,7 @@ def test_means_are_the_weighted_means_of_the_middles(make_problem, name) -> None
     problem = make_problem(5)
     contrast = evaluate(problem, name)[0].contrast()
     weights = np.concatenate([part.block.weight for part in contrast.shown[0]])
-    expected = np.average(np.concatenate(contrast.middles[0], axis=1), axis=1, weights=weights)
+    expected = np.average(np.concatenate(contrast.expectations[0], axis=1), axis=1, weights=weights)
     np.testing.assert_allclose(contrast.means[0], expected, rtol=0, atol=1e-13)
 
 
@@ -116,7 +116,7 @@ def test_evaluating_twice_gives_the_same_bits_and_leaves_the_table_alone(make_pr
     before = [block.beliefs.copy() for block in problem.table.blocks]
     graphs = problem.graphs
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, OBJECTIVES[name](), engine)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[name](), engine)
         loss, gradient = evaluator.evaluate(graphs, problem.theta)
         again, gradient_again = evaluator.evaluate(graphs, problem.theta)
     assert loss == again
@@ -132,7 +132,7 @@ def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
     table = Table(problem.schema, (block._replace(weight=silent),), 10)
     kept = [row for k, row in enumerate(problem.rows) if k % 3]
     with Threads(1) as engine:
-        evaluator = Evaluator(MegaSample.single(table), OBJECTIVES[name](), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[name](), engine)
         loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
     assert loss == pytest.approx(LOSS[name](problem.slow, kept), rel=1e-11)
     np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, kept, problem.pairs), rtol=0, atol=1e-11)
@@ -151,7 +151,7 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, name) -> None:
     )
     graphs = problem.graphs
     with Threads(1) as engine:
-        samples = [MegaSample.single(Table(problem.schema, (b,), b.n_rows)) for b in (weighted, repeated)]
-        one, other = (Evaluator(s, OBJECTIVES[name](), engine).evaluate(graphs, problem.theta) for s in samples)
+        samples = [DenseDataset.single(Table(problem.schema, (b,), b.n_rows)) for b in (weighted, repeated)]
+        one, other = (DenseEvaluator(s, OBJECTIVES[name](), engine).evaluate(graphs, problem.theta) for s in samples)
     assert one[0] == pytest.approx(other[0], rel=1e-12)
     np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)

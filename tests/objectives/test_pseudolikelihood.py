@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plain import graphs_of
 
-from sparsefield.objectives import Evaluator
+from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
 
@@ -16,7 +16,7 @@ from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, gaps) -> None:
     problem = make_problem(seed, gaps=gaps, n_rows=15)
-    evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)
+    evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     graphs = problem.graphs
     _, gradient = evaluator.evaluate(graphs, problem.theta)
     step = 1e-5
@@ -35,13 +35,13 @@ def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem,
     for row in problem.rows:
         for v, code in enumerate(row.codes):
             expected -= row.weight * math.log(problem.slow.conditional(v, row.codes, row.q[n:])[code])
-    loss, _ = Evaluator(problem.sample, PseudoLikelihood(), engine).evaluate(problem.graphs, problem.theta)
+    loss, _ = DenseEvaluator(problem.sample, PseudoLikelihood(), engine).evaluate(problem.graphs, problem.theta)
     assert loss == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
     problem = make_problem(7, gaps=0.4)
-    evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)
+    evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
     errors = evaluator.contrast().errors[0][0]
     codes = problem.table.codes()
@@ -56,7 +56,7 @@ def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, 
     """Normalizers are multiplied along a row: 800 variables with three even states make about 3^800."""
     problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, gaps=0.1)
     theta = np.zeros(problem.schema.n_states)
-    loss, _ = Evaluator(problem.sample, PseudoLikelihood(), engine).evaluate(
+    loss, _ = DenseEvaluator(problem.sample, PseudoLikelihood(), engine).evaluate(
         graphs_of(problem.schema, np.empty((0, 2), dtype=np.int64)), theta
     )
     logs = [math.log(len(variable.states)) for variable in problem.schema.targets]

@@ -11,8 +11,8 @@ from sparse_tables import sparse_of, sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, SparseTable
-from sparsefield.objectives import OBJECTIVES, Evaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
+from sparsefield.data import DenseDataset, SparseTable
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
 
 SHAPES = {
     "binary": {"states": (2,) * 6, "observed_states": ()},
@@ -42,7 +42,7 @@ def evaluators(problem, engine, pairs=None, theta=None):
         evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
         found.append((evaluator, *evaluator.evaluate(evaluator.compile(problem.layout.arcs(pairs)), theta)))
     assert isinstance(found[0][0], SparseEvaluator)
-    assert isinstance(found[1][0], Evaluator)
+    assert isinstance(found[1][0], DenseEvaluator)
     return found
 
 
@@ -208,7 +208,7 @@ def test_evaluating_twice_gives_the_same_bits_and_writes_to_no_table(make_proble
     table = sparse_of(problem.table)
     for array in (table.offsets, table.columns, table.weight):
         array.setflags(write=False)
-    evaluator = SparseEvaluator(MegaSample.single(table), engine)
+    evaluator = SparseEvaluator(DenseDataset.single(table), engine)
     arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
     loss, gradient = evaluator.evaluate(arcs, problem.theta)
     kept = gradient.copy()
@@ -230,7 +230,7 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
     weighted = SparseTable(table.schema, table.offsets, table.columns, often.astype(float))
     found = []
     for one in (weighted, repeated):
-        evaluator = SparseEvaluator(MegaSample.single(one), engine)
+        evaluator = SparseEvaluator(DenseDataset.single(one), engine)
         arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
         found.append(
             (*evaluator.evaluate(arcs, problem.theta), evaluator.uncertainty(), evaluator.shared_uncertainty(arcs))
@@ -242,7 +242,7 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
 def test_rows_with_nothing_on_are_at_rest(make_problem, engine) -> None:
     problem = problem_of(make_problem, 5, "many states")
     nothing = SparseTable(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))
-    evaluator = SparseEvaluator(MegaSample.single(nothing), engine)
+    evaluator = SparseEvaluator(DenseDataset.single(nothing), engine)
     loss, gradient = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
     n, q = problem.schema.n_states, [0.0] * problem.schema.n_columns
     beliefs = [problem.slow.update(v, q) for v in range(len(problem.schema.targets))]

@@ -4,8 +4,8 @@ It shares nothing with the library's numbering: a *spot* is (table, row, variabl
 template and its two (table, variable, state), and which rows touch is found by looking at all pairs of rows. Only what
 a column was learned to be (states, base, frequencies, centre and scale) is taken from the library.
 
-How many neighbors a row has is the sum of 1 over them: every row has one more spot, HOW_MANY, which is always 1, and
-a feature of a state with the number of its neighbors is a feature of that state with their HOW_MANY.
+How many neighbors a row has is the sum of 1 over them: every row has one more spot, NEIGHBOR_COUNT, which is always 1, and
+a feature of a state with the number of its neighbors is a feature of that state with their NEIGHBOR_COUNT.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import (
-    HOW_MANY,
+    NEIGHBOR_COUNT,
+    DenseDataset,
     ForeignKey,
     Layout,
-    MegaSample,
+    OffsetLink,
     Relational,
-    Step,
     compile_table,
     learn_schema,
     resolve_templates,
@@ -42,7 +42,7 @@ def linked(data: Relational, rows: dict[str, list[dict]], name: str, i: int, j: 
     if isinstance(link, ForeignKey):
         wanted = rows[link.table][i][link.column]
         return wanted is not None and rows[link.to][j][data.keys[link.to]] == wanted
-    assert isinstance(link, Step)
+    assert isinstance(link, OffsetLink)
     one, other = rows[link.table][i], rows[link.table][j]
     if any(one[column] != other[column] for column in link.within):
         return False
@@ -171,7 +171,7 @@ class SlowRelational:
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def is_target(self, table: str, variable: str) -> bool:
-        return variable != HOW_MANY and variable not in self.data.observed.get(table, ())
+        return variable != NEIGHBOR_COUNT and variable not in self.data.observed.get(table, ())
 
     def states(self, table: str, variable: str) -> list:
         """States that carry a weight: all but the base; a number has one place, None."""
@@ -211,9 +211,9 @@ class SlowRelational:
 
         meet = list(itertools.product(side(left, template.left), side(right, template.right)))
         if (template.label, "left") in self.counted:
-            meet += [(a, (right, HOW_MANY, None)) for a in side(left, template.left)]
+            meet += [(a, (right, NEIGHBOR_COUNT, None)) for a in side(left, template.left)]
         if (template.label, "right") in self.counted:
-            meet += [((left, HOW_MANY, None), b) for b in side(right, template.right)]
+            meet += [((left, NEIGHBOR_COUNT, None), b) for b in side(right, template.right)]
         found = []
         for a, b in meet:
             if not (self.is_target(*a[:2]) or self.is_target(*b[:2])):
@@ -247,7 +247,7 @@ class SlowRelational:
         q = {}
         for table, learned in self.variables.items():
             for i, row in enumerate(self.rows[table]):
-                q[table, i, HOW_MANY, None] = 1.0
+                q[table, i, NEIGHBOR_COUNT, None] = 1.0
                 for name, variable in learned.items():
                     value = row[name]
                     for state in self.states(table, name):
@@ -260,7 +260,7 @@ class SlowRelational:
                         q[table, i, name, state] = belief
         return q
 
-    def is_gap(self, cell: Cell) -> bool:
+    def is_missing(self, cell: Cell) -> bool:
         return self.value(cell) is None
 
     def put(self, q: dict[Spot, float], cell: Cell, belief: dict[Any, float]) -> None:
@@ -317,7 +317,7 @@ class SlowRelational:
         total = sum(math.exp(x - top) for x in z.values())
         return {state: math.exp(x - top) / total for state, x in z.items()}
 
-    def circles(self) -> dict[tuple[str, int], int]:
+    def components(self) -> dict[tuple[str, int], int]:
         """A number for each set of entities that touch, at first hand or over others."""
         entities = [(table, i) for table, part in self.rows.items() for i in range(len(part))]
         circle = {entity: k for k, entity in enumerate(entities)}
@@ -335,9 +335,9 @@ class SlowRelational:
         q = dict(self.q)
         gaps: dict[tuple[str, int], list[Cell]] = {}
         for cell in self.cells():
-            if self.is_gap(cell):
+            if self.is_missing(cell):
                 gaps.setdefault(cell[:2], []).append(cell)
-        circle = self.circles()
+        circle = self.components()
         moving = {circle[entity] for entity in gaps}
         for sweep in range(1, max_sweeps + 1):
             moved = set()
@@ -361,7 +361,7 @@ class SlowRelational:
 
     def pl_loss(self, q: dict[Spot, float]) -> float:
         """- sum over seen cells of ln p(cell | everything else)."""
-        return -sum(math.log(self.update(c, q)[self.value(c)]) for c in self.cells() if not self.is_gap(c))
+        return -sum(math.log(self.update(c, q)[self.value(c)]) for c in self.cells() if not self.is_missing(c))
 
     def pl_gradient(self, q: dict[Spot, float]) -> tuple[dict, dict]:
         """By unary feature and by candidate: sums of error x belief at the other end."""
@@ -369,7 +369,7 @@ class SlowRelational:
         for cell in self.cells():
             new = self.update(cell, q)
             for state in self.states(cell[0], cell[2]):
-                errors[(*cell, state)] = 0.0 if self.is_gap(cell) else new[state] - q[(*cell, state)]
+                errors[(*cell, state)] = 0.0 if self.is_missing(cell) else new[state] - q[(*cell, state)]
         return self._gradient(errors, lambda name, spot: q[spot])
 
     # -- contrastive divergence: a row is a training instance, its neighbors stay at q0 -------------------------------
@@ -409,15 +409,17 @@ class SlowRelational:
 
     def cd_gradient(self) -> tuple[dict, dict]:
         """error x (q0 + q1) / 2 within a row, error x q0 of the neighbor over links."""
-        errors, middles = {}, dict(self.q)
+        errors, expectations = {}, dict(self.q)
         for table in self.variables:
             for row in range(len(self.rows[table])):
                 q1 = self.row_sweep(table, row)
                 for spot in self.q:
                     if spot[:2] == (table, row) and self.is_target(table, spot[2]):
                         errors[spot] = q1[spot] - self.q[spot]
-                        middles[spot] = 0.5 * (q1[spot] + self.q[spot])
-        return self._gradient(errors, lambda name, spot: middles[spot] if name.startswith("within") else self.q[spot])
+                        expectations[spot] = 0.5 * (q1[spot] + self.q[spot])
+        return self._gradient(
+            errors, lambda name, spot: expectations[spot] if name.startswith("within") else self.q[spot]
+        )
 
     def _gradient(self, errors: dict[Spot, float], seen) -> tuple[dict, dict]:
         unary = {}
@@ -439,7 +441,7 @@ class Problem:
     """Linked tables with a random field over them, slow and compiled."""
 
     slow: SlowRelational
-    sample: MegaSample
+    sample: DenseDataset
     field: Field
 
     @property
@@ -501,7 +503,7 @@ def slow_over(
     return SlowRelational(data, rows, variables, layout.templates, counted)
 
 
-def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = None) -> MegaSample:
+def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = None) -> DenseDataset:
     """The mega-sample; where ``slow`` is given, with its beliefs in the gaps."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
@@ -513,7 +515,7 @@ def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = Non
         tables.append(table)
     nothing = np.empty(0, dtype=np.int64)
     touch = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
-    return MegaSample.linked(layout, tables, touch)
+    return DenseDataset.linked(layout, tables, touch)
 
 
 def tell(slow: SlowRelational, fitted: Field) -> None:
@@ -544,7 +546,7 @@ def problem_of(
     slow = slow_over(data, rows, layout, counted=counted)
     if scatter:
         for cell in slow.cells():
-            if slow.is_gap(cell):
+            if slow.is_missing(cell):
                 states = slow.variables[cell[0]][cell[2]].states
                 slow.put(slow.q, cell, dict(zip(states, rng.dirichlet(np.ones(len(states))), strict=True)))
     fast = random_field(layout, rng, share, size)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, RelationalField
-from sparsefield.data import Relational, Step
+from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import DataError
 from sparsefield.io import read_table
 
@@ -52,7 +52,7 @@ def posted(n_rows: int) -> Relational:
     return Relational(
         {"person": people(), "letter": letters(n_rows)},
         keys={"person": "id"},
-        links={"sender": ("letter", "sender", "person"), "next": Step("letter")},
+        links={"sender": ("letter", "sender", "person"), "next": OffsetLink("letter")},
         observed={"letter": ["weight", "stamp"]},
     )
 
@@ -120,7 +120,7 @@ def test_states_that_are_known_stand_in_for_rows(induction) -> None:
     data = Relational(
         {"person": people(), "letter": letters(0).drop("weight", "stamp")},
         keys={"person": "id"},
-        links={"sender": ("letter", "sender", "person"), "next": Step("letter")},
+        links={"sender": ("letter", "sender", "person"), "next": OffsetLink("letter")},
     )
     field = RelationalField(**OPTIONS, induction=induction).fit(data, states={"letter": {"kind": ["note", "bill"]}})
     assert field.converged_

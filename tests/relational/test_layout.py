@@ -22,7 +22,7 @@ from relational_oracle import (
 from villages import TEMPLATES, village
 
 from sparsefield import config
-from sparsefield.data import HOW_MANY, Layout, Schema, Template, Variable
+from sparsefield.data import NEIGHBOR_COUNT, Layout, Schema, Template, Variable
 from sparsefield.data.layout import COUNT
 from sparsefield.induction import all_pairs
 from sparsefield.io.model_file import load_field, save_field
@@ -117,7 +117,7 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
             view = layout.views[views[place]]
             label, seen = layout.templates[view.template].label, view.seen
         column = int(columns[place])
-        words = (HOW_MANY, None) if column == COUNT else layout.schemas[seen].column_names[column]
+        words = (NEIGHBOR_COUNT, None) if column == COUNT else layout.schemas[seen].column_names[column]
         other = (layout.tables[seen], *words)
         found[feature].append((label, state_names[target], other))
     for k, (a, b) in enumerate(pairs.tolist()):
@@ -138,7 +138,7 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
     found: Counter = Counter()
     for k, (a, b) in enumerate(pairs.tolist()):
         name = layout.feature_name(a, b)
-        if HOW_MANY not in (name.variable_a, name.variable_b):
+        if NEIGHBOR_COUNT not in (name.variable_a, name.variable_b):
             continue
         mine = arcs.feature == k
         assert layout.column_of_state[arcs.target[mine]].tolist() == [a]
@@ -152,7 +152,7 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
         )  # fmt: skip
         here, there = (name[1:4], name[4:7]) if view.forward else (name[4:7], name[1:4])
         assert here[0] == layout.tables[table]
-        assert there == (layout.tables[view.seen], HOW_MANY, None)
+        assert there == (layout.tables[view.seen], NEIGHBOR_COUNT, None)
         allowed = layout.templates[t].left if view.forward else layout.templates[t].right
         assert allowed is None or here[1] in allowed
         found[t, view.forward] += 1
@@ -288,8 +288,8 @@ def test_only_pairs_that_a_template_allows_are_sound(layout, seed) -> None:
             assert table[layout.column_of_state[target]] == table[source]
         name = layout.feature_name(a, b)
         (template,) = [t for t in layout.templates if t.label == name.template]
-        assert template.left is None or name.variable_a in (*template.left, HOW_MANY)
-        assert template.right is None or name.variable_b in (*template.right, HOW_MANY)
+        assert template.left is None or name.variable_a in (*template.left, NEIGHBOR_COUNT)
+        assert template.right is None or name.variable_b in (*template.right, NEIGHBOR_COUNT)
         if template.kind == "within":
             assert name.variable_a != name.variable_b
 

@@ -28,11 +28,11 @@ from villages import TEMPLATES, village
 
 from sparsefield import MeanField, RelationalField, load
 from sparsefield.compute import Threads
-from sparsefield.data import HOW_MANY, Relational, Schema, Template
+from sparsefield.data import NEIGHBOR_COUNT, Relational, Schema, Template
 from sparsefield.induction import RULES, all_pairs
-from sparsefield.inference import ask
+from sparsefield.inference import infer
 from sparsefield.model import Field
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
 OPTIONS = {"tol": 1e-12, "kkt_tol": 1e-4, "n_jobs": 1}
@@ -167,19 +167,19 @@ def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
     state = base_of(field) ^ 1
     assert names == {
         ("across best", "person", "smokes", state, "person", "smokes", state),
-        ("across best", "person", HOW_MANY, None, "person", "smokes", state),
+        ("across best", "person", NEIGHBOR_COUNT, None, "person", "smokes", state),
     }
 
 
 def test_the_number_of_neighbors_is_told_by_its_name() -> None:
-    assert HOW_MANY == "(how many)"
+    assert NEIGHBOR_COUNT == "(how many)"
     field = RelationalField(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
-    (row,) = field.features_.filter(pl.col("variable_b") == HOW_MANY).to_dicts()
+    (row,) = field.features_.filter(pl.col("variable_b") == NEIGHBOR_COUNT).to_dicts()
     assert row["template"] == "joined who whom"
     assert (row["table_a"], row["variable_a"], row["state_a"]) == ("person", "smokes", 1)
-    assert (row["table_b"], row["variable_b"], row["state_b"]) == ("person", HOW_MANY, None)
+    assert (row["table_b"], row["variable_b"], row["state_b"]) == ("person", NEIGHBOR_COUNT, None)
     assert row["weight"] < 0
-    assert HOW_MANY in field.edges_["variable_b"].to_list()
+    assert NEIGHBOR_COUNT in field.edges_["variable_b"].to_list()
 
 
 def test_a_saved_field_still_counts(tmp_path) -> None:
@@ -222,8 +222,8 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
         """The name of a feature of a state and the number of neighbors."""
         left, right = ends_of(slow.data, template)
         if side == "left":
-            return new.named(template, place, (right, HOW_MANY, None))
-        return new.named(template, (left, HOW_MANY, None), place)
+            return new.named(template, place, (right, NEIGHBOR_COUNT, None))
+        return new.named(template, (left, NEIGHBOR_COUNT, None), place)
 
     def once_per_neighbor(template, side: str, place: tuple, weight: float) -> None:
         if place not in unary:
@@ -280,9 +280,9 @@ def everything(problem: Problem) -> dict:
     """What the fast field says of all cells and states, bases included, and its losses."""
     found: dict = {}
     with Threads(1) as engine:
-        answers = ask(problem.field, problem.sample, MeanField(tolerance=1e-12, max_sweeps=3), engine)
+        answers = infer(problem.field, problem.sample, MeanField(tolerance=1e-12, max_sweeps=3), engine)
         for objective in OBJECTIVES:
-            evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+            evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
             found[objective] = evaluator.evaluate(problem.field.graphs, problem.field.theta)[0]
     found["log-likelihood"] = answers.log_likelihood
     for kind, parts in (("gaps", answers.gaps), ("conditionals", answers.conditionals)):
@@ -417,7 +417,7 @@ def check_answers(field: RelationalField, learned: Relational, asked: Relational
         wanted = slow.update(cell, q)
         for k, state in enumerate(field.states_["person"]["smokes"]):
             assert found[cell[1], k] == pytest.approx(wanted[state], abs=1e-8)
-        total += 0.0 if slow.is_gap(cell) else np.log(wanted[slow.value(cell)])
+        total += 0.0 if slow.is_missing(cell) else np.log(wanted[slow.value(cell)])
     assert field.score(asked) == pytest.approx(total / len(rows["person"]), abs=1e-9)
     assert field.transform(asked).tables["person"]["smokes"].null_count() == 0
     assert set(field.sample(asked, sweeps=3, random_state=0).tables["person"]["smokes"]) <= {0, 1}
@@ -441,7 +441,7 @@ def test_all_rows_may_have_as_many_neighbors_though_they_did_not_before(template
     learned = network(stars(12), 0.2, templates, smokes=drawn(stars(12), 3))
     field = RelationalField(l1=0.1, **options).fit(learned)
     assert field.field_.layout.counted == ((True, True),)
-    assert any(HOW_MANY in name for name in field.features_["variable_b"].drop_nulls())
+    assert any(NEIGHBOR_COUNT in name for name in field.features_["variable_b"].drop_nulls())
     for friends in (ring(20), [(k, k + 1) for k in range(0, 20, 2)]):
         check_answers(field, learned, network(friends, 0.3, templates, smokes=drawn(friends, 4)))
     # More neighbors than any row had.
@@ -454,7 +454,7 @@ def test_a_weight_on_the_number_of_neighbors_is_drawn_by_too() -> None:
     data = network(friends, smokes=np.arange(2000) % 2)
     layout = layout_of(data, counted=frozenset({("joined who whom", "left"), ("joined who whom", "right")}))
     pairs = all_pairs(layout)
-    (many,) = [k for k, (a, b) in enumerate(pairs.tolist()) if layout.feature_name(a, b).variable_b == HOW_MANY]
+    (many,) = [k for k, (a, b) in enumerate(pairs.tolist()) if layout.feature_name(a, b).variable_b == NEIGHBOR_COUNT]
     field = RelationalField(n_jobs=1)
     field.field_ = Field(layout, np.array([1.0]), pairs[[many]], np.array([-0.5]))
     field.kind_ = "polars"

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from villages import TEMPLATES, relational, village
 
 from sparsefield import MarkovField, MeanField, RelationalField, load
-from sparsefield.data import HOW_MANY, ForeignKey, Relational, Step
+from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
 from sparsefield.errors import DataError, ModelFileError, UnseenStateWarning
 from sparsefield.induction import RULES, all_pairs
 
@@ -43,7 +43,7 @@ def certificate(field: RelationalField, data, rows, q=None, counts: bool = True)
         return (field.l1, field.l2) if held else (0.0, 0.0)
 
     if not counts:
-        gradients = {name: slope for name, slope in gradients.items() if HOW_MANY not in str(name)}
+        gradients = {name: slope for name, slope in gradients.items() if NEIGHBOR_COUNT not in str(name)}
     worst, size = 0.0, 0.0
     for name, slope in gradients.items():
         (l1, l2), weight = penalties(name), weights.get(name, 0.0)
@@ -71,7 +71,7 @@ def full():
 
 
 @pytest.fixture(scope="module")
-def gappy():
+def incomplete():
     return village(4, persons=30, letters=36, gaps=0.2)
 
 
@@ -91,8 +91,8 @@ def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize
     assert 0 < len(field.field_.weights) < field.field_.layout.n_candidate_pairs
 
 
-def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(gappy) -> None:
-    data, rows = gappy
+def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incomplete) -> None:
+    data, rows = incomplete
     field = RelationalField(**OPTIONS, kkt_tol=1e-3, inference=MeanField(tolerance=1e-10)).fit(data)
     objective, worst = certificate(field, data, rows, lambda slow: slow.mean_field(1e-10)[0])
     assert field.converged_
@@ -114,7 +114,7 @@ def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     assert worst <= 1e-5 * graph.l1 + 1e-9
     assert objective == pytest.approx(graph.objective_, abs=1e-8)
     assert graph.objective_ > first.objective_
-    assert any(HOW_MANY in str(name) for name in weights_by_name(first, data, rows))
+    assert any(NEIGHBOR_COUNT in str(name) for name in weights_by_name(first, data, rows))
     for field in fits.values():
         assert field.objective_ == pytest.approx(first.objective_, abs=1e-6)
         assert np.array_equal(field.field_.pairs, first.field_.pairs)
@@ -127,8 +127,8 @@ def test_without_a_certificate_the_violation_is_still_that_of_all_candidates(ful
     assert certificate(field, data, rows)[1] == pytest.approx(field.kkt_violation_, abs=1e-9)
 
 
-def test_contrastive_divergence_learns_over_links(gappy) -> None:
-    data, _ = gappy
+def test_contrastive_divergence_learns_over_links(incomplete) -> None:
+    data, _ = incomplete
     field = RelationalField(**OPTIONS, objective="cd", certify=False).fit(data)
     history = field.history_["objective"].to_list()
     assert history[-1] < history[0]
@@ -174,8 +174,8 @@ def test_the_order_of_rows_does_not_matter(gaps) -> None:
         assert second.get(name, 0.0) == pytest.approx(first.get(name, 0.0), abs=1e-6)
 
 
-def test_other_names_for_the_same_rows_give_the_same_bits(gappy) -> None:
-    data, rows = gappy
+def test_other_names_for_the_same_rows_give_the_same_bits(incomplete) -> None:
+    data, rows = incomplete
     first = RelationalField(**OPTIONS).fit(data)
     codes = np.random.default_rng(0).permutation(1000).tolist()
     columns = {"id", "owner", "best", "sender", "receiver", "who", "whom"}
@@ -190,8 +190,8 @@ def test_other_names_for_the_same_rows_give_the_same_bits(gappy) -> None:
 
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @pytest.mark.parametrize("rule", ["cfi", "full"])
-def test_one_table_without_links_is_a_plain_field_bit_for_bit(gappy, rule, objective) -> None:
-    people = gappy[0].tables["person"].drop("id", "home", "best", "rank")
+def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, objective) -> None:
+    people = incomplete[0].tables["person"].drop("id", "home", "best", "rank")
     options = {**OPTIONS, "tol": 1e-6, "induction": rule, "objective": objective, "certify": objective == "pl"}
     options["inference"] = MeanField(tolerance=1e-6)
     plain = MarkovField(**options).fit(people, observed=["town", "age"])
@@ -204,8 +204,8 @@ def test_one_table_without_links_is_a_plain_field_bit_for_bit(gappy, rule, objec
         assert np.array_equal(found, answers[column])
 
 
-def test_two_tables_without_links_are_two_plain_fields(gappy) -> None:
-    data, _ = gappy
+def test_two_tables_without_links_are_two_plain_fields(incomplete) -> None:
+    data, _ = incomplete
     people = data.tables["person"].drop("id", "home", "best", "rank")
     letters = data.tables["letter"].drop("sender", "receiver", "bag")
     options = {**OPTIONS, "kkt_tol": 1e-5, "inference": MeanField(tolerance=1e-8)}
@@ -223,12 +223,12 @@ def test_two_tables_without_links_are_two_plain_fields(gappy) -> None:
 
 
 @pytest.fixture(scope="module")
-def fitted(gappy):
-    return RelationalField(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(gappy[0])
+def fitted(incomplete):
+    return RelationalField(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(incomplete[0])
 
 
-def test_probabilities_and_scores_are_those_of_plain_loops(fitted, gappy) -> None:
-    data, rows = gappy
+def test_probabilities_and_scores_are_those_of_plain_loops(fitted, incomplete) -> None:
+    data, rows = incomplete
     slow = slow_over(data, rows, fitted.field_.layout)
     tell(slow, fitted.field_)
     q, _ = slow.mean_field(1e-8)
@@ -239,7 +239,7 @@ def test_probabilities_and_scores_are_those_of_plain_loops(fitted, gappy) -> Non
         wanted = slow.update(cell, q)
         for k, state in enumerate(fitted.states_[table][column]):
             assert found[table][column][row, k] == pytest.approx(wanted[state], abs=1e-6)
-        if not slow.is_gap(cell):
+        if not slow.is_missing(cell):
             total += np.log(wanted[slow.value(cell)])
     with_targets = len(rows["person"]) + len(rows["letter"])
     assert fitted.score(data) == pytest.approx(total / with_targets, abs=1e-9)
@@ -247,8 +247,8 @@ def test_probabilities_and_scores_are_those_of_plain_loops(fitted, gappy) -> Non
     assert [len(found[name]) for name in found] == [0, 2, 0, 1, 0]
 
 
-def test_hidden_cells_are_scored_by_the_belief_in_the_truth(fitted, gappy) -> None:
-    data, rows = gappy
+def test_hidden_cells_are_scored_by_the_belief_in_the_truth(fitted, incomplete) -> None:
+    data, rows = incomplete
     truth = {
         n: [{c: "love" if c == "kind" and v is None else v for c, v in r.items()} for r in t] for n, t in rows.items()
     }
@@ -265,8 +265,8 @@ def test_hidden_cells_are_scored_by_the_belief_in_the_truth(fitted, gappy) -> No
 
 
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
-def test_transform_fills_gaps_alone_and_keeps_the_kind_of_each_table(fitted, gappy, kind) -> None:
-    _, rows = gappy
+def test_transform_fills_gaps_alone_and_keeps_the_kind_of_each_table(fitted, incomplete, kind) -> None:
+    _, rows = incomplete
     frames = relational(
         rows, frame=lambda t: pl.DataFrame(t, infer_schema_length=None) if kind is pl.DataFrame else pd.DataFrame(t)
     )
@@ -291,8 +291,8 @@ def test_transform_fills_gaps_alone_and_keeps_the_kind_of_each_table(fitted, gap
                     assert value is None or value != value
 
 
-def test_tables_of_several_kinds_go_together(gappy) -> None:
-    _, rows = gappy
+def test_tables_of_several_kinds_go_together(incomplete) -> None:
+    _, rows = incomplete
     frames = {name: pd.DataFrame(table) if name == "person" else pl.DataFrame(table, infer_schema_length=None)
               for name, table in rows.items()}  # fmt: skip
     mixed = relational(rows).with_tables(frames)
@@ -303,17 +303,17 @@ def test_tables_of_several_kinds_go_together(gappy) -> None:
     assert {name: type(table) for name, table in filled.items()} == {name: type(t) for name, t in frames.items()}
 
 
-def test_fit_transform_is_fit_and_then_transform(gappy) -> None:
-    data, _ = gappy
+def test_fit_transform_is_fit_and_then_transform(incomplete) -> None:
+    data, _ = incomplete
     one = RelationalField(**OPTIONS).fit_transform(data)
     other = RelationalField(**OPTIONS).fit(data).transform(data)
     for name in data.tables:
         assert one.tables[name].equals(other.tables[name])
 
 
-def test_a_field_answers_for_rows_it_has_never_seen(fitted, gappy) -> None:
+def test_a_field_answers_for_rows_it_has_never_seen(fitted, incomplete) -> None:
     data, rows = village(77, persons=9, letters=7, gaps=0.3)
-    slow = slow_over(data, rows, fitted.field_.layout, counted=neighbors_differ(*gappy, TEMPLATES))
+    slow = slow_over(data, rows, fitted.field_.layout, counted=neighbors_differ(*incomplete, TEMPLATES))
     tell(slow, fitted.field_)
     q, _ = slow.mean_field(1e-8)
     found = fitted.predict_proba(data)
@@ -325,8 +325,8 @@ def test_a_field_answers_for_rows_it_has_never_seen(fitted, gappy) -> None:
     assert fitted.transform(data).tables["letter"]["kind"].null_count() == 0
 
 
-def test_sampling_fills_gaps_alone_with_known_states(fitted, gappy) -> None:
-    data, rows = gappy
+def test_sampling_fills_gaps_alone_with_known_states(fitted, incomplete) -> None:
+    data, rows = incomplete
     drawn = fitted.sample(data, sweeps=3, random_state=0)
     assert isinstance(drawn, Relational)
     for name, column in (("person", "mood"), ("person", "smokes"), ("letter", "kind")):
@@ -335,8 +335,8 @@ def test_sampling_fills_gaps_alone_with_known_states(fitted, gappy) -> None:
     assert drawn.tables["badge"].equals(data.tables["badge"])
 
 
-def test_features_are_named_by_template_tables_variables_and_states(fitted, gappy) -> None:
-    data, rows = gappy
+def test_features_are_named_by_template_tables_variables_and_states(fitted, incomplete) -> None:
+    data, rows = incomplete
     slow = slow_over(data, rows, fitted.field_.layout)
     tell(slow, fitted.field_)
     by_label = {template.label: template for template in TEMPLATES}
@@ -390,15 +390,15 @@ def test_states_that_are_known_to_exist_need_no_example(full) -> None:
         assert 0 < new.sum() <= most + slack
         assert weights[place] == 0.0 or new.sum() == pytest.approx(most, abs=slack)
         assert (found.argmax(axis=1) != states.index(state)).all()
-        counted = [name for name in slow.candidates if place in name and HOW_MANY in (name[1][1], name[2][1])]
+        counted = [name for name in slow.candidates if place in name and NEIGHBOR_COUNT in (name[1][1], name[2][1])]
         assert len(counted) > 4
         for name in counted:
             rows_seen = [a[1] if a[2] == variable else b[1] for a, b in slow.spots_of[name]]  # once per neighbor
             assert new[rows_seen].sum() <= field.l1 + field.l2 * abs(weights.get(name, 0.0)) + slack
 
 
-def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, gappy) -> None:
-    _, rows = gappy
+def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, incomplete) -> None:
+    _, rows = incomplete
     odd = {name: [dict(row) for row in table] for name, table in rows.items()}
     odd["person"][0]["mood"] = "furious"
     gap = {name: [dict(row) for row in table] for name, table in rows.items()}
@@ -470,8 +470,8 @@ def test_numeric_may_name_columns_by_table(full) -> None:
     assert np.array_equal(field.field_.theta, same.field_.theta)
 
 
-def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, gappy) -> None:
-    data, _ = gappy
+def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) -> None:
+    data, _ = incomplete
     without = {name: table for name, table in data.tables.items() if name != "badge"}
     links = {name: link for name, link in data.links.items() if name != "owner"}
     observed = {name: columns for name, columns in data.observed.items() if name != "badge"}
@@ -482,7 +482,10 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, gappy) -> No
     with pytest.raises(DataError, match="template 'across owner' names the link 'owner'"):
         fitted.predict_proba(unlinked)
     turned = Relational(
-        data.tables, keys=data.keys, links={**data.links, "elder": Step("letter", along="bag")}, observed=data.observed
+        data.tables,
+        keys=data.keys,
+        links={**data.links, "elder": OffsetLink("letter", along="bag")},
+        observed=data.observed,
     )
     with pytest.raises(DataError, match="'across elder' joins other tables than those it was learned with"):
         fitted.predict_proba(turned)
@@ -494,8 +497,8 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, gappy) -> No
         fitted.predict_proba(bare)
 
 
-def test_a_link_to_a_table_that_the_field_does_not_know_is_refused_by_name(fitted, gappy) -> None:
-    data, _ = gappy
+def test_a_link_to_a_table_that_the_field_does_not_know_is_refused_by_name(fitted, incomplete) -> None:
+    data, _ = incomplete
     elsewhere = Relational(
         {**data.tables, "village": data.tables["place"]},
         keys={**data.keys, "village": "name"},
@@ -506,8 +509,8 @@ def test_a_link_to_a_table_that_the_field_does_not_know_is_refused_by_name(fitte
         fitted.predict_proba(elsewhere)
 
 
-def test_more_tables_and_another_order_of_them_change_nothing(fitted, gappy) -> None:
-    data, _ = gappy
+def test_more_tables_and_another_order_of_them_change_nothing(fitted, incomplete) -> None:
+    data, _ = incomplete
     tables = dict(reversed([*data.tables.items(), ("more", pl.DataFrame({"x": [1, 2]}))]))
     other = Relational(tables, keys=data.keys, links=data.links, observed=data.observed)
     one, two = fitted.predict_proba(data), fitted.predict_proba(other)
@@ -539,9 +542,9 @@ def test_the_fields_own_templates_win_over_those_of_the_data(full) -> None:
     assert len(RelationalField(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
 
 
-def test_linked_rows_are_filled_to_a_thousandth_unless_less_is_asked_for(gappy) -> None:
+def test_linked_rows_are_filled_to_a_thousandth_unless_less_is_asked_for(incomplete) -> None:
     """The paper's rule, a tenth, stops elsewhere."""
-    data, _ = gappy
+    data, _ = incomplete
     named = RelationalField(**OPTIONS).fit(data)
     for tolerance, same in ((1e-3, True), (0.1, False)):
         field = RelationalField(**OPTIONS, inference=MeanField(tolerance=tolerance)).fit(data)
@@ -560,8 +563,8 @@ def saved(fitted, tmp_path_factory):
     return path
 
 
-def test_a_field_comes_back_whole(fitted, saved, gappy) -> None:
-    data, _ = gappy
+def test_a_field_comes_back_whole(fitted, saved, incomplete) -> None:
+    data, _ = incomplete
     again = load(saved)
     assert type(again) is RelationalField
     assert again.set_params(n_jobs=fitted.n_jobs).get_params() == fitted.get_params()
@@ -582,10 +585,10 @@ def test_a_field_comes_back_whole(fitted, saved, gappy) -> None:
         assert table.equals(fitted.transform(data).tables[name])
 
 
-def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, gappy, tmp_path) -> None:
+def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete, tmp_path) -> None:
     fitted.save(tmp_path / "one")
     load(saved).save(tmp_path / "two")
-    clone(fitted).fit(gappy[0]).save(tmp_path / "three")
+    clone(fitted).fit(incomplete[0]).save(tmp_path / "three")
     contents = [path.read_bytes() for path in (saved, *(tmp_path / name for name in ("one", "two", "three")))]
     assert len(set(contents)) == 1
 
@@ -601,8 +604,8 @@ def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, gappy, tmp
         {"threshold": (0.1, 0.3), "random_state": 5},
     ],
 )  # fmt: skip
-def test_every_option_comes_back(gappy, tmp_path, options) -> None:
-    data, _ = gappy
+def test_every_option_comes_back(incomplete, tmp_path, options) -> None:
+    data, _ = incomplete
     field = RelationalField(**OPTIONS, **options).fit(data)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")

@@ -16,9 +16,9 @@ from sparsefield import MeanField, config
 from sparsefield.compute import Threads
 from sparsefield.data import Template
 from sparsefield.induction import all_pairs
-from sparsefield.inference import ask
+from sparsefield.inference import infer
 from sparsefield.model import compile_graphs
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
@@ -29,7 +29,7 @@ def evaluated(problem, objective: str) -> tuple[float, np.ndarray, list]:
     """Loss, gradient of all unary features and candidates, and their names."""
     layout, candidates = problem.layout, all_pairs(problem.layout)
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         loss, own = evaluator.evaluate(problem.field.graphs, problem.field.theta)
         graphs = compile_graphs(layout, layout.arcs(candidates))
         gradient = evaluator.gradient(graphs, layout.n_states + len(candidates))
@@ -43,7 +43,7 @@ def evaluated(problem, objective: str) -> tuple[float, np.ndarray, list]:
 def conditionals(problem) -> dict:
     """{cell: {state: probability}} of the fast field, all cells seen."""
     with Threads(1) as engine:
-        found = ask(problem.field, problem.sample, MeanField(), engine)
+        found = infer(problem.field, problem.sample, MeanField(), engine)
     answers = {}
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, found.conditionals, strict=True):
         for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
@@ -179,8 +179,8 @@ def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective,
     slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
     before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
-        change = evaluator.fill_gaps(inference, problem.field.graphs, problem.field.theta)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
+        change = evaluator.impute_missing(inference, problem.field.graphs, problem.field.theta)
         loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
     filled, _ = slow.mean_field(0.0, max_sweeps=3)
     assert change == pytest.approx(max(abs(filled[spot] - slow.q[spot]) for spot in filled), abs=1e-10)

@@ -13,8 +13,8 @@ from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.data import Template
 from sparsefield.errors import DataError
-from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, Grafting, IdealParent, all_pairs
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.induction import CFI, RULES, FixedGraph, Grafting, IdealParent, all_pairs
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
@@ -24,7 +24,7 @@ NOTHING = np.empty(0, dtype=np.int64)
 
 def contrast_of(problem, objective: str):
     with Threads(1) as engine:
-        evaluator = Evaluator(problem.sample, OBJECTIVES[objective](), engine)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         evaluator.evaluate(problem.field.graphs, problem.field.theta)
         return evaluator.contrast()
 
@@ -47,9 +47,9 @@ def random_problem(seed: int, *, block_rows: int = 256, counts: str = "differs",
 
 RULES_WITHOUT_THRESHOLDS = {
     "grafting": Grafting(),
-    "cfi dense": ContrastiveInduction(0.0, 0.0, "dense"),
-    "cfi sparse": ContrastiveInduction(0.0, 0.0, "sparse"),
-    "cfi auto": ContrastiveInduction(0.0, 0.0, "auto"),
+    "cfi dense": CFI(0.0, 0.0, "dense"),
+    "cfi sparse": CFI(0.0, 0.0, "sparse"),
+    "cfi auto": CFI(0.0, 0.0, "auto"),
 }
 
 
@@ -104,8 +104,8 @@ def by_hand(problem, contrast, threshold: float) -> dict:
         table = layout.table_of_column[column]
         start = layout.column_starts[table]
         mean = contrast.means[table][source - start]
-        for errors, middles in zip(contrast.errors[table], contrast.middles[table], strict=True):
-            error, signal = errors[column - start], middles[source - start] - mean
+        for errors, expectations in zip(contrast.errors[table], contrast.expectations[table], strict=True):
+            error, signal = errors[column - start], expectations[source - start] - mean
             kept = (np.abs(error) > threshold) & (np.abs(signal) > threshold)
             estimate[feature] += (error * signal * kept).sum() + error.sum() * mean
     return dict(zip(names_of(problem.slow, layout, candidates), estimate.tolist(), strict=True))
@@ -130,7 +130,7 @@ def test_with_thresholds_both_products_leave_out_the_same(
     for product in ("dense", "sparse"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(config, "TILE_STATES", tile)
-            found = scores(ContrastiveInduction(threshold, threshold, product), problem, contrast)
+            found = scores(CFI(threshold, threshold, product), problem, contrast)
         for name, estimate in wanted.items():
             # The dense product works in 32 bits.
             assert found.get(name, (0.0, 0.0)) == pytest.approx((estimate, abs(estimate)), abs=1e-4), (product, name)
@@ -167,7 +167,7 @@ def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
         table = layout.table_of_column[column]
         start = layout.column_starts[table]
         error = contrast.errors[table][0][column - start]
-        signal = contrast.middles[table][0][source - start] - contrast.means[table][source - start]
+        signal = contrast.expectations[table][0][source - start] - contrast.means[table][source - start]
         size = np.linalg.norm(error) * np.linalg.norm(signal)
         best[feature] = max(best[feature], abs(error @ signal) / size if size > 1e-12 else 0.0)
     wanted = dict(zip(names_of(problem.slow, layout, candidates), best.tolist(), strict=True))
@@ -185,7 +185,7 @@ def problem():
 
 
 def graph(problem, *edges) -> set:
-    return set(names_of(problem.slow, problem.layout, GivenGraph.of(edges).start(problem.layout)))
+    return set(names_of(problem.slow, problem.layout, FixedGraph.of(edges).start(problem.layout)))
 
 
 def test_an_edge_holds_all_features_of_its_variables_in_every_template(problem) -> None:

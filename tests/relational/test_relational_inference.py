@@ -12,20 +12,20 @@ from villages import TEMPLATES, village
 
 from sparsefield import BeliefPropagation, ExactInference, Gibbs
 from sparsefield.compute import Threads
-from sparsefield.data import Relational, Step, Template
-from sparsefield.inference import ask
+from sparsefield.data import OffsetLink, Relational, Template
+from sparsefield.inference import infer
 from sparsefield.inference.map_inference import complete
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 def hidden_cells(problem) -> list:
-    return [cell for cell in problem.slow.cells() if problem.slow.is_gap(cell)]
+    return [cell for cell in problem.slow.cells() if problem.slow.is_missing(cell)]
 
 
 def beliefs(problem, method) -> dict:
     with Threads(1) as engine:
-        answers = ask(problem.field, problem.sample, method, engine)
+        answers = infer(problem.field, problem.sample, method, engine)
     found = {}
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.gaps, strict=True):
         for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
@@ -82,7 +82,7 @@ def test_chains_of_rows_are_exact_by_belief_propagation(seed) -> None:
     cells = [None if rng.random() < 0.6 else int(rng.integers(3)) for _ in range(12)]
     cells[:3] = [0, 1, 2]
     frame = pl.DataFrame({"place": range(12), "kind": cells}, schema_overrides={"kind": pl.Int64})
-    links = {"next": Step("word", along="place")}
+    links = {"next": OffsetLink("word", along="place")}
     data = Relational(
         {"word": frame}, links=links, templates=[Template("within", ("word",)), Template("across", ("next",))]
     )

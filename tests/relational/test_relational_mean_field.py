@@ -15,9 +15,9 @@ from villages import TEMPLATES, relational, village
 
 from sparsefield import MarkovField, MeanField, RelationalField, config
 from sparsefield.compute import Threads
-from sparsefield.data import HOW_MANY, Relational, Step, Template
+from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.induction import all_pairs
-from sparsefield.inference import ask
+from sparsefield.inference import infer
 from sparsefield.model import Field
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -28,7 +28,7 @@ NOWHERE: frozenset = frozenset()
 def beliefs(problem, inference) -> tuple[dict, object]:
     """{spot: belief} of all target states, and the answers they are from."""
     with Threads(1) as engine:
-        answers = ask(problem.field, problem.sample, inference, engine)
+        answers = infer(problem.field, problem.sample, inference, engine)
     found = {}
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.gaps, strict=True):
         for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
@@ -119,7 +119,7 @@ def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
     assert answers.unconverged == 0
     slow = problem.slow
     q = {**slow.q, **found}
-    for cell in filter(slow.is_gap, slow.cells()):
+    for cell in filter(slow.is_missing, slow.cells()):
         new = slow.update(cell, q)
         for state in slow.states(cell[0], cell[2]):
             assert found[(*cell, state)] == pytest.approx(new[state], abs=1e-9)
@@ -138,14 +138,14 @@ def test_seen_cells_are_predicted_from_what_is_believed_of_the_gaps(seed) -> Non
         for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
             for row, p in enumerate(values):
                 cell = (name, row, variable)
-                wanted = found[(*cell, state)] if slow.is_gap(cell) else slow.update(cell, slow.q)[state]
+                wanted = found[(*cell, state)] if slow.is_missing(cell) else slow.update(cell, slow.q)[state]
                 assert p == pytest.approx(wanted, abs=1e-10)
 
 
 def test_a_cap_on_sweeps_says_how_many_rows_have_not_settled() -> None:
     data, rows = village(3, gaps=0.7, persons=6, letters=6)
     problem = problem_of(data, rows, 3)
-    gaps = [cell for cell in problem.slow.cells() if problem.slow.is_gap(cell)]
+    gaps = [cell for cell in problem.slow.cells() if problem.slow.is_missing(cell)]
     _, answers = beliefs(problem, MeanField(tolerance=0.0, max_sweeps=2))
     assert 0 < answers.unconverged <= len({cell[:2] for cell in gaps})
 
@@ -157,7 +157,9 @@ def chain(says: list, sentence: list | None = None) -> Relational:
     """Words in a row, each linked to the next."""
     words = pl.DataFrame({"sentence": sentence or [0] * len(says), "says": says}, schema_overrides={"says": pl.Int64})
     return Relational(
-        {"word": words}, links={"next": Step("word", within="sentence")}, templates=[Template("across", ("next",))]
+        {"word": words},
+        links={"next": OffsetLink("word", within="sentence")},
+        templates=[Template("across", ("next",))],
     )
 
 
@@ -271,7 +273,7 @@ def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -
     for table, i, column in hidden:
         rows[table][i][column] = None
     problem = problem_of(relational(rows), rows, seed, size=0.5, layout=layout, counted=counted)
-    assert any(HOW_MANY in (name[1][1], name[2][1]) for name in problem.slow.weights)
+    assert any(NEIGHBOR_COUNT in (name[1][1], name[2][1]) for name in problem.slow.weights)
     exact = problem.slow.joint(hidden)
     many, count = copies(rows, 4000), 4000
     estimator = RelationalField(n_jobs=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sparsefield.data import Relational, Step, Template
+from sparsefield.data import OffsetLink, Relational, Template
 
 TEMPLATES = (
     Template("within", ("person",)),
@@ -33,10 +33,10 @@ LINKS = {
     "owner": ("badge", "owner", "person"),
     "home": ("person", "home", "place"),
     "best": ("person", "best", "person"),
-    "elder": Step("person", along="rank"),
+    "elder": OffsetLink("person", along="rank"),
     "sender": ("letter", "sender", "person"),
     "receiver": ("letter", "receiver", "person"),
-    "next": Step("letter", within="bag"),
+    "next": OffsetLink("letter", within="bag"),
     "who": ("friend", "who", "person"),
     "whom": ("friend", "whom", "person"),
 }

@@ -100,17 +100,17 @@ def test_every_claim_is_about_the_runs_it_names() -> None:
         return Run(method, "pl", nodes=200, **options)  # type: ignore[arg-type]
 
     def at(*thresholds: float) -> set[Run]:
-        return {made("cfi-printed", threshold=threshold) for threshold in thresholds}
+        return {made("cfi-paper", threshold=threshold) for threshold in thresholds}
 
     def real(data: str) -> set[Run]:
-        return {Run(method, "pl", data=data) for method in ("full", "grafting", "cfi-printed")}
+        return {Run(method, "pl", data=data) for method in ("full", "grafting", "cfi-paper")}
 
     full, grafting, graph = made("full"), made("grafting"), made("graph")
-    batches = {made(method, batch=batch) for method in ("grafting", "cfi-printed") for batch in (30, 50, 100)}
+    batches = {made(method, batch=batch) for method in ("grafting", "cfi-paper") for batch in (30, 50, 100)}
     known = [
         at(*plan.thresholds), {*at(0.0), grafting}, at(0.4, 0.6), {*at(0.1, 0.2, 0.3), grafting},
         {full, grafting, *at(0.2)}, {full, grafting, *at(0.2)}, {graph, *at(0.2)}, {grafting, *at(0.2)},
-        batches, {*at(0.2), made("cfi-printed", stages=2)}, real("animals"), real("nations"),
+        batches, {*at(0.2), made("cfi-paper", stages=2)}, real("animals"), real("nations"),
     ]  # fmt: skip
     assert asked == dict(zip(WORDS, known, strict=True))
 
@@ -214,7 +214,7 @@ def test_folds_of_real_data_have_the_variance_of_nadeau_and_bengio_and_networks_
     (real,) = (one for one in found if (one.part.words, one.part.measure) == ("CFI - Grafting", "auc"))
     first, second = (
         [one["auc"] for seed in range(2) for one in results[Run(method, "pl", data="nations", seed=seed)]]
-        for method in ("cfi-printed", "grafting")
+        for method in ("cfi-paper", "grafting")
     )
     gaps = np.subtract(first, second)
     reach = stats.t.ppf(0.975, 7) * gaps.std(ddof=1) * math.sqrt(1 / 8 + 1 / 3)
@@ -223,7 +223,7 @@ def test_folds_of_real_data_have_the_variance_of_nadeau_and_bengio_and_networks_
     (made,) = (one for one in found if (one.part.words, one.part.measure) == ("Full-L1 - CFI", "auc"))
     full, cfi = (
         [results.mean(Run(method, "pl", nodes=200, seed=seed), "auc") for seed in range(2)]
-        for method in ("full", "cfi-printed")
+        for method in ("full", "cfi-paper")
     )
     means = np.subtract(full, cfi)
     known = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)  # type: ignore[arg-type]

@@ -163,7 +163,7 @@ def test_the_table_of_structure_has_the_means_over_seeds(written: Path, results:
 
 def test_figure_1_has_the_counts_of_a_fit_to_the_first_network(written: Path, spreads: Spreads) -> None:
     network = made(8, 0, SMALL_PLAN.settings)
-    field = estimator_of(Run("cfi-printed", "pl", nodes=8), SMALL_PLAN.settings)
+    field = estimator_of(Run("cfi-paper", "pl", nodes=8), SMALL_PLAN.settings)
     found = spread_of(field.fit(network.samples, states={f"x{k}": (0, 1) for k in range(8)}), network.samples)
     rows = rows_of(written / "figure1.csv")
     assert [int(row["signals"]) for row in rows] == found.signals.tolist()

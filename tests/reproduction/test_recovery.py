@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
 from sparsefield import MarkovField
-from sparsefield.datasets import make_field
+from sparsefield.datasets import make_markov_field
 
 
 def symmetric(size: int, **edges: float) -> np.ndarray:
@@ -71,7 +71,7 @@ def test_edges_of_both_regressions_are_among_those_of_either(seed) -> None:
 
 
 def test_the_strength_of_an_edge_is_the_norm_of_its_weights() -> None:
-    made = make_field(6, 5, states=[2, 3, 2, 4, 2, 3], neighbors=3.0, burn_in=1, thin=1, seed=1)
+    made = make_markov_field(6, 5, states=[2, 3, 2, 4, 2, 3], neighbors=3.0, burn_in=1, thin=1, seed=1)
     field = made.field.field_
     strengths, owner = strengths_of(field), field.schema.variable_of_column.tolist()
     assert np.array_equal(strengths > 0, made.edge_mask())

@@ -40,14 +40,14 @@ def test_options_without_use_make_no_difference() -> None:
 
 def test_words_tell_runs_apart() -> None:
     several = [
-        Run("cfi-printed", "pl", nodes=8),
-        Run("cfi-printed", "cd", nodes=8),
-        Run("cfi-printed", "pl", nodes=8, threshold=0.0),
-        Run("cfi-printed", "pl", nodes=8, batch=30),
-        Run("cfi-printed", "pl", nodes=8, stages=2),
-        Run("cfi-printed", "pl", nodes=8, complete=True),
-        Run("cfi-printed", "pl", nodes=8, seed=1),
-        Run("cfi-printed", "pl", data="nations"),
+        Run("cfi-paper", "pl", nodes=8),
+        Run("cfi-paper", "cd", nodes=8),
+        Run("cfi-paper", "pl", nodes=8, threshold=0.0),
+        Run("cfi-paper", "pl", nodes=8, batch=30),
+        Run("cfi-paper", "pl", nodes=8, stages=2),
+        Run("cfi-paper", "pl", nodes=8, complete=True),
+        Run("cfi-paper", "pl", nodes=8, seed=1),
+        Run("cfi-paper", "pl", data="nations"),
         Run("nodewise-and", "", nodes=8),
     ]
     assert len({run.words for run in several}) == len(several)
@@ -80,7 +80,7 @@ def test_real_data_have_the_papers_own_penalties() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_there_is_a_record_for_each_fold_with_all_measures(found, method) -> None:
     records = found[method]
-    looked = {"looked_at"} if method in ("cfi", "cfi-printed", "grafting") else set()
+    looked = {"looked_at"} if method in ("cfi", "cfi-paper", "grafting") else set()
     assert len(records) == SMALL.folds
     assert all(set(record) == MEASURES | EDGES | looked | {"scoring_seconds"} for record in records)
     for record in records:

@@ -10,22 +10,22 @@ import scipy.sparse as sp
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.compute import Threads
 from sparsefield.data import (
-    MegaSample,
+    DenseDataset,
     compile_sparse,
     compile_table,
+    deduplicate_rows,
     draw_rows,
     hide_cells,
     learn_schema,
-    merge_equal_rows,
     read,
     take_rows,
 )
-from sparsefield.datasets import make_field
+from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import Options, PathPoint, Walker, Ways
-from sparsefield.solver.model_selection import _final, drop_unsupported, one_standard_error
+from sparsefield.solver import PathPoint, PathTrainer, SelectionOptions, TrainingOptions
+from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
 
@@ -38,18 +38,18 @@ def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.
     return X
 
 
-def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> MegaSample:
+def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
     source = read(X)
-    return MegaSample.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
+    return DenseDataset.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
 
 
-def trainer_of(sample: MegaSample, engine: Threads, rule: str = "cfi", **options: Any) -> Walker:
-    return Walker(
+def trainer_of(sample: DenseDataset, engine: Threads, rule: str = "cfi", **options: Any) -> PathTrainer:
+    return PathTrainer(
         sample,
         rule=RULES[rule](),
         objective=OBJECTIVES["pl"](),
         inference=MeanField(),
-        options=Options(**options),
+        options=TrainingOptions(**options),
         engine=engine,
     )
 
@@ -64,7 +64,7 @@ def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, pena
     with Threads(1) as engine:
         trainer = trainer_of(sample, engine, rule, l1=1e12, penalize_unary=penalize_unary)
         trainer.run()
-        first = trainer.least_empty_l1()
+        first = trainer.l1_max()
         at, below = (
             trainer_of(sample, engine, rule, l1=l1, penalize_unary=penalize_unary, kkt_tol=1e-4).run().field
             for l1 in (1.001 * first, 0.98 * first)
@@ -81,12 +81,12 @@ def test_going_down_ends_where_a_fresh_fit_does(max_order: int) -> None:
         trainer = trainer_of(sample, engine, l1=1e12, **options)
         trainer.run()
         for l1 in (100.0, 60.0, 40.0, 25.0, 16.0, 10.0):
-            walked = trainer.descend(l1)
+            walked = trainer.step_to(l1)
             fresh = trainer_of(sample, engine, l1=l1, **options).run()
             assert walked.objective == pytest.approx(fresh.objective, rel=2e-3)
         # With its certificate it is the very optimum, also on the way up.
         for l1 in (10.0, 30.0):
-            again, fresh = trainer.go_on(l1), trainer_of(sample, engine, l1=l1, **options).run()
+            again, fresh = trainer.refit_at(l1), trainer_of(sample, engine, l1=l1, **options).run()
             assert again.converged
             assert again.objective == pytest.approx(fresh.objective, rel=1e-6)
 
@@ -135,7 +135,7 @@ def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
 
 
 def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> None:
-    made = make_field(30, 2400, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
+    made = make_markov_field(30, 2400, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
     train, test = made.samples[:1200], made.samples[1200:]
     field = MarkovField(l1="auto", random_state=0, n_jobs=1).fit(train)
     path = field.field_.about["path"]
@@ -146,7 +146,7 @@ def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> Non
 
 
 def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
-    made = make_field(30, 4000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
+    made = make_markov_field(30, 4000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
     train, test = made.samples[:2000], made.samples[2000:]
     plain, refit = (
         MarkovField(l1="auto", selection="ebic", refit=again, n_jobs=1).fit(train) for again in (False, True)
@@ -165,7 +165,7 @@ def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
 
 
 def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
-    made = make_field(40, 3000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
+    made = make_markov_field(40, 3000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
     train, test = made.samples[:1500], made.samples[1500:]
     shrunk, refit = (
         MarkovField(l1="auto", refit=again, random_state=0, n_jobs=1).fit(train) for again in (False, True)
@@ -182,9 +182,9 @@ def test_judging_a_refit_leaves_the_trainer_as_it_was(gaps: float) -> None:
         straight, around = (trainer_of(sample, engine, l1=30.0) for _ in range(2))
         straight.run()
         around.run()
-        _final(around, Ways(refit_l2=0.1))
+        _final(around, SelectionOptions(refit_l2=0.1))
         assert around.field.theta.tolist() == straight.field.theta.tolist()
-        assert around.go_on(10.0).field.theta.tolist() == straight.go_on(10.0).field.theta.tolist()
+        assert around.refit_at(10.0).field.theta.tolist() == straight.refit_at(10.0).field.theta.tolist()
 
 
 def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
@@ -192,7 +192,7 @@ def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
     with Threads(1) as engine:
         trainer = trainer_of(sample_of(X), engine, l1=1.0)
         before = trainer.run().field
-        after = drop_unsupported(trainer, 0.01)
+        after = prune_by_wald(trainer, 0.01)
     neighbors = {(k, k + 1) for k in range(5)}
     assert len(before.weights) > len(neighbors)
     assert {tuple(pair) for pair in after.pairs.tolist()} == neighbors
@@ -204,7 +204,7 @@ def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
     with Threads(1) as engine:
         for seed in range(40):
             X = chain(700, seed, columns=5, flip=0.3)
-            sample = sample_of(X) if seed % 2 else merge_equal_rows(sample_of(X))
+            sample = sample_of(X) if seed % 2 else deduplicate_rows(sample_of(X))
             trainer = trainer_of(sample, engine, "full", l1=0.01, l2=0.0)
             trainer.run()
             trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
@@ -262,7 +262,7 @@ def test_no_state_is_known_from_held_out_rows_alone() -> None:
     source = read(sp.csr_matrix(on))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
-    rows = draw_rows(MegaSample.single(table), 0.5, np.random.default_rng(0))
+    rows = draw_rows(DenseDataset.single(table), 0.5, np.random.default_rng(0))
     assert not set(rows.tolist()) & set(range(1, 30))  # each of these has a column to itself
     lumped = X.assign(rare=X["rare"].where(~X["rare"].str.startswith("only"), "other"))
     chosen = [MarkovField(l1="auto", random_state=0).fit(table).l1_ for table in (X, lumped)]

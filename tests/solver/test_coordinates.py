@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.objectives import Evaluator
+from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
-from sparsefield.solver.parametrization import Coordinates
+from sparsefield.solver.parametrization import CenteredParametrization
 
 
 def setting(make_problem, seed: int):
     problem = make_problem(seed)
     rng = np.random.default_rng(seed)
     n, columns = problem.schema.n_states, problem.schema.n_columns
-    coordinates = Coordinates(rng.normal(size=columns), rng.random(columns), rng.random(n) < 0.6)
+    coordinates = CenteredParametrization(rng.normal(size=columns), rng.random(columns), rng.random(n) < 0.6)
     return problem, coordinates
 
 
@@ -78,16 +78,16 @@ def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> 
 def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:
     """Eq. 13 without its last two terms."""
     problem = make_problem(4, gaps=0.0)
-    evaluator = Evaluator(problem.sample, PseudoLikelihood(), engine)
+    evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     _, gradient = evaluator.evaluate(problem.graphs, problem.theta)
     contrast = evaluator.contrast()
     mean, variance = evaluator.moments()
     n = problem.schema.n_states
-    coordinates = Coordinates(mean, variance, np.ones(n, dtype=bool))
+    coordinates = CenteredParametrization(mean, variance, np.ones(n, dtype=bool))
     turned = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
     errors = np.zeros((problem.schema.n_columns, problem.table.n_rows))
     errors[:n] = contrast.errors[0][0]
-    signals = contrast.middles[0][0] - mean[:, None]
+    signals = contrast.expectations[0][0] - mean[:, None]
     expected = [errors[a] @ signals[b] + errors[b] @ signals[a] for a, b in problem.pairs]
     np.testing.assert_allclose(turned[n:], expected, atol=1e-11)
     weight = problem.table.blocks[0].weight

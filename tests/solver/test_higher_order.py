@@ -11,12 +11,12 @@ from oracle import SlowField, candidate_features, rows_of, violation
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, compile_table, learn_schema, read
-from sparsefield.induction import ContrastiveInduction
+from sparsefield.data import DenseDataset, compile_table, learn_schema, read
+from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.model import widen
-from sparsefield.objectives import OBJECTIVES, Evaluator
-from sparsefield.solver import Options, Trainer, trainer
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.solver import Trainer, TrainingOptions, trainer
 from sparsefield.solver.checkpoint import NAME, Checkpoint
 
 TRIPLE = ("x0", "x1", "x2")
@@ -34,7 +34,7 @@ def triples_of(field: MarkovField) -> dict[tuple[str, ...], float]:
     return found
 
 
-def with_gaps(X: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
+def with_missing(X: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
     return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
 
 
@@ -60,7 +60,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
     for feature, weight in zip(field.features.tolist(), field.theta[n:], strict=True):
         theta[n + place[tuple(c for c in feature if c >= 0)]] = weight
     with Threads(1) as engine:
-        evaluator = Evaluator(MegaSample.single(table), OBJECTIVES[model.objective](), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES[model.objective](), engine)
         _, gradient = evaluator.evaluate(graphs_with(field.layout, every), theta)
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, every)])
     l2 = np.full(len(theta), model.l2)
@@ -166,7 +166,7 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, lift) -> 
 
 @pytest.mark.parametrize("lift", ["active", "all"])
 def test_with_gaps_the_fit_settles(lift) -> None:
-    X = with_gaps(triangle(300, 2), 0.15)
+    X = with_missing(triangle(300, 2), 0.15)
     model = MarkovField(l1=2.0, max_order=3, lift=lift, n_jobs=1).fit(X)
     assert model.converged_
     assert TRIPLE in triples_of(model)
@@ -192,15 +192,15 @@ class Watched(Trainer):
         self.gone, self.back = set(), set()
         return super().run()
 
-    def _admit(self, pairs: np.ndarray) -> int:
+    def _add_features(self, pairs: np.ndarray) -> int:
         before = self._higher()
-        joined = self._compare(lambda: super(Watched, self)._admit(pairs))
+        joined = self._compare(lambda: super(Watched, self)._add_features(pairs))
         self.back |= (self._higher() - before) & self.gone
         return joined
 
-    def _let_go(self) -> None:
+    def _drop_inactive(self) -> None:
         before = self._higher()
-        self._compare(super()._let_go)
+        self._compare(super()._drop_inactive)
         self.gone |= before - self._higher()
 
     def _higher(self):
@@ -225,14 +225,14 @@ class Watched(Trainer):
 
 def train(X: np.ndarray, kind: type[Trainer] = Trainer, **options):
     source = read(X)
-    sample = MegaSample.single(compile_table(source, learn_schema(source)))
+    sample = DenseDataset.single(compile_table(source, learn_schema(source)))
     with Threads(1) as engine:
         made = kind(
             sample,
-            rule=ContrastiveInduction(),
+            rule=CFI(),
             objective=OBJECTIVES["pl"](),
             inference=MeanField(),
-            options=Options(max_order=3, **options),
+            options=TrainingOptions(max_order=3, **options),
             engine=engine,
         )
         return made, made.run()
@@ -258,10 +258,10 @@ def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_unary
 def test_a_field_that_loses_all_its_features_can_still_be_saved() -> None:
     watched, _ = train(triangle(100, 0), l1=1e5, lift="all")
     n = watched.layout.n_states
-    watched.options = Options(max_order=3, l1=0.1, order_penalty=1.0)
-    assert watched._admit(np.array([[0, 1, 2], [0, 1, 3]])) == 2
+    watched.options = TrainingOptions(max_order=3, l1=0.1, order_penalty=1.0)
+    assert watched._add_features(np.array([[0, 1, 2], [0, 1, 3]])) == 2
     watched.plain[n:] = 0.0
-    watched._let_go()
+    watched._drop_inactive()
     assert len(watched.features) == 0
     arrays, _ = watched._state()
     assert len(arrays["means"]) == len(arrays["variances"]) == watched.layout.n_columns
@@ -307,7 +307,7 @@ SETTINGS = {
 def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     options, gaps = SETTINGS[setting]
-    X = with_gaps(triangle(150, 6), gaps)
+    X = with_missing(triangle(150, 6), gaps)
     field = MarkovField(l1=0.7, batch_size=4, n_jobs=1, **options).fit(X)
     assert len(field.field_.conjunctions)
     field.save(tmp_path / "straight")
@@ -320,7 +320,7 @@ def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
 def test_threads_change_no_bit(gaps, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.config.MIN_BLOCK_ROWS", 16)
-    X = with_gaps(triangle(100, 7), gaps)
+    X = with_missing(triangle(100, 7), gaps)
     files = []
     for n_jobs in (1, 2):
         MarkovField(l1=0.7, max_order=3, lift="all", n_jobs=n_jobs).fit(X).save(tmp_path / "m")

@@ -13,7 +13,7 @@ from sparsefield import MarkovField, config
 from sparsefield.objectives import SparseEvaluator
 from sparsefield.solver import Trainer, parametrization
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
-from sparsefield.solver.parametrization import Coordinates
+from sparsefield.solver.parametrization import CenteredParametrization
 
 # -- memory that lets parameters go --------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> N
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> None:
     monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0 if sparse else 0.0)
-    let_go, dropped = Trainer._let_go, []
+    let_go, dropped = Trainer._drop_inactive, []
 
     def watched(self: Trainer) -> None:
         before, value, theta = self.features, self.point.value, self.theta
@@ -108,7 +108,7 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
             assert s.shape == self.point.theta.shape
             assert s @ y > 0.0
 
-    monkeypatch.setattr(Trainer, "_let_go", watched)
+    monkeypatch.setattr(Trainer, "_drop_inactive", watched)
     # Rough scores from a start far off let in what does not stay.
     field = MarkovField(n_jobs=1, l1=1.0, l2=0.0, threshold=0.0, batch_size=200).fit(switches(3, n_columns=30))
     assert field.converged_
@@ -125,7 +125,7 @@ def curvature(problem, engine, theta=None, centered=True):
     arcs = problem.layout.arcs(problem.pairs)
     compiled = evaluator.compile(arcs)
     evaluator.evaluate(compiled, theta)
-    places = Coordinates(*evaluator.moments(), np.broadcast_to(centered, problem.schema.n_states).copy())
+    places = CenteredParametrization(*evaluator.moments(), np.broadcast_to(centered, problem.schema.n_states).copy())
     return evaluator, places, arcs, evaluator.uncertainty(), evaluator.shared_uncertainty(compiled)
 
 

@@ -14,9 +14,9 @@ from safetensors.numpy import save_file
 from sparse_tables import switches
 
 from sparsefield import MarkovField, config, load
-from sparsefield.data import SwitchSchema
+from sparsefield.data import BinarySchema
 from sparsefield.errors import ModelFileError
-from sparsefield.objectives import Evaluator, SparseEvaluator
+from sparsefield.objectives import DenseEvaluator, SparseEvaluator
 from sparsefield.solver import Trainer
 
 L1 = 1.5
@@ -32,7 +32,7 @@ def fit(X, *, sparse: bool = True, observed=None, sample_weight=None, **options)
         patch.setattr(Trainer, "_begin", lambda self: (kinds.append(type(self.evaluator)), begin(self))[1])
         field = MarkovField(**{"n_jobs": 1, "l1": L1, **options})
         field.fit(X, observed=observed, sample_weight=sample_weight)
-    assert kinds == [SparseEvaluator if sparse else Evaluator]
+    assert kinds == [SparseEvaluator if sparse else DenseEvaluator]
     return field
 
 
@@ -219,12 +219,12 @@ def saved(tmp_path_factory):
 def test_a_field_comes_back_whole(tmp_path) -> None:
     X = with_constants(switches(8))
     field = fit(X, observed=["x4", "x9"])
-    assert isinstance(field.field_.schema, SwitchSchema)
+    assert isinstance(field.field_.schema, BinarySchema)
     for name in ("one", "other"):
         field.save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
     again = load(tmp_path / "one")
-    assert isinstance(again.field_.schema, SwitchSchema)
+    assert isinstance(again.field_.schema, BinarySchema)
     assert again.field_.schema == field.field_.schema
     assert again.field_.layout == field.field_.layout
     assert np.array_equal(again.field_.theta, field.field_.theta)
@@ -241,11 +241,11 @@ def test_a_field_comes_back_whole(tmp_path) -> None:
 def test_a_field_from_a_sparse_table_answers_for_dense_tables_with_gaps() -> None:
     X = switches(9)
     field = fit(X)
-    gappy = X.toarray().astype(float)
-    gappy[np.random.default_rng(0).random(gappy.shape) < 0.1] = np.nan
-    filled = field.transform(gappy)
+    incomplete = X.toarray().astype(float)
+    incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.1] = np.nan
+    filled = field.transform(incomplete)
     assert not np.isnan(filled).any()
-    assert np.array_equal(filled[~np.isnan(gappy)], gappy[~np.isnan(gappy)])
+    assert np.array_equal(filled[~np.isnan(incomplete)], incomplete[~np.isnan(incomplete)])
     np.testing.assert_allclose(field.score(X), field.score(X.toarray()))
     assert field.sample(5, sweeps=3).shape == (5, 25)
 

@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import MegaSample, compile_table, learn_schema, read
-from sparsefield.datasets import make_field
+from sparsefield.data import DenseDataset, compile_table, learn_schema, read
+from sparsefield.datasets import make_markov_field
 from sparsefield.induction import Full
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import Options, Trainer
+from sparsefield.solver import Trainer, TrainingOptions
 
 
 def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_without_a_certificate_nothing_is_said() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
     """Where unary weights are penalized, they move as pairs join; of network 1 no candidate stands out before."""
-    made = make_field(8, 100, burn_in=100, thin=10, seed=seed)
+    made = make_markov_field(8, 100, burn_in=100, thin=10, seed=seed)
     options = {"induction": induction, "threshold": 0.0, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
     states = {f"x{k}": (0, 1) for k in range(8)}
     field = MarkovField(**options, certify=False, tol=1e-8).fit(made.samples, states=states)
@@ -134,11 +134,11 @@ def test_progress_is_told_of_every_step() -> None:
     steps = []
     with Threads(1) as engine:
         learned = Trainer(
-            MegaSample.single(compile_table(source, schema)),
+            DenseDataset.single(compile_table(source, schema)),
             rule=Full(),
             objective=OBJECTIVES["pl"](),
             inference=MeanField(),
-            options=Options(),
+            options=TrainingOptions(),
             engine=engine,
             progress=steps.append,
         ).run()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from sparsefield.solver import Step
+    from sparsefield.solver import IterationRecord
 
 __all__ = ["Meter", "Watch", "new_table", "note", "say", "show", "show_json", "warnings_as_notes"]
 
@@ -127,7 +127,7 @@ class Watch:
         if self._status is not None:
             self._status.stop()
 
-    def step(self, step: Step) -> None:
+    def step(self, step: IterationRecord) -> None:
         """One iteration of a fit is done."""
         self.tell(f"objective {step.objective:,.2f}, {step.active:,} features")
 

@@ -78,7 +78,7 @@ def evaluate(
     }  # fmt: skip
     found = {}
     for name in induction or ["cfi"]:
-        field = opt.make_field(given, template, induction=name, jobs=jobs, seed=seed, hidden=hidden, **learning)
+        field = opt.make_markov_field(given, template, induction=name, jobs=jobs, seed=seed, hidden=hidden, **learning)
         found[name] = _evaluate(field, given, folds, seed)
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}

@@ -119,7 +119,7 @@ def fit(
     read = read_data if is_matrix(data) else place_data if on_workers else stream_data if stream else read_data
     given = read(data, reading, observed, identifiers, numeric)
     keep_inputs([output], [data, *given.inputs])
-    field = opt.make_field(
+    field = opt.make_markov_field(
         given, template, induction=induction, objective=objective, l1=opt.read_l1(l1), l2=l2,
         selection=selection or ("ebic" if stream or on_workers else "heldout"), refit=refit, threshold=threshold,
         batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,

@@ -33,7 +33,7 @@ class Asked:
     """Columns that have gaps -> (rows,) bool."""
 
     @property
-    def n_gaps(self) -> int:
+    def n_missing(self) -> int:
         return sum(int(gap.sum()) for gap in self.gaps.values())
 
     def repeated(self, times: int) -> Asked:

@@ -38,7 +38,7 @@ def predict_linked(field: RelationalField, described: Described, output: Path, p
     keep_inputs([output, *paths.values()], described.inputs)
     raw = _raw(described)
     asked = _asked(field, described, raw)
-    total, columns = sum(one.n_gaps for one in asked.values()), sum(len(one.gaps) for one in asked.values())
+    total, columns = sum(one.n_missing for one in asked.values()), sum(len(one.gaps) for one in asked.values())
     with Watch(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
         known = _as_known(data, asked)
         if proba:
@@ -58,7 +58,7 @@ def sample_linked(field: RelationalField, described: Described, output: Path, *,
         if name in raw:
             refuse_unknown(raw[name], schema, _markers(described, name), name)
     asked = _asked(field, described, raw)
-    total = sum(one.n_gaps for one in asked.values())
+    total = sum(one.n_missing for one in asked.values())
     with Meter(f"Drawing {total:,} gaps in {len(raw):,} linked tables") as meter:
         known = _as_known(described.data, asked)
         drawn = field.sample(known, sweeps=sweeps, random_state=seed, progress=meter.tell)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     AnyField = MarkovField | RelationalField
 
-__all__ = ["make_field"]
+__all__ = ["make_markov_field"]
 
 READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
 
@@ -217,7 +217,7 @@ def read_l1(l1: str) -> float | str:
         raise typer.BadParameter(f"--l1 must be 'auto' or a number, got {l1!r}") from None
 
 
-def make_field(
+def make_markov_field(
     given: Given,
     templates: list[str] | None,
     *,

@@ -61,7 +61,7 @@ def path(
     reading = Reading(tuple(missing or ()), not no_header, separator)
     given = read_data(data, reading, observed, identifiers, numeric)
     keep_inputs([output], [data, *given.inputs])
-    field = opt.make_field(
+    field = opt.make_markov_field(
         given, template, induction=induction, objective=objective, l1="auto", l2=l2, selection=selection or "heldout",
         threshold=threshold, batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
         order_penalty=order_penalty, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,

@@ -76,7 +76,7 @@ def predict(
     if not set(schema.input_names) & set(table.columns):
         raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
     asked = as_known(table, schema, reading.markers(data))
-    with Watch(f"Filling {asked.n_gaps:,} gaps in {table.height:,} rows"):
+    with Watch(f"Filling {asked.n_missing:,} gaps in {table.height:,} rows"):
         if proba:
             answer = probabilities(asked, field.predict_proba(asked.table), field.states_)
         else:
@@ -84,7 +84,7 @@ def predict(
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = with_found_types(answer)
     write_table(answer, output, separator)
-    show(f"{asked.n_gaps:,} gaps in {len(asked.gaps):,} columns and {table.height:,} rows; wrote {output}.")
+    show(f"{asked.n_missing:,} gaps in {len(asked.gaps):,} columns and {table.height:,} rows; wrote {output}.")
 
 
 def _answer(field: Any, asked: Asked) -> Any:

@@ -154,9 +154,9 @@ def _draw_gaps(field: MarkovField, given: Path, reading: Reading, rows: int, pla
     import numpy as np
 
     table, asked = _read_given(field, given, reading)
-    if not asked.n_gaps:
+    if not asked.n_missing:
         note(f"{given}: there are no gaps to draw; its rows are repeated as they are.")
-    with Meter(f"Drawing {asked.n_gaps:,} gaps in {table.height:,} rows, {rows:,} times") as meter:
+    with Meter(f"Drawing {asked.n_missing:,} gaps in {table.height:,} rows, {rows:,} times") as meter:
         drawn = field.sample(rows, given=asked.table, **plan, progress=meter.tell)
     repeated = table[np.repeat(np.arange(table.height), rows)]
     return filled(repeated, asked.repeated(rows), drawn, field.states_)

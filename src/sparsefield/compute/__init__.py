@@ -1,7 +1,7 @@
 """Where blocks run, and how their results come together."""
 
-from sparsefield.compute.block_collection import Engine, Held, Large, Lots, Question
+from sparsefield.compute.block_collection import BlockCollection, Engine, ThresholdQuery, TopEntries, WorkerData
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.tree_sum import plus, total
 
-__all__ = ["Engine", "Held", "Large", "Lots", "Question", "Threads", "plus", "total"]
+__all__ = ["BlockCollection", "Engine", "Threads", "ThresholdQuery", "TopEntries", "WorkerData", "plus", "total"]

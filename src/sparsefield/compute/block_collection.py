@@ -11,13 +11,13 @@ import numpy as np
 
 from sparsefield.compute.tree_sum import Combine, plus
 
-__all__ = ["Engine", "Held", "Large", "Lots", "Question", "everywhere", "large_entries"]
+__all__ = ["BlockCollection", "Engine", "ThresholdQuery", "TopEntries", "WorkerData", "everywhere", "find_top_entries"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Large(NamedTuple):
+class TopEntries(NamedTuple):
     """Entries of one item's sum that are larger than asked."""
 
     item: Any
@@ -28,7 +28,7 @@ class Large(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Question:
+class ThresholdQuery:
     """Which entries of sums over all parts are large? Each item has a sum, of arrays (layers, rows, columns)."""
 
     part_of_sum: Callable[..., np.ndarray | None]
@@ -43,7 +43,7 @@ class Question:
     """Only the largest so many are asked for, over all items; more may come."""
 
 
-class Held(ABC):
+class BlockCollection(ABC):
     """Parts, in their order, where they are worked on.
 
     Functions are of module level, so that they can be sent; they take a part and what they share, and change neither.
@@ -58,28 +58,28 @@ class Held(ABC):
         """Bytes that there are where parts lie, in all places together."""
 
     @abstractmethod
-    def turn(
+    def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
-    ) -> tuple[Held, Any]:
+    ) -> tuple[BlockCollection, Any]:
         """``function(part, *shared)`` gives another part, which stays where this one is, and something to be combined.
 
         With ``each``, which has something for every part, that comes before what is shared.
         """
 
     @abstractmethod
-    def add(self, function: Callable[..., Any], *shared: Any) -> Any:
+    def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
         """The sum of ``function(part, *shared)``, by the tree of `sparsefield.compute.tree_sum`."""
 
     @abstractmethod
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """``function(part, *shared)`` of every part."""
 
     @abstractmethod
-    def large(self, question: Question, items: Sequence[Any]) -> list[Large]:
+    def top_entries(self, question: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """The large entries of every item's sum."""
 
     @abstractmethod
-    def lots(self, function: Callable[..., Any], *shared: Any) -> Lots:
+    def per_worker(self, function: Callable[..., Any], *shared: Any) -> WorkerData:
         """``function(engine, parts, *shared)`` of all parts that lie in one place, for every place where some lie.
 
         The fewer lots the better for what is looked for in a lot as a whole. How many there are, and which parts are in
@@ -87,14 +87,14 @@ class Held(ABC):
         """
 
 
-class Lots(ABC):
+class WorkerData(ABC):
     """What was made of all parts in one place, where it was made; given back with this object."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         """``function(engine, lot, *shared)`` of every lot."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Engine(ABC):
         """The same results one by one: only a few are there at a time."""
 
     @abstractmethod
-    def hold(self, parts: Sequence[Any]) -> Held:
+    def hold(self, parts: Sequence[Any]) -> BlockCollection:
         """Put parts where they will be worked on."""
 
 
@@ -132,12 +132,12 @@ def everywhere(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(sums.shape[1])[:, None], np.arange(sums.shape[2])[None, :]
 
 
-def large_entries(question: Question, item: Any, sums: np.ndarray | None) -> Large:
+def find_top_entries(question: ThresholdQuery, item: Any, sums: np.ndarray | None) -> TopEntries:
     """Of one item, from its exact sum; None where no part adds anything."""
     if sums is None:
         nowhere = np.empty(0, dtype=np.int64)
-        return Large(item, (nowhere, nowhere), np.empty((1, 0)))
+        return TopEntries(item, (nowhere, nowhere), np.empty((1, 0)))
     rows, columns = np.nonzero(question.excess(item, sums, *everywhere(sums)) > 0.0)
     kept = question.eligible(item, rows, columns)
     rows, columns = rows[kept], columns[kept]
-    return Large(item, (rows, columns), sums[:, rows, columns])
+    return TopEntries(item, (rows, columns), sums[:, rows, columns])

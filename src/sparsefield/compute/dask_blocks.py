@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparsefield.compute import dask_worker
-from sparsefield.compute.block_collection import Held, Large, Question
-from sparsefield.compute.dask_per_worker import LotsAway
+from sparsefield.compute.block_collection import BlockCollection, ThresholdQuery, TopEntries
+from sparsefield.compute.dask_per_worker import DaskWorkerData
 from sparsefield.compute.top_entries import Search
 from sparsefield.compute.tree_sum import Combine, plus
 from sparsefield.errors import ClusterError
 
 if TYPE_CHECKING:
-    from sparsefield.compute.dask_engine import Cluster
+    from sparsefield.compute.dask_engine import DaskEngine
 
-__all__ = ["HeldAway", "Rows", "bytes_of", "signs_of_loss"]
+__all__ = ["DaskBlocks", "ShardManager", "bytes_of", "signs_of_loss"]
 
 ATTEMPTS = 10
 """How often work that was lost is given out again."""
@@ -32,7 +32,7 @@ ITEMS_AT_A_TIME = 256
 """Whose sums a shard holds between the two rounds of a search; of tiles of 128 x 128 they are 32 MB."""
 
 
-class Making(NamedTuple):
+class Recipe(NamedTuple):
     """How shards were made from others."""
 
     number: int
@@ -42,7 +42,7 @@ class Making(NamedTuple):
     shared: tuple[Any, ...]
 
 
-class Rows:
+class ShardManager:
     """Shards of rows as they are placed first; knows where they lie, and gives out work on them.
 
     Parameters
@@ -54,7 +54,7 @@ class Rows:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: DaskEngine,
         counts: Sequence[int],
         place: Callable[[Sequence[int], Sequence[str]], Sequence[Any]] | None,
         futures: Sequence[Any] | None = None,
@@ -72,10 +72,10 @@ class Rows:
     def run(
         self,
         start: int | None,
-        makings: Sequence[Making],
+        makings: Sequence[Recipe],
         reading: tuple[Any, ...] | None = None,
         merge: Combine | None = plus,
-        lots: LotsAway | None = None,
+        lots: DaskWorkerData | None = None,
         finish: Callable[[Any], Any] | None = None,
     ) -> dict[dask_worker.Node, Any]:
         """What shards tell after some makings that begin where the last of those before the new ones left off.
@@ -127,7 +127,7 @@ class Rows:
         self,
         numbers: Sequence[int],
         start: int | None,
-        makings: Sequence[Making],
+        makings: Sequence[Recipe],
         lot: Sequence[Any] | None,
         reading: tuple[Any, ...] | None,
         merge: Combine | None,
@@ -157,7 +157,7 @@ class Rows:
             pure=False,
         )
 
-    def _own(self, making: Making, numbers: Sequence[int]) -> list[Any] | None:
+    def _own(self, making: Recipe, numbers: Sequence[int]) -> list[Any] | None:
         if making.each is None:
             return None
         own = [list(making.each[self.starts[k] : self.starts[k + 1]]) for k in numbers]
@@ -172,7 +172,7 @@ class Rows:
 
     # -- where shards lie ----------------------------------------------------------------------------------------
 
-    def groups(self, lots: LotsAway | None = None) -> list[list[int]]:
+    def groups(self, lots: DaskWorkerData | None = None) -> list[list[int]]:
         """Shards by the worker that has them, or as they are in lots; looks anew where workers have come or gone."""
         workers = self.cluster.workers
         if self._stale or set(workers) != self._known:
@@ -235,10 +235,10 @@ class Rows:
         self._stale = True
 
 
-class HeldAway(Held):
+class DaskBlocks(BlockCollection):
     """Parts on workers, made from rows that lie there."""
 
-    def __init__(self, rows: Rows, makings: tuple[Making, ...] = ()) -> None:
+    def __init__(self, rows: ShardManager, makings: tuple[Recipe, ...] = ()) -> None:
         self._rows, self._makings = rows, makings
         if makings:
             weakref.finalize(self, rows.cluster.live.discard, makings[-1].number)
@@ -255,20 +255,20 @@ class HeldAway(Held):
     def _start(self) -> int | None:
         return self._makings[-1].number if self._makings else None
 
-    def turn(
+    def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
-    ) -> tuple[HeldAway, Any]:
-        held = self._make(dask_worker.turn, (combine, function, *shared), each)
+    ) -> tuple[DaskBlocks, Any]:
+        held = self._make(dask_worker.map_update, (combine, function, *shared), each)
         return held, self._root(held._rows.run(self._start, held._makings, merge=combine), combine)
 
-    def add(self, function: Callable[..., Any], *shared: Any) -> Any:
-        return self._root(self._rows.run(self._start, self._makings, (dask_worker.add, function, *shared)), plus)
+    def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
+        return self._root(self._rows.run(self._start, self._makings, (dask_worker.sum_blocks, function, *shared)), plus)
 
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        found = self._rows.run(self._start, self._makings, (dask_worker.each, function, *shared), merge=None)
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        found = self._rows.run(self._start, self._makings, (dask_worker.map_blocks, function, *shared), merge=None)
         return [value for _, values in sorted(found.items(), key=lambda entry: entry[0]) for value in values]
 
-    def large(self, question: Question, items: Sequence[Any]) -> list[Large]:
+    def top_entries(self, question: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """In two rounds: see `sparsefield.compute.top_entries`."""
         search = Search(question)
         for k in range(0, len(items), ITEMS_AT_A_TIME):
@@ -281,14 +281,14 @@ class HeldAway(Held):
         self._rows.cluster.searches.append(search)
         return search.found
 
-    def lots(self, function: Callable[..., Any], *shared: Any) -> LotsAway:
-        return LotsAway(self._rows, self._makings, function, shared)
+    def per_worker(self, function: Callable[..., Any], *shared: Any) -> DaskWorkerData:
+        return DaskWorkerData(self._rows, self._makings, function, shared)
 
     def _make(
         self, function: Callable[..., Any], shared: tuple[Any, ...], each: Sequence[Any] | None = None
-    ) -> HeldAway:
-        making = Making(self._rows.cluster.new_making(), function, each, shared)
-        return HeldAway(self._rows, (*self._makings, making))
+    ) -> DaskBlocks:
+        making = Recipe(self._rows.cluster.new_making(), function, each, shared)
+        return DaskBlocks(self._rows, (*self._makings, making))
 
     def _root(self, values: dict[dask_worker.Node, Any], merge: Combine) -> Any:
         return dask_worker.root(values, merge, len(self._rows.futures))

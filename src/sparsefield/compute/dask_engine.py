@@ -16,14 +16,14 @@ import numpy as np
 import sparsefield
 from sparsefield.compute import dask_worker
 from sparsefield.compute.block_collection import Engine
-from sparsefield.compute.dask_blocks import HeldAway, Rows, bytes_of, signs_of_loss
+from sparsefield.compute.dask_blocks import DaskBlocks, ShardManager, bytes_of, signs_of_loss
 from sparsefield.compute.dask_worker import Shard
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.top_entries import Search
 from sparsefield.compute.worker_memory import refuse_beyond
 from sparsefield.errors import ClusterError
 
-__all__ = ["Cluster", "Patient", "Shards", "connect", "shard_length"]
+__all__ = ["DaskEngine", "RetryingClient", "Shards", "connect", "shard_length"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -76,7 +76,7 @@ class Shards:
         return [futures[k] for k in numbers]
 
 
-class Cluster(Engine):
+class DaskEngine(Engine):
     """Runs functions where shards of parts are, and adds up on the way back.
 
     Every result is made by functions without side effects from rows that can be placed again, so that a worker that
@@ -103,11 +103,11 @@ class Cluster(Engine):
         self.live: set[int] = set()
         """Numbers of the makings that are still needed."""
         self._makings = 0
-        self._rows: WeakSet[Rows] = WeakSet()
+        self._rows: WeakSet[ShardManager] = WeakSet()
         self._workers: tuple[float, dict[str, Any]] = (0.0, {})
         self._sent: dict[int, tuple[Any, Any]] = {}
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> DaskEngine:
         if self._own:
             self.client = connect(self._where)
         elif self.client.scheduler is None:
@@ -151,9 +151,9 @@ class Cluster(Engine):
 
     # -- what is done there --------------------------------------------------------------------------------------
 
-    def hold(self, parts: Sequence[Any] | Shards) -> HeldAway:
+    def hold(self, parts: Sequence[Any] | Shards) -> DaskBlocks:
         if isinstance(parts, Shards):
-            return self._held(Rows(self, parts.counts, parts.place if parts.again else None, parts.futures))
+            return self._held(ShardManager(self, parts.counts, parts.place if parts.again else None, parts.futures))
         size = bytes_of(tuple(parts))
         self.wait_for_workers()
         refuse_beyond(self.client, BESIDE_ROWS * size, f"Rows of {size / 2**30:.2f} GiB, with what is found in them,")
@@ -164,11 +164,11 @@ class Cluster(Engine):
             self.placed += bytes_of([runs[k] for k in numbers])
             return [self._put(Shard(runs[k]), name) for k, name in zip(numbers, names, strict=True)]
 
-        return self._held(Rows(self, [len(run) for run in runs], place))
+        return self._held(ShardManager(self, [len(run) for run in runs], place))
 
-    def _held(self, rows: Rows) -> HeldAway:
+    def _held(self, rows: ShardManager) -> DaskBlocks:
         self._rows.add(rows)
-        return HeldAway(rows)
+        return DaskBlocks(rows)
 
     def _put(self, value: Any, worker: str | None = None) -> Any:
         """A future of something that lies on one worker: a given one, or any.
@@ -283,10 +283,10 @@ class Cluster(Engine):
         raise ClusterError(f"The cluster at {self.address} {problem}.")
 
 
-class Patient:
+class RetryingClient:
     """The client of a cluster, with a `gather` that gives up where no workers are left, and says so."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: DaskEngine) -> None:
         self._cluster = cluster
 
     def __getattr__(self, name: str) -> Any:

@@ -30,7 +30,7 @@ from sparsefield.data.shards import (
     cut_piece,
     digest_block,
     digest_of_all,
-    has_gaps,
+    has_missing,
     own_arrays,
     shard_rows,
 )
@@ -76,7 +76,7 @@ class Placed:
     n_rows: int
     """Rows in the shards, of which each may stand for several."""
     total_weight: float
-    has_gaps: bool
+    has_missing: bool
     digest: str
     """A mark of all rows, however many shards they are in: `digest_of_all`."""
     rows_read: int
@@ -107,7 +107,7 @@ def place_rows(
     observed, numeric, states : as for `learn_schema`
     sample_weight : None, one for all rows, (rows,) array, or Dask array of one dimension
     schema : of a field that is known; None learns it
-    merge : whether equal rows become one, as `merge_equal_rows` would have it
+    merge : whether equal rows become one, as `deduplicate_rows` would have it
     sparse : whether a table that `compile_sparse` would keep sparse is kept so; its equal rows stay apart
     blocks_per_shard : power of two; None chooses by what workers can hold, and takes one block of a sparse table
     """
@@ -313,7 +313,7 @@ def _compile(part: Any, weight: Any, number: int, schema: Schema) -> tuple[Piece
 
 def _look(compiled: tuple[Piece, Any], schema: Schema) -> _Look:
     piece, unseen = compiled
-    return _Look(unseen, has_gaps(piece, schema))
+    return _Look(unseen, has_missing(piece, schema))
 
 
 def _join_weights(pieces: list[Any], first: int) -> np.ndarray:
@@ -347,6 +347,6 @@ def _tell(shard: Shard) -> _Told:
     blocks = shard.parts
     return _Told(
         [float(block.weight.sum()) for block in blocks],
-        any(isinstance(block, Block) and len(block.gap_rows) for block in blocks),
+        any(isinstance(block, Block) and len(block.missing_rows) for block in blocks),
         [digest_block(block) if isinstance(block, Block) else digest_sparse_block(block) for block in blocks],
     )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sparsefield.compute import dask_worker
-from sparsefield.compute.block_collection import Lots
+from sparsefield.compute.block_collection import WorkerData
 
-__all__ = ["LotsAway"]
+__all__ = ["DaskWorkerData"]
 
 ITEMS_AT_FIRST = 8
 """Whose answers are sent together; twice as many the next time, where answers were short."""
@@ -18,7 +18,7 @@ SHORT = 4_000_000
 """Bytes of answers that come while a few requests would: each takes about 10 ms."""
 
 
-class LotsAway(Lots):
+class DaskWorkerData(WorkerData):
     """Which shards are in a lot is settled once: where a worker dies, its lot is made again elsewhere."""
 
     def __init__(
@@ -36,7 +36,7 @@ class LotsAway(Lots):
     def __len__(self) -> int:
         return len(self.groups)
 
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         return self._tell(function, *shared)
 
     def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:

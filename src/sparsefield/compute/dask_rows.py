@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.data.deduplication import CHUNK, Chunks, Twins, find_twins, merge_twins
+from sparsefield.data.deduplication import CHUNK, Chunks, DuplicateRows, find_twins, merge_twins
 from sparsefield.data.shards import Piece, concatenate, overlaps, runs_of_rows, slice_piece
 from sparsefield.data.sparse_shards import SparsePiece, slice_sparse
 
@@ -88,7 +88,7 @@ def _count_rows(piece: Piece) -> int:
     return piece.n_rows
 
 
-def _count_different(twins: Twins) -> int:
+def _count_different(twins: DuplicateRows) -> int:
     return len(twins.first)
 
 

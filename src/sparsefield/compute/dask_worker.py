@@ -18,7 +18,7 @@ import numpy as np
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.tree_sum import Combine, Tree, total
 
-__all__ = ["Node", "Rounded", "Shard", "add", "each", "pick", "root", "sums_of", "turn", "work"]
+__all__ = ["Node", "Rounded", "Shard", "map_blocks", "map_update", "pick", "root", "sum_blocks", "sums_of", "work"]
 
 FINEST, LEAST = 15, -1022
 """Sums are scaled to at most 2^15 before they are rounded to 16 bits, whose largest number is 65,504; and by no less
@@ -179,7 +179,9 @@ def root(values: dict[Node, Any], merge: Combine, n_shards: int) -> Any:
 # -- what is done with a shard ----------------------------------------------------------------------------------------
 
 
-def turn(shard: Shard, own: Sequence[Any] | None, merge: Combine, function: Callable[..., Any], *shared: Any) -> Shard:
+def map_update(
+    shard: Shard, own: Sequence[Any] | None, merge: Combine, function: Callable[..., Any], *shared: Any
+) -> Shard:
     """The shard of what ``function`` makes of its parts, and the parts' values put together."""
     parts, tree = [], Tree(merge)
     for k, part in enumerate(shard.parts):
@@ -189,11 +191,11 @@ def turn(shard: Shard, own: Sequence[Any] | None, merge: Combine, function: Call
     return Shard(tuple(parts), tree.total())
 
 
-def add(shard: Shard, function: Callable[..., Any], *shared: Any) -> Any:
+def sum_blocks(shard: Shard, function: Callable[..., Any], *shared: Any) -> Any:
     return total(function(part, *shared) for part in shard.parts)
 
 
-def each(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[Any]:
+def map_blocks(shard: Shard, function: Callable[..., Any], *shared: Any) -> list[Any]:
     return [function(part, *shared) for part in shard.parts]
 
 

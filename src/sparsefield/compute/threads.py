@@ -10,7 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sparsefield.compute.block_collection import Engine, Held, Large, Lots, Question, large_entries
+from sparsefield.compute.block_collection import (
+    BlockCollection,
+    Engine,
+    ThresholdQuery,
+    TopEntries,
+    WorkerData,
+    find_top_entries,
+)
 from sparsefield.compute.tree_sum import Combine, Tree, plus, total
 from sparsefield.data.memory import machine_memory
 
@@ -73,11 +80,11 @@ class Threads(Engine):
         while waiting:
             yield waiting.popleft().result()
 
-    def hold(self, parts: Sequence[Any]) -> HeldHere:
-        return HeldHere(list(parts), self)
+    def hold(self, parts: Sequence[Any]) -> LocalBlocks:
+        return LocalBlocks(list(parts), self)
 
 
-class HeldHere(Held):
+class LocalBlocks(BlockCollection):
     """Parts in the memory of this process."""
 
     def __init__(self, parts: list[Any], engine: Engine) -> None:
@@ -90,9 +97,9 @@ class HeldHere(Held):
     def memory(self) -> float:
         return machine_memory()
 
-    def turn(
+    def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
-    ) -> tuple[HeldHere, Any]:
+    ) -> tuple[LocalBlocks, Any]:
         def one(k: int) -> Any:
             return function(self._parts[k], *(() if each is None else (each[k],)), *shared)
 
@@ -100,28 +107,28 @@ class HeldHere(Held):
         for part, value in self._engine.stream(one, range(len(self._parts))):
             parts.append(part)
             tree.push(value)
-        return HeldHere(parts, self._engine), tree.total()
+        return LocalBlocks(parts, self._engine), tree.total()
 
-    def add(self, function: Callable[..., Any], *shared: Any) -> Any:
+    def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
         return total(self._engine.stream(lambda part: function(part, *shared), self._parts))
 
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         return self._engine.map(lambda part: function(part, *shared), self._parts)
 
-    def large(self, question: Question, items: Sequence[Any]) -> list[Large]:
+    def top_entries(self, question: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """Items are what threads share out."""
 
-        def one(item: Any) -> Large:
+        def one(item: Any) -> TopEntries:
             parts = (question.part_of_sum(part, item, *question.shared) for part in self._parts)
-            return large_entries(question, item, total(parts))
+            return find_top_entries(question, item, total(parts))
 
         return self._engine.map(one, items)
 
-    def lots(self, function: Callable[..., Any], *shared: Any) -> LotHere:
-        return LotHere(function(self._engine, self._parts, *shared), self._engine)
+    def per_worker(self, function: Callable[..., Any], *shared: Any) -> LocalWorkerData:
+        return LocalWorkerData(function(self._engine, self._parts, *shared), self._engine)
 
 
-class LotHere(Lots):
+class LocalWorkerData(WorkerData):
     """All parts in the memory of this process are one lot."""
 
     def __init__(self, lot: Any, engine: Engine) -> None:
@@ -130,7 +137,7 @@ class LotHere(Lots):
     def __len__(self) -> int:
         return 1
 
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         return [function(self._engine, self._lot, *shared)]
 
     def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:

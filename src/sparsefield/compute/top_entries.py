@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.compute.block_collection import Large, Question, everywhere
+from sparsefield.compute.block_collection import ThresholdQuery, TopEntries, everywhere
 from sparsefield.compute.dask_worker import Rounded
 from sparsefield.compute.tree_sum import total
 
@@ -27,9 +27,9 @@ Places = tuple[np.ndarray, np.ndarray]
 class Search:
     """Takes what shards send of some items at a time: `narrow`, then `settle`; answers pile up in ``found``."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: ThresholdQuery) -> None:
         self.question = question
-        self.found: list[Large] = []
+        self.found: list[TopEntries] = []
         self.entries = self.exact = 0
         """How many entries shards have, and how many of these were sent in full."""
         self._lows = np.empty(0)
@@ -67,7 +67,7 @@ class Search:
             if sums is None:
                 continue
             beyond = self.question.excess(item, sums, rows, columns) > 0.0
-            self.found.append(Large(item, (rows[beyond], columns[beyond]), sums[:, beyond]))
+            self.found.append(TopEntries(item, (rows[beyond], columns[beyond]), sums[:, beyond]))
 
     def _bounds(self, item: Any, sums: np.ndarray, slack: np.ndarray) -> tuple[Places, np.ndarray, np.ndarray]:
         """Places that may be large and count, with the least and the largest excess that they may have."""

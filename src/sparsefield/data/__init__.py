@@ -1,19 +1,19 @@
 """Frames, arrays, sparse matrices and linked tables become a schema and flat, read-only arrays."""
 
-from sparsefield.data.binary_variables import Switches, SwitchSchema
+from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.dataset import (
-    AnySample,
-    MegaSample,
+    Dataset,
+    DenseDataset,
+    DistributedDataset,
+    LocalDataset,
     Neighbors,
-    PlacedSample,
-    SparseSample,
-    Trainable,
-    look_around,
+    SparseDataset,
+    update_neighbor_sums,
 )
-from sparsefield.data.deduplication import merge_equal_rows
+from sparsefield.data.deduplication import deduplicate_rows
 from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, make_frame, read
-from sparsefield.data.layout import HOW_MANY, Arcs, Layout, Meeting, View
-from sparsefield.data.links import ForeignKey, Step, Template, as_template
+from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout, NeighborView
+from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_template
 from sparsefield.data.relational import Relational
 from sparsefield.data.schema import Label, Role, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema
@@ -23,49 +23,49 @@ from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
 __all__ = [
-    "HOW_MANY",
-    "AnySample",
+    "NEIGHBOR_COUNT",
     "Arcs",
+    "BinarySchema",
+    "BinaryVariables",
     "Block",
+    "CandidateBlock",
+    "Dataset",
+    "DenseDataset",
+    "DistributedDataset",
     "ForeignKey",
     "Joined",
     "Label",
     "Layout",
-    "Meeting",
-    "MegaSample",
+    "LocalDataset",
+    "NeighborView",
     "Neighbors",
-    "PlacedSample",
+    "OffsetLink",
     "Relational",
     "Role",
     "Schema",
     "Source",
     "SparseBlock",
-    "SparseSample",
+    "SparseDataset",
     "SparseTable",
-    "Step",
-    "SwitchSchema",
-    "Switches",
     "Table",
     "Template",
-    "Trainable",
     "Variable",
-    "View",
     "as_array",
     "as_template",
     "check_kind",
     "compile_sparse",
     "compile_table",
+    "deduplicate_rows",
     "draw_rows",
     "fill",
     "hide_cells",
     "learn_schema",
-    "look_around",
     "make_frame",
-    "merge_equal_rows",
     "read",
     "resolve_templates",
     "row_pairs",
     "take_rows",
     "template_ends",
+    "update_neighbor_sums",
     "weigh_rows",
 ]

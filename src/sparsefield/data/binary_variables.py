@@ -10,10 +10,10 @@ import numpy as np
 
 from sparsefield.data.schema import Label, Role, Schema, Variable
 
-__all__ = ["SwitchSchema", "Switches"]
+__all__ = ["BinarySchema", "BinaryVariables"]
 
 
-class Switches(Sequence[Variable]):
+class BinaryVariables(Sequence[Variable]):
     """Variables with the states 0 and 1, the base being 0; constant ones have one state.
 
     Parameters
@@ -45,15 +45,15 @@ class Switches(Sequence[Variable]):
     @overload
     def __getitem__(self, index: int) -> Variable: ...
     @overload
-    def __getitem__(self, index: slice) -> Switches: ...
-    def __getitem__(self, index: int | slice) -> Variable | Switches:
+    def __getitem__(self, index: slice) -> BinaryVariables: ...
+    def __getitem__(self, index: int | slice) -> Variable | BinaryVariables:
         if isinstance(index, slice):
             parts = self.names[index], self.shares[index], self.seen_off[index], self.seen_on[index]
-            return Switches(*parts, self.role)
+            return BinaryVariables(*parts, self.role)
         return self._make(range(len(self))[index])
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Switches):
+        if not isinstance(other, BinaryVariables):
             return NotImplemented
         mine, theirs = (
             (one.role, one.names, one.shares.tobytes(), one.seen_off.tobytes(), one.seen_on.tobytes())
@@ -77,14 +77,14 @@ class Switches(Sequence[Variable]):
         return Variable(self.names[k], self.role, tuple(states), 0, tuple(frequencies))
 
 
-class SwitchSchema(Schema):
+class BinarySchema(Schema):
     """A schema all of whose columns hold 0 and 1: `Schema` in arrays."""
 
-    def __init__(self, targets: Switches, observed: Switches, order: tuple[str, ...]) -> None:
+    def __init__(self, targets: BinaryVariables, observed: BinaryVariables, order: tuple[str, ...]) -> None:
         object.__setattr__(self, "switches", (targets, observed))
         object.__setattr__(self, "order", order)
 
-    switches: tuple[Switches, Switches]
+    switches: tuple[BinaryVariables, BinaryVariables]
     """Targets and observed columns."""
 
     @property
@@ -143,11 +143,11 @@ class SwitchSchema(Schema):
         return number[np.fromiter((index[name] for name in self.order), dtype=np.int64, count=len(self.order))]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SwitchSchema):
+        if not isinstance(other, BinarySchema):
             return NotImplemented
         return self.switches == other.switches and self.order == other.order
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        return f"SwitchSchema({self.switches[0]!r}, {self.switches[1]!r})"
+        return f"BinarySchema({self.switches[0]!r}, {self.switches[1]!r})"

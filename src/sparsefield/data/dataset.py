@@ -16,7 +16,15 @@ from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
-__all__ = ["AnySample", "MegaSample", "Neighbors", "PlacedSample", "SparseSample", "Trainable", "look_around"]
+__all__ = [
+    "Dataset",
+    "DenseDataset",
+    "DistributedDataset",
+    "LocalDataset",
+    "Neighbors",
+    "SparseDataset",
+    "update_neighbor_sums",
+]
 
 
 class Neighbors(NamedTuple):
@@ -33,7 +41,7 @@ class Neighbors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MegaSample:
+class DenseDataset:
     """Tables under a layout, and which of their rows touch."""
 
     layout: Layout
@@ -43,21 +51,21 @@ class MegaSample:
 
     @overload
     @classmethod
-    def single(cls, table: Table) -> MegaSample: ...
+    def single(cls, table: Table) -> DenseDataset: ...
     @overload
     @classmethod
-    def single(cls, table: SparseTable) -> SparseSample: ...
+    def single(cls, table: SparseTable) -> SparseDataset: ...
     @classmethod
-    def single(cls, table: Table | SparseTable) -> MegaSample | SparseSample:
+    def single(cls, table: Table | SparseTable) -> DenseDataset | SparseDataset:
         """A plain table, whose rows touch nothing but themselves."""
         if isinstance(table, SparseTable):
-            return SparseSample(Layout.single(table.schema), table)
+            return SparseDataset(Layout.single(table.schema), table)
         return cls(Layout.single(table.schema), (table,))
 
     @classmethod
     def linked(
         cls, layout: Layout, tables: Sequence[Table], pairs: Sequence[tuple[np.ndarray, np.ndarray]]
-    ) -> MegaSample:
+    ) -> DenseDataset:
         """Tables whose rows touch: ``pairs`` has the rows (left, right) of each template, none for "within".
 
         The blocks of ``tables`` must have room for the layout's views; it is filled here.
@@ -70,7 +78,7 @@ class MegaSample:
                 seer, seen = np.concatenate([left, right]), np.concatenate([right, left])
             neighbors.append(Neighbors.of(seer, seen, tables[view.seer].n_rows))
         sample = cls(layout, tuple(tables), tuple(neighbors))
-        look_around(sample, [table.blocks for table in tables])
+        update_neighbor_sums(sample, [table.blocks for table in tables])
         return sample
 
     @property
@@ -97,8 +105,8 @@ class MegaSample:
         return bool(self.layout.views)
 
     @property
-    def has_gaps(self) -> bool:
-        return any(table.has_gaps for table in self.tables)
+    def has_missing(self) -> bool:
+        return any(table.has_missing for table in self.tables)
 
     @cached_property
     def row_starts(self) -> np.ndarray:
@@ -106,7 +114,7 @@ class MegaSample:
         return np.concatenate([[0], np.cumsum([table.n_rows for table in self.tables])])
 
     @cached_property
-    def circles(self) -> np.ndarray:
+    def components(self) -> np.ndarray:
         """(rows of all tables,): a number for each set of rows that see each other, at first hand or over others."""
         ends = [
             (
@@ -127,7 +135,7 @@ class MegaSample:
 
 
 @dataclass(frozen=True)
-class SparseSample:
+class SparseDataset:
     """A sparse table, which always comes alone and without gaps."""
 
     layout: Layout
@@ -152,7 +160,7 @@ class SparseSample:
 
 
 @dataclass(frozen=True)
-class PlacedSample:
+class DistributedDataset:
     """A plain table whose rows are not here: an engine knows where they live."""
 
     layout: Layout
@@ -160,7 +168,7 @@ class PlacedSample:
     """What `hold` of that engine takes: blocks, in the order of their rows."""
     n_rows: int
     total_weights: list[float]
-    has_gaps: bool
+    has_missing: bool
     mark: str
     """One word for what the rows hold."""
     sparse: bool = False
@@ -172,15 +180,15 @@ class PlacedSample:
         return self.n_rows * int(self.layout.widths[0])
 
 
-AnySample = MegaSample | SparseSample
+LocalDataset = DenseDataset | SparseDataset
 """With its rows here."""
 
-Trainable = AnySample | PlacedSample
+Dataset = LocalDataset | DistributedDataset
 """What a field can be learned from."""
 
 
-def look_around(
-    sample: MegaSample,
+def update_neighbor_sums(
+    sample: DenseDataset,
     blocks: Sequence[Sequence[Block]],
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
 ) -> None:

@@ -12,11 +12,11 @@ from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from sparsefield.data.dataset import MegaSample
-from sparsefield.data.shards import Piece, concatenate, has_gaps, overlaps, runs_of_rows, slice_piece
+from sparsefield.data.dataset import DenseDataset
+from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
 from sparsefield.data.table import Table, cut_into_blocks
 
-__all__ = ["CHUNK", "Chunks", "Twins", "find_twins", "merge_equal_rows", "merge_in_rounds", "merge_twins"]
+__all__ = ["CHUNK", "Chunks", "DuplicateRows", "deduplicate_rows", "find_twins", "merge_in_rounds", "merge_twins"]
 
 WORTH_IT = 0.8
 """With more than this share of different rows, a copy of the table would hardly save any work."""
@@ -25,7 +25,7 @@ CHUNK = 2**18
 """Rows that are compared with each other. Results depend on it, so it is the same everywhere."""
 
 
-class Twins(NamedTuple):
+class DuplicateRows(NamedTuple):
     """Which rows of a chunk seem to be equal."""
 
     first: np.ndarray
@@ -63,7 +63,7 @@ def merge_in_rounds(rows: Rows) -> Rows:
     return rows
 
 
-def merge_equal_rows(sample: MegaSample) -> MegaSample:
+def deduplicate_rows(sample: DenseDataset) -> DenseDataset:
     """The same sample with fewer rows, in the order of their first occurrence; itself where little would be saved.
 
     Rows that touch others, or have gaps, are never merged: what is drawn or believed there is their own. Hidden
@@ -73,14 +73,14 @@ def merge_equal_rows(sample: MegaSample) -> MegaSample:
         return sample
     (table,) = sample.tables
     schema, rows = table.schema, _InMemory([Piece(block.codes, block.givens, block.weight) for block in table.blocks])
-    if table.has_gaps and any(has_gaps(piece, schema) for piece in rows.pieces):
+    if table.has_missing and any(has_missing(piece, schema) for piece in rows.pieces):
         return sample
     merged = merge_in_rounds(rows)
     if merged.n_rows == table.n_rows:
         return sample
     codes, givens, weight = concatenate(merged.pieces)
     blocks = cut_into_blocks(schema, codes, [givens] if len(givens) else [], weight, schema.n_columns)
-    return MegaSample(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))
+    return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))
 
 
 class _InMemory(Chunks):
@@ -92,7 +92,7 @@ class _InMemory(Chunks):
         self.n_rows = sum(counts)
         self._runs = overlaps(counts, runs_of_rows(self.n_rows, CHUNK))
         self.n_chunks = len(self._runs)
-        self._twins: list[Twins] = []
+        self._twins: list[DuplicateRows] = []
 
     def _chunks(self) -> Iterator[Piece]:
         for run in self._runs:
@@ -106,13 +106,13 @@ class _InMemory(Chunks):
         return _InMemory([merge_twins(chunk, twins) for chunk, twins in zip(self._chunks(), self._twins, strict=True)])
 
 
-def find_twins(chunk: Piece) -> Twins:
+def find_twins(chunk: Piece) -> DuplicateRows:
     """Rows of a chunk with the same mark."""
     _, first, owner = np.unique(_marks(chunk.codes, chunk.givens), return_index=True, return_inverse=True)
-    return Twins(first, owner)
+    return DuplicateRows(first, owner)
 
 
-def merge_twins(chunk: Piece, twins: Twins) -> Piece:
+def merge_twins(chunk: Piece, twins: DuplicateRows) -> Piece:
     """The different rows of a chunk, with the weights of their twins."""
     twin = twins.first[twins.owner]
     # Two different rows may share a mark, if hardly ever: such a chunk is left alone.

@@ -18,11 +18,11 @@ from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
 
-__all__ = ["HOW_MANY", "Arcs", "FeatureName", "Layout", "Meeting", "View"]
+__all__ = ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "FeatureName", "Layout", "NeighborView"]
 
 Array = np.ndarray
 
-HOW_MANY = "(how many)"
+NEIGHBOR_COUNT = "(how many)"
 """What the number of neighbors is called where a variable has its name."""
 
 COUNT = -1
@@ -56,7 +56,7 @@ class FeatureName(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class NeighborView:
     """What the rows of one table see of another's over a template: a run of columns, each a sum over neighbors."""
 
     template: int
@@ -75,7 +75,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class CandidateBlock:
     """The candidates of one template as a matrix: some columns of its left table by some of its right table."""
 
     template: int
@@ -136,7 +136,7 @@ class Layout:
     # -- numbers -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def views(self) -> tuple[View, ...]:
+    def views(self) -> tuple[NeighborView, ...]:
         """All views, table by table, in the order of the templates."""
         found = []
         for t, schema in enumerate(self.schemas):
@@ -149,7 +149,7 @@ class Layout:
                     sides.append((False, right, left))
                 for forward, seer, seen in sides:
                     if seer == t:
-                        found.append(View(k, forward, t, seen, self._seen_columns(k, forward), start))
+                        found.append(NeighborView(k, forward, t, seen, self._seen_columns(k, forward), start))
                         start = found[-1].stop
         return tuple(found)
 
@@ -183,7 +183,7 @@ class Layout:
         return sum(len(schema.targets) for schema in self.schemas)
 
     @property
-    def has_hidden(self) -> bool:
+    def has_latent(self) -> bool:
         """Whether there are variables that no table has a cell of."""
         return any(len(schema.hidden) for schema in self.schemas)
 
@@ -217,7 +217,7 @@ class Layout:
     # -- candidates ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def meetings(self) -> tuple[Meeting, ...]:
+    def meetings(self) -> tuple[CandidateBlock, ...]:
         return tuple(self._meeting(k) for k in range(len(self.templates)))
 
     @property
@@ -287,7 +287,7 @@ class Layout:
             label, other = self.templates[seen.template].label, seen.seen
             column = int(seen.columns[b - start - seen.start])
         here = self.tables[table], one[0], one[1]
-        two = (HOW_MANY, None) if column == COUNT else self.schemas[other].column_name(column)
+        two = (NEIGHBOR_COUNT, None) if column == COUNT else self.schemas[other].column_name(column)
         there = self.tables[other], two[0], two[1]
         # Words follow the template's direction: "across subject" speaks of the relation first, then of the nation.
         if view >= 0 and not self.views[view].forward:
@@ -410,7 +410,7 @@ class Layout:
         counted = self.counted[k][0 if forward else 1]
         return np.append(columns, COUNT) if counted else columns
 
-    def _meeting(self, k: int) -> Meeting:
+    def _meeting(self, k: int) -> CandidateBlock:
         template, (left, right) = self.templates[k], self.ends[k]
         within = template.kind == "within"
         one, other = self._seen_columns(k, template.symmetric), self._seen_columns(k, forward=True)
@@ -423,7 +423,7 @@ class Layout:
             view = views.get(forward or template.symmetric)
             return nothing if view is None else np.arange(view.start, view.stop)
 
-        return Meeting(
+        return CandidateBlock(
             template=k,
             left=left,
             right=right,

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from sparsefield.errors import DataError
 
-__all__ = ["ForeignKey", "Link", "Step", "Template", "as_link", "as_names", "as_template", "as_templates"]
+__all__ = ["ForeignKey", "Link", "OffsetLink", "Template", "as_link", "as_names", "as_template", "as_templates"]
 
 Kind = Literal["within", "across", "shared", "swapped", "joined"]
 
@@ -24,7 +24,7 @@ class ForeignKey:
 
 
 @dataclass(frozen=True)
-class Step:
+class OffsetLink:
     """A row is linked to the one that comes ``by`` places later: i to i + 1 makes a sequence, two steps a grid.
 
     Parameters
@@ -56,7 +56,7 @@ class Step:
         return (*self.within, *([] if self.along is None else [self.along]))
 
 
-Link = ForeignKey | Step
+Link = ForeignKey | OffsetLink
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def as_templates(given: Any) -> tuple[Template, ...]:
 
 def as_link(name: str, given: Link | Sequence[str]) -> Link:
     """A link; three names stand for a foreign key: table, column, table that it points to."""
-    if isinstance(given, (ForeignKey, Step)):
+    if isinstance(given, (ForeignKey, OffsetLink)):
         return given
     parts = tuple(given) if isinstance(given, Sequence) else ()
     if isinstance(given, str) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):

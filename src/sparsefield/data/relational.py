@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsefield.data.frames import Source, read
 from sparsefield.data.labels import Label, factorize
-from sparsefield.data.links import ForeignKey, Link, Step, as_link, as_names, as_templates
+from sparsefield.data.links import ForeignKey, Link, OffsetLink, as_link, as_names, as_templates
 from sparsefield.errors import DataError
 
 __all__ = ["Relational", "Selected"]
@@ -45,7 +45,7 @@ class Relational:
         Which column names the rows of a table. Needed for tables that links point to.
     links : {name: (table, column, table)}
         ``("pair", "subject", "nation")``: the column ``subject`` of ``pair`` holds keys of ``nation``. Also a
-        `ForeignKey`, or a `Step` for sequences and grids.
+        `ForeignKey`, or a `OffsetLink` for sequences and grids.
     observed : {table: columns}
         Columns that are conditioned on and never predicted.
     ignore : {table: columns}
@@ -241,7 +241,7 @@ class Relational:
                 return f" They are all keys of table {other!r}: is that the one meant?"
         return ""
 
-    def _by_step(self, name: str, link: Step) -> tuple[np.ndarray, np.ndarray]:
+    def _by_step(self, name: str, link: OffsetLink) -> tuple[np.ndarray, np.ndarray]:
         source = self.sources[link.table]
         group = np.zeros(source.n_rows, dtype=np.int64)
         for within in link.within:
@@ -265,7 +265,7 @@ class Relational:
         hit = np.flatnonzero(ranked[at] == ahead)
         return hit, order[at[hit]]
 
-    def _places(self, name: str, link: Step, along: str) -> np.ndarray:
+    def _places(self, name: str, link: OffsetLink, along: str) -> np.ndarray:
         labels, codes = self._factorized(link.table, along)
         # Half of the range of 64 bits, so that a step never leaves it.
         whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**62 for v in labels)

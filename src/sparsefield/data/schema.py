@@ -94,7 +94,7 @@ class Schema:
     def observed(self) -> Sequence[Variable]:
         return tuple(v for v in self.variables if v.role == "observed")
 
-    def without_hidden(self) -> Schema:
+    def without_latent(self) -> Schema:
         """The schema of a table's own columns."""
         return Schema(tuple(v for v in self.variables if v.role != "hidden"), self.input_names) if self.hidden else self
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import Switches, SwitchSchema
+from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.column_summaries import MANY_LABELS, Labels, Moments, describe, find_traits, sum_squares
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, Source
@@ -119,7 +119,7 @@ def check_roles(
             )
 
 
-def _learn_switches(source: Source, observed: set[str], weight: np.ndarray | None) -> SwitchSchema:
+def _learn_switches(source: Source, observed: set[str], weight: np.ndarray | None) -> BinarySchema:
     matrix = source.native
     counts, sums = count_on(matrix.indptr, matrix.indices, len(source.names), weight)
     mass = float(source.n_rows) if weight is None else float(weight.sum())
@@ -155,18 +155,18 @@ def pieces_of_rows(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def make_switches(
     names: tuple[str, ...], observed: Collection[str], n_rows: int, counts: np.ndarray, sums: np.ndarray, mass: float
-) -> SwitchSchema:
+) -> BinarySchema:
     """The schema of 0/1 columns, from how often each is on: in ``counts`` of the rows, of weight ``sums``."""
     shares = np.minimum(sums / mass, 1.0)
     # On wherever a row weighs anything: sums of weights in two orders may differ in their last digits.
     shares[shares > 1.0 - 1e-12] = 1.0
     given = np.array([name in observed for name in names]) if observed else np.zeros(len(counts), dtype=bool)
 
-    def part(which: np.ndarray, role: Role) -> Switches:
+    def part(which: np.ndarray, role: Role) -> BinaryVariables:
         mine = names if which.all() else tuple(names[k] for k in np.flatnonzero(which))
-        return Switches(mine, shares[which], counts[which] < n_rows, counts[which] > 0, role)
+        return BinaryVariables(mine, shares[which], counts[which] < n_rows, counts[which] > 0, role)
 
-    return SwitchSchema(part(~given, "target"), part(given, "observed"), names)
+    return BinarySchema(part(~given, "target"), part(given, "observed"), names)
 
 
 def make_categorical(

@@ -25,7 +25,7 @@ __all__ = [
     "cut_piece",
     "digest_block",
     "digest_of_all",
-    "has_gaps",
+    "has_missing",
     "overlaps",
     "own_arrays",
     "runs_of_rows",
@@ -74,7 +74,7 @@ def concatenate(pieces: Sequence[Piece]) -> Piece:
     return Piece(np.concatenate(codes, axis=1), np.concatenate(givens, axis=1), np.concatenate(weight))
 
 
-def has_gaps(piece: Piece, schema: Schema) -> bool:
+def has_missing(piece: Piece, schema: Schema) -> bool:
     """Whether a cell is missing that a table could have: those of hidden variables are not."""
     own = len(schema.targets) - len(schema.hidden)
     return bool((piece.codes[:own] < 0).any())

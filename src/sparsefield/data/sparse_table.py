@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import SwitchSchema
+from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import Schema
@@ -56,7 +56,7 @@ class SparseTable:
     """int32, as in `SparseBlock`."""
     weight: np.ndarray
     """(rows,)"""
-    has_gaps: ClassVar[bool] = False
+    has_missing: ClassVar[bool] = False
 
     @property
     def n_rows(self) -> int:
@@ -97,7 +97,7 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     if not isinstance(source, Source) or source.kind != "sparse":
         return _from_columns(source, schema, weight)
     matrix = source.native
-    if not isinstance(schema, SwitchSchema) or not _is_sparse(matrix.nnz, schema, source.n_rows):
+    if not isinstance(schema, BinarySchema) or not _is_sparse(matrix.nnz, schema, source.n_rows):
         return None
     refuse_too_large(schema, matrix.nnz)
     return place_rows(schema, matrix.indptr, matrix.indices, weight)
@@ -156,7 +156,7 @@ def refuse_too_large(schema: Schema, n_on: int) -> None:
     refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
 
 
-def place_rows(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
+def place_rows(schema: BinarySchema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> SparseTable:
     """From rows of 0/1 columns that are on, as they came; those that were constant in training are left out."""
     number = schema.column_of_place
     if np.array_equal(number, np.arange(len(number))):
@@ -173,7 +173,7 @@ def place_rows(schema: SwitchSchema, offsets: np.ndarray, columns: np.ndarray, w
     return SparseTable(schema, kept.astype(np.int64), placed, weight)
 
 
-def _warn_of_strangers(schema: SwitchSchema, columns: np.ndarray) -> None:
+def _warn_of_strangers(schema: BinarySchema, columns: np.ndarray) -> None:
     """Of cells that are on in columns that never were."""
     if not len(columns):
         return

@@ -6,7 +6,7 @@ from typing import overload
 
 import numpy as np
 
-from sparsefield.data.dataset import AnySample, MegaSample, SparseSample, look_around
+from sparsefield.data.dataset import DenseDataset, LocalDataset, SparseDataset, update_neighbor_sums
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Table, cut_into_blocks
 
@@ -14,26 +14,26 @@ __all__ = ["draw_rows", "hide_cells", "take_rows", "weigh_rows"]
 
 
 @overload
-def take_rows(sample: MegaSample, rows: np.ndarray) -> MegaSample: ...
+def take_rows(sample: DenseDataset, rows: np.ndarray) -> DenseDataset: ...
 @overload
-def take_rows(sample: SparseSample, rows: np.ndarray) -> SparseSample: ...
-def take_rows(sample: AnySample, rows: np.ndarray) -> AnySample:
+def take_rows(sample: SparseDataset, rows: np.ndarray) -> SparseDataset: ...
+def take_rows(sample: LocalDataset, rows: np.ndarray) -> LocalDataset:
     """Some rows of a plain table, in the order of their numbers ``rows``."""
-    if isinstance(sample, SparseSample):
+    if isinstance(sample, SparseDataset):
         table = sample.table
         counts = np.diff(table.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         places = np.repeat(table.offsets[rows] - offsets[:-1], counts) + np.arange(offsets[-1])
-        return SparseSample(
+        return SparseDataset(
             sample.layout, SparseTable(table.schema, offsets, table.columns[places], table.weight[rows])
         )
     if not sample.is_plain:
         raise ValueError("rows of linked tables cannot be taken apart")
     (table,) = sample.tables
-    return MegaSample(sample.layout, (_rebuild(table, table.codes()[:, rows], rows, table.schema.n_columns),))
+    return DenseDataset(sample.layout, (_rebuild(table, table.codes()[:, rows], rows, table.schema.n_columns),))
 
 
-def draw_rows(sample: AnySample, share: float, rng: np.random.Generator) -> np.ndarray:
+def draw_rows(sample: LocalDataset, share: float, rng: np.random.Generator) -> np.ndarray:
     """Numbers of some rows of a plain table to hold back, ascending.
 
     Rows without weight are not among them, nor rows with a state that no other row would have: nothing could be learned
@@ -43,7 +43,7 @@ def draw_rows(sample: AnySample, share: float, rng: np.random.Generator) -> np.n
     order = rng.permutation(np.flatnonzero(weight > 0.0))
     drawn = np.sort(order[: int(share * len(order))])
     rest = np.setdiff1d(np.arange(sample.n_rows), drawn)
-    if isinstance(sample, SparseSample):
+    if isinstance(sample, SparseDataset):
         table = sample.table
         row = np.repeat(np.arange(table.n_rows), np.diff(table.offsets))
         back = np.zeros(table.n_rows, dtype=bool)
@@ -58,7 +58,7 @@ def draw_rows(sample: AnySample, share: float, rng: np.random.Generator) -> np.n
     return drawn[~lonely]
 
 
-def hide_cells(sample: MegaSample, share: float, rng: np.random.Generator) -> tuple[MegaSample, list[np.ndarray]]:
+def hide_cells(sample: DenseDataset, share: float, rng: np.random.Generator) -> tuple[DenseDataset, list[np.ndarray]]:
     """The same rows with some seen cells turned into gaps; and, table by table, (targets, rows): which these are.
 
     As with rows, a cell is not hidden that is the only one left to know its state by, or that has no weight.
@@ -72,13 +72,13 @@ def hide_cells(sample: MegaSample, share: float, rng: np.random.Generator) -> tu
             hides &= np.isin(states, states[~hides])
         hidden.append(chosen)
         tables.append(_rebuild(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
-    made = MegaSample(sample.layout, tuple(tables), sample.neighbors)
+    made = DenseDataset(sample.layout, tuple(tables), sample.neighbors)
     if made.has_links:
-        look_around(made, [table.blocks for table in tables])
+        update_neighbor_sums(made, [table.blocks for table in tables])
     return made, hidden
 
 
-def weigh_rows(sample: MegaSample, factors: np.ndarray) -> MegaSample:
+def weigh_rows(sample: DenseDataset, factors: np.ndarray) -> DenseDataset:
     """The same rows, with their weights times ``factors``, (rows of all tables,).
 
     A row with a factor of 0 is not learned from, but its neighbors still see it: so linked rows are taken apart.
@@ -88,15 +88,15 @@ def weigh_rows(sample: MegaSample, factors: np.ndarray) -> MegaSample:
         _rebuild(table, table.codes(), np.arange(table.n_rows), int(width), part)
         for table, width, part in zip(sample.tables, sample.layout.widths, parts, strict=True)
     ]
-    made = MegaSample(sample.layout, tuple(tables), sample.neighbors)
+    made = DenseDataset(sample.layout, tuple(tables), sample.neighbors)
     if made.has_links:
-        look_around(made, [table.blocks for table in tables])
+        update_neighbor_sums(made, [table.blocks for table in tables])
     return made
 
 
-def _weights(sample: AnySample) -> np.ndarray:
+def _weights(sample: LocalDataset) -> np.ndarray:
     """(rows,) of a plain table."""
-    if isinstance(sample, SparseSample):
+    if isinstance(sample, SparseDataset):
         return sample.table.weight
     return np.concatenate([block.weight for block in sample.tables[0].blocks])
 

@@ -41,9 +41,9 @@ class Block(NamedTuple):
     what rows see of their neighbors, if they have any."""
     weight: np.ndarray
     """(rows,)"""
-    gap_offsets: np.ndarray
-    """(targets + 1,): target v has its gaps at gap_rows[gap_offsets[v]:gap_offsets[v + 1]]."""
-    gap_rows: np.ndarray
+    cell_offsets: np.ndarray
+    """(targets + 1,): target v has its gaps at missing_rows[cell_offsets[v]:cell_offsets[v + 1]]."""
+    missing_rows: np.ndarray
     n_target_states: int
     n_own_columns: int
 
@@ -76,8 +76,8 @@ class Table:
         return float(sum(block.weight.sum() for block in self.blocks))
 
     @property
-    def has_gaps(self) -> bool:
-        return any(len(block.gap_rows) for block in self.blocks)
+    def has_missing(self) -> bool:
+        return any(len(block.missing_rows) for block in self.blocks)
 
     def codes(self) -> np.ndarray:
         """(targets, rows) int32."""
@@ -204,19 +204,19 @@ def cut_into_blocks(
     for start in range(0, max(n_rows, 1), size):
         rows = slice(start, min(start + size, n_rows))
         part = np.ascontiguousarray(codes[:, rows])
-        gap_variable, gap_rows = np.nonzero(part < 0)
-        offsets = np.searchsorted(gap_variable, np.arange(len(schema.targets) + 1))
+        cell_variable, missing_rows = np.nonzero(part < 0)
+        offsets = np.searchsorted(cell_variable, np.arange(len(schema.targets) + 1))
         beliefs = np.zeros((width, part.shape[1]), dtype=config.FLOAT)
         variable, row = np.nonzero(part > 0)
         beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
         for v in np.flatnonzero(np.diff(offsets)):
-            gaps = gap_rows[offsets[v] : offsets[v + 1]]
+            gaps = missing_rows[offsets[v] : offsets[v + 1]]
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
             beliefs[columns, gaps] = schema.targets[int(v)].column_frequencies[:, None]
         if givens:
             beliefs[schema.n_states : schema.n_columns] = np.concatenate([given[:, rows] for given in givens])
         counts = schema.n_states, schema.n_columns
-        yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, gap_rows, *counts)
+        yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
 
 
 def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:

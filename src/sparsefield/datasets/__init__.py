@@ -1,6 +1,15 @@
 """Public data sets for examples and benchmarks, and fields that are made up."""
 
 from sparsefield.datasets.public import DATASETS, Animals, Nations, Splits, data_folder, load_dataset
-from sparsefield.datasets.synthetic import MadeField, make_field
+from sparsefield.datasets.synthetic import SyntheticField, make_markov_field
 
-__all__ = ["DATASETS", "Animals", "MadeField", "Nations", "Splits", "data_folder", "load_dataset", "make_field"]
+__all__ = [
+    "DATASETS",
+    "Animals",
+    "Nations",
+    "Splits",
+    "SyntheticField",
+    "data_folder",
+    "load_dataset",
+    "make_markov_field",
+]

@@ -12,14 +12,14 @@ from sparsefield.data import Layout, Schema, Variable
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field
 
-__all__ = ["MadeField", "make_field"]
+__all__ = ["SyntheticField", "make_markov_field"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class MadeField:
+class SyntheticField:
     """A field that was made up, and rows of it.
 
     Attributes
@@ -44,7 +44,7 @@ class MadeField:
         return mask
 
 
-def make_field(
+def make_markov_field(
     nodes: int = 200,
     rows: int = 200,
     *,
@@ -58,7 +58,7 @@ def make_field(
     seed: int = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> MadeField:
+) -> SyntheticField:
     """Make a random field up, and draw rows of it by Gibbs sampling.
 
     Every pair of nodes is an edge with the same probability. An edge has a weight for each pair of its nodes' states
@@ -91,7 +91,7 @@ def make_field(
 
     Examples
     --------
-    >>> made = make_field(10, 50, states=3, neighbors=2.0, burn_in=100, thin=10, seed=1)
+    >>> made = make_markov_field(10, 50, states=3, neighbors=2.0, burn_in=100, thin=10, seed=1)
     >>> made.samples.shape, len(made.edges)
     ((50, 10), 8)
     """
@@ -119,7 +119,7 @@ def make_field(
     field = MarkovField.from_field(Field(Layout.single(schema), biases, pairs, strengths), n_jobs=n_jobs)
     drawn = int(chain.generate_state(1)[0])
     samples = field.sample(rows, sweeps=burn_in, thin=thin, chains=chains, random_state=drawn, progress=progress)
-    return MadeField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
+    return SyntheticField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
 
 
 def _counts(states: int | Sequence[int], nodes: int) -> Array:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.data import MegaSample, compile_table, read
+from sparsefield.data import DenseDataset, compile_table, read
 from sparsefield.compute import Threads
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_graphs
-from sparsefield.objectives import OBJECTIVES, Evaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.demo.digit_figures import Completion, Network
 
 __all__ = [
@@ -38,7 +38,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SIDE, PIXELS, DIGIT = 8, 64, 64
 """Columns 0 to 63 are the pixels, row by row; column 64 is the digit."""
 NAMES = [f"r{k // SIDE + 1}c{k % SIDE + 1}" for k in range(PIXELS)] + ["digit"]
-HIDDEN_SHARE = 1 / 3
+LATENT_PENALTY_FACTOR = 1 / 3
 STRONGEST = 100
 TINY = 1e-6
 """Least probability that a log-loss takes for granted, for every method alike."""
@@ -86,7 +86,7 @@ def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int], *, seed:
     order = rng.permutation(len(data.target))
     values = np.column_stack([np.digitize(data.data, cuts), data.target])[order]
     test = values[-test_rows:]
-    hidden = rng.random(test.shape) < HIDDEN_SHARE
+    hidden = rng.random(test.shape) < LATENT_PENALTY_FACTOR
     hidden[:, DIGIT] = True
     return Digits(values[:train_rows], test, hidden, len(cuts) + 1)
 
@@ -189,12 +189,12 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     ]
     nothing = compile_graphs(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
-        evaluator = Evaluator(MegaSample.single(table), OBJECTIVES["pl"](), engine)
+        evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
         evaluator.evaluate(nothing, np.concatenate(alone))
         before = np.hstack(evaluator.contrast().errors[0])
         evaluator.evaluate(field.graphs, field.theta)
         contrast = evaluator.contrast()
-    signals = np.hstack(contrast.middles[0]) - contrast.means[0][:, None]
+    signals = np.hstack(contrast.expectations[0]) - contrast.means[0][:, None]
     return signals, before, np.hstack(contrast.errors[0])
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsefield.data import Joined, Label, MegaSample, Schema, Source, as_array, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Joined, Label, Schema, Source, as_array, compile_table, learn_schema, read
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
@@ -53,7 +53,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         joined = Joined((labels, source))
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
-        self._learn(MegaSample.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
+        self._learn(DenseDataset.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
         self._set_outputs(single=single)
         return self
 
@@ -104,10 +104,10 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
-        (beliefs,) = self._ask(MegaSample.single(table)).gaps
+        (beliefs,) = self._ask(DenseDataset.single(table)).gaps
         return list(probabilities(schema, beliefs).values())
 
-    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> MegaSample:
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if y is None:
             raise DataError(f"A {type(self).__name__} is learned from labels too: pass them as y=.")
         source, (labels, _) = self._read(X), _read_labels(y)
@@ -119,7 +119,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             )
         labels = labels if set(labels.names) == set(known) else replace(labels, names=tuple(known))
         weight = check_weights(sample_weight, source.n_rows)
-        return MegaSample.single(compile_table(Joined((labels, source)), self.field_.schema, sample_weight=weight))
+        return DenseDataset.single(compile_table(Joined((labels, source)), self.field_.schema, sample_weight=weight))
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single

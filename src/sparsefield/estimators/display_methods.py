@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.data import MegaSample, Relational, Source, compile_table, read
+from sparsefield.data import DenseDataset, Relational, Source, compile_table, read
 from sparsefield.errors import DataError
 from sparsefield.io.model_file import write_atomically
 from sparsefield.model import Field
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.scored_rows import Evidence
+from sparsefield.viz.report.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
     from sparsefield.viz.network_plot import NetworkPlot
@@ -100,13 +100,13 @@ class ShowingMethods:
             left_out,
         )
 
-    def _find_evidence(self, data: Any) -> Evidence:
+    def _find_evidence(self, data: Any) -> ScoredRows:
         """What the field believes of rows; of very many, of some that are spread evenly."""
         estimator: Any = self
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
             seen = {name: _seen(data.selected(name), data.selected(name).names) for name in sample.layout.tables}
-            return Evidence(sample, estimator._ask(sample), sample.n_rows, seen)
+            return ScoredRows(sample, estimator._ask(sample), sample.n_rows, seen)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -115,11 +115,11 @@ class ShowingMethods:
         n_rows = source.n_rows
         if n_rows > most:
             source = read(_some_rows(data, source, most), what="data")
-        sample = MegaSample.single(compile_table(source, schema))
+        sample = DenseDataset.single(compile_table(source, schema))
         strangers = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
         seen = {"": _seen(source, known)}
-        return Evidence(sample, estimator._ask(sample), n_rows, seen, strangers)
+        return ScoredRows(sample, estimator._ask(sample), n_rows, seen, strangers)
 
 
 def _seen(source: Any, names: Any) -> dict[str, np.ndarray]:

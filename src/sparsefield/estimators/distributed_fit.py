@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import Layout, PlacedSample
+from sparsefield.data import DistributedDataset, Layout
 from sparsefield.errors import ClusterError, DataError
 from sparsefield.estimators.streamed_fit import StreamedEstimator
 from sparsefield.estimators.validation import check_y, column_names
@@ -26,7 +26,7 @@ class PlacedEstimator(StreamedEstimator):
         return is_collection(X) or (self.engine is not None and is_parquet_source(X))
 
     def _fit_placed(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> Any:
-        from sparsefield.compute.dask_engine import Cluster, Patient, Shards
+        from sparsefield.compute.dask_engine import DaskEngine, RetryingClient, Shards
         from sparsefield.compute.dask_ingestion import place_rows
 
         if self.l1 == "auto" and self.selection == "heldout":
@@ -34,8 +34,8 @@ class PlacedEstimator(StreamedEstimator):
                 "l1='auto' with selection='heldout' holds rows back, for which all rows must be here. For rows on a "
                 "cluster take selection='ebic', or give l1 a number."
             )
-        with Cluster(self.engine, self.n_jobs) as cluster:
-            patient = Patient(cluster)
+        with DaskEngine(self.engine, self.n_jobs) as cluster:
+            patient = RetryingClient(cluster)
             parts = open_parts(patient, X)
             check_y(y, parts.source.n_rows)
             self.n_features_in_ = len(parts.source.names)
@@ -61,12 +61,12 @@ class PlacedEstimator(StreamedEstimator):
                     raise ClusterError("Rows were lost with a worker, and X has others by now: start the fit again.")
                 return made.shards
 
-            sample = PlacedSample(
+            sample = DistributedDataset(
                 Layout.single(placed.schema),
                 Shards(placed.shards, placed.counts, again),
                 placed.rows_read,
                 [placed.total_weight],
-                placed.has_gaps,
+                placed.has_missing,
                 placed.digest,
                 placed.sparse,
             )

@@ -21,16 +21,16 @@ import sparsefield
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.data import (
-    AnySample,
+    Dataset,
+    DenseDataset,
     Layout,
-    MegaSample,
+    LocalDataset,
     Schema,
     Source,
-    SparseSample,
-    Trainable,
+    SparseDataset,
     check_kind,
+    deduplicate_rows,
     make_frame,
-    merge_equal_rows,
     read,
 )
 from sparsefield.errors import DataError
@@ -39,23 +39,23 @@ from sparsefield.estimators.display_methods import ShowingMethods
 from sparsefield.estimators.export_methods import ExchangeMethods
 from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.validation import as_seed, check_count, check_engine, choose, column_names
-from sparsefield.induction import RULES, ContrastiveInduction, GivenGraph, IdealParent, InductionRule
-from sparsefield.inference import INFERENCE, Answers, InferenceMethod, ask
-from sparsefield.io.partitioned_tables import is_collection
+from sparsefield.induction import CFI, RULES, FixedGraph, IdealParent, InductionRule
+from sparsefield.inference import INFERENCE, InferenceMethod, Posterior, infer
 from sparsefield.io.model_file import save_field
+from sparsefield.io.partitioned_tables import is_collection
 from sparsefield.model import Field, edge_table, feature_table
-from sparsefield.objectives import OBJECTIVES, Evaluator, SparseEvaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, SparseEvaluator
 from sparsefield.solver import (
-    Choice,
-    Learned,
-    Options,
+    FitResult,
+    IterationRecord,
     PathPoint,
-    Start,
-    Step,
-    Walker,
-    Ways,
+    PathSelection,
+    PathTrainer,
+    SelectionOptions,
+    TrainingOptions,
+    WarmStart,
     choose_l1,
-    drop_unsupported,
+    prune_by_wald,
 )
 
 __all__ = ["FieldEstimator", "as_seed", "not_learned", "rebuild", "states_of"]
@@ -160,7 +160,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         check_is_fitted(self)
         rows = self.field_.about["history"]
         # A table of constants leaves nothing to iterate over.
-        keys = list(rows[0]) if rows else [field.name for field in fields(Step)]
+        keys = list(rows[0]) if rows else [field.name for field in fields(IterationRecord)]
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
 
     @property
@@ -294,10 +294,10 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     def _learn(
         self,
-        sample: Trainable,
+        sample: Dataset,
         kind: str,
-        start: Start | None = None,
-        choice: Choice | None = None,
+        start: WarmStart | None = None,
+        choice: PathSelection | None = None,
         place: Engine | None = None,
     ) -> None:
         """Learn from compiled tables and keep the outcome; l1 is chosen unless it is given, or was chosen before.
@@ -306,7 +306,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         """
         self._check_targets(sample)
         options = self._options()
-        merged = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
+        merged = deduplicate_rows(sample) if isinstance(sample, DenseDataset) else sample
         with self._fit_engine(merged) if place is None else nullcontext(place) as engine:
             if choice is None and self.l1 == "auto":
                 choice = self._choose(sample, engine)
@@ -332,7 +332,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         self.field_ = replace(learned.field, about=about)
         self.kind_ = kind
 
-    def _check_targets(self, sample: Trainable) -> None:
+    def _check_targets(self, sample: Dataset) -> None:
         if sample.layout.n_targets == 0:
             raise DataError(
                 "Every column is observed, so there is nothing to predict: leave at least one column a target."
@@ -340,13 +340,13 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     def _trainer(
         self,
-        sample: Trainable,
-        options: Options,
+        sample: Dataset,
+        options: TrainingOptions,
         engine: Engine,
         checkpoint: str | os.PathLike[str] | None = None,
-        start: Start | None = None,
-    ) -> Walker:
-        return Walker(
+        start: WarmStart | None = None,
+    ) -> PathTrainer:
+        return PathTrainer(
             sample,
             rule=self._rule(),
             objective=choose(OBJECTIVES, self.objective, "objective")(),
@@ -358,11 +358,11 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             start=start,
         )
 
-    def _choose(self, sample: Trainable, engine: Engine, ways: Ways | None = None) -> Choice:
+    def _choose(self, sample: Dataset, engine: Engine, ways: SelectionOptions | None = None) -> PathSelection:
         """l1 from the data; see ``selection``."""
         options = replace(self._options(), certify=True)
         ways = replace(
-            ways or Ways(),
+            ways or SelectionOptions(),
             selection=self.selection,  # pyright: ignore[reportArgumentType]
             kkt_tol=self.kkt_tol,
             seed=as_seed(self.random_state) or 0,
@@ -377,26 +377,26 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             getattr(self, "_hear_path", None) or (_print_point if self.verbose else None),
         )
 
-    def _refit(self, trainer: Walker) -> Field:
+    def _refit(self, trainer: PathTrainer) -> Field:
         l2 = max(self.l2, LEAST_L2)
-        if self.selection == "ebic" and isinstance(trainer.evaluator, Evaluator):
-            return drop_unsupported(trainer, l2)
+        if self.selection == "ebic" and isinstance(trainer.evaluator, DenseEvaluator):
+            return prune_by_wald(trainer, l2)
         return trainer.refit(trainer.theta[trainer.layout.n_states :] != 0.0, l2)
 
-    def _log_likelihood(self, sample: AnySample) -> float:
+    def _log_likelihood(self, sample: LocalDataset) -> float:
         """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
-        if not isinstance(sample, SparseSample):
+        if not isinstance(sample, SparseDataset):
             return self._ask(sample).log_likelihood
         with self._engine(sample) as engine:
             evaluator = SparseEvaluator(sample, engine)
             arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))
             return -evaluator.evaluate(arcs, self.field_.theta)[0]
 
-    def _ask(self, sample: MegaSample) -> Answers:
+    def _ask(self, sample: DenseDataset) -> Posterior:
         """Beliefs about the cells of one table or of several."""
         inference = self._inference()
         with self._engine(sample) as engine:
-            answers = ask(self.field_, sample, inference, engine)
+            answers = infer(self.field_, sample, inference, engine)
         if answers.unconverged:
             warnings.warn(
                 f"Inference reached its cap in {answers.unconverged:,} of {sample.n_rows:,} rows; their beliefs are "
@@ -414,18 +414,18 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         choose(OBJECTIVES, self.objective, "objective")
         check_engine(self.engine)
 
-    def _engine(self, sample: Trainable) -> Engine:
+    def _engine(self, sample: Dataset) -> Engine:
         """Threads for a mega-sample; the result is the same with any number of them."""
         small = sample.n_cells < config.CELLS_FOR_THREADS
         return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
 
-    def _fit_engine(self, sample: Trainable) -> Engine:
+    def _fit_engine(self, sample: Dataset) -> Engine:
         """Where a fit runs: on the cluster that is asked for, or here. What is asked of a field is answered here."""
         if self.engine is None:
             return self._engine(sample)
-        from sparsefield.compute.dask_engine import Cluster
+        from sparsefield.compute.dask_engine import DaskEngine
 
-        return Cluster(self.engine, self.n_jobs)
+        return DaskEngine(self.engine, self.n_jobs)
 
     def _takes_sparse(self) -> bool:
         """Whether rule and objective can do with a sparse table."""
@@ -438,20 +438,20 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     def _rule(self) -> InductionRule:
         kind = choose(RULES, self.induction, "induction")
-        if issubclass(kind, (ContrastiveInduction, IdealParent)):
+        if issubclass(kind, (CFI, IdealParent)):
             errors, signals = (
                 self.threshold if isinstance(self.threshold, (tuple, list)) else (self.threshold, self.threshold)
             )
             if not (errors >= 0 and signals >= 0):
                 raise ValueError(f"threshold must be a number that is not negative, got {self.threshold}.")
             return kind(errors, signals)
-        if issubclass(kind, GivenGraph):
+        if issubclass(kind, FixedGraph):
             if self.graph is None:
                 raise ValueError("induction='graph' needs graph=, a list of pairs of column names.")
-            return GivenGraph.of(self.graph)
+            return FixedGraph.of(self.graph)
         return kind()
 
-    def _options(self) -> Options:
+    def _options(self) -> TrainingOptions:
         choose(SELECTIONS, self.selection, "selection")
         if self.selection == "ebic" and self.objective != "pl":
             raise ValueError(f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}.")
@@ -475,7 +475,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             raise ValueError(f"order_penalty must be a number from 1, got {self.order_penalty}.")
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
-        return Options(
+        return TrainingOptions(
             l1=1.0 if isinstance(self.l1, str) else self.l1,
             l2=self.l2,
             penalize_unary=self.penalize_unary,
@@ -528,7 +528,7 @@ def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> 
     return estimator
 
 
-def _about(sample: Trainable, learned: Learned) -> dict[str, Any]:
+def _about(sample: Dataset, learned: FitResult) -> dict[str, Any]:
     """How a fit went, in plain values, whatever kind of numbers the options were."""
     return {
         "version": sparsefield.__version__,
@@ -571,7 +571,7 @@ def _print_point(point: PathPoint) -> None:
     print(f"l1 {point.l1:10.4g}  features {count:7,d}  score {point.score:14.4f}", file=sys.stderr)
 
 
-def _print_step(step: Step) -> None:
+def _print_step(step: IterationRecord) -> None:
     print(
         f"{step.iteration:5d}  {step.phase:<8}  objective {step.objective:14.4f}  "
         f"features {step.active:7,d} of {step.features:7,d}  {step.seconds:7.1f} s",

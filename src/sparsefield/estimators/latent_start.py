@@ -17,9 +17,9 @@ from sparsefield.errors import DataError
 from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
 from sparsefield.model.latent_features import joint_states
-from sparsefield.solver import Start
+from sparsefield.solver import WarmStart
 
-__all__ = ["check_hidden", "start_hidden", "with_shares"]
+__all__ = ["check_latent", "start_latent", "with_shares"]
 
 ROWS = 20_000
 """Rows, drawn at random, that a start is found on: it is only where learning begins."""
@@ -29,7 +29,7 @@ REFINEMENTS = 30
 """Steps of expectation maximization, from clusters to latent classes."""
 
 
-def check_hidden(hidden: Any) -> dict[str, int]:
+def check_latent(hidden: Any) -> dict[str, int]:
     """{name: number of states}, refused unless it makes sense by itself."""
     if hidden is None:
         return {}
@@ -41,15 +41,15 @@ def check_hidden(hidden: Any) -> dict[str, int]:
         if not isinstance(count, Integral) or isinstance(count, bool) or count < 2:
             raise ValueError(f"hidden variable {name!r} must have 2 states or more, got {count!r}.")
     joint = math.prod(int(count) for count in hidden.values())
-    if joint > config.HIDDEN_STATES:
+    if joint > config.MAX_LATENT_STATES:
         raise ValueError(
-            f"hidden variables have {joint:,} joint states, and {config.HIDDEN_STATES:,} at most are summed over: take "
+            f"hidden variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are summed over: take "
             "fewer variables, or fewer states."
         )
     return {name: int(count) for name, count in hidden.items()}
 
 
-def start_hidden(table: Table, hidden: Mapping[str, int], seed: int | None) -> tuple[Schema, Start]:
+def start_latent(table: Table, hidden: Mapping[str, int], seed: int | None) -> tuple[Schema, WarmStart]:
     """The schema with hidden variables, and weights to start from, the same for any number of threads."""
     from threadpoolctl import threadpool_limits
 
@@ -57,7 +57,7 @@ def start_hidden(table: Table, hidden: Mapping[str, int], seed: int | None) -> t
         return _start(table, hidden, np.random.default_rng(seed))
 
 
-def _start(table: Table, hidden: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, Start]:
+def _start(table: Table, hidden: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, WarmStart]:
     """The rows are clustered, and the clusters refined to latent classes: those are the states of the first variable.
 
     Each further one gets the clusters of what those before it leave unexplained, so that no two start alike.
@@ -157,7 +157,7 @@ def _log_ratios(chances: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return np.delete(ratios, starts, axis=1)
 
 
-def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], sizes: Sequence[int]) -> Start:
+def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], sizes: Sequence[int]) -> WarmStart:
     """All pairs with a hidden state; unary weights of these make their shares come out, were there no other pairs."""
     first, last = len(logits), schema.n_states
     weights = np.zeros((last - first, schema.n_columns))
@@ -186,7 +186,7 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
     hidden += first
     wanted = (owner[hidden] != owner[column]) & ((column < first) | (column > hidden))
     pairs = np.sort(np.column_stack([column, hidden])[wanted], axis=1)
-    return Start(np.concatenate(unary), pairs, weights.ravel()[wanted])
+    return WarmStart(np.concatenate(unary), pairs, weights.ravel()[wanted])
 
 
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:

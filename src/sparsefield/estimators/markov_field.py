@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield import config
 from sparsefield.data import (
-    AnySample,
+    DenseDataset,
     Label,
-    MegaSample,
+    LocalDataset,
     Schema,
     Source,
     Table,
@@ -30,7 +30,7 @@ from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators.answer_tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.estimators.distributed_fit import PlacedEstimator
 from sparsefield.estimators.field_estimator import not_learned
-from sparsefield.estimators.latent_start import check_hidden, start_hidden, with_shares
+from sparsefield.estimators.latent_start import check_latent, start_latent, with_shares
 from sparsefield.estimators.queries import (
     Completion,
     Probability,
@@ -58,7 +58,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
 
     Parameters
     ----------
-    induction : {"cfi", "cfi-printed", "grafting", "ideal-parent", "full", "graph"}
+    induction : {"cfi", "cfi-paper", "grafting", "ideal-parent", "full", "graph"}
         Who joins the field: contrastive feature induction, exact at thresholds of 0, or as the paper prints it, which
         differs where unary weights are penalized; exhaustive gradients; the cosine of signal and error;
         every candidate at once (Full-L1); a given graph, see ``graph``.
@@ -245,26 +245,26 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             sample_weight=weight,
         )
         if self.hidden:
-            self._learn_hidden(source, schema, weight)
+            self._fit_latent(source, schema, weight)
             return self
         table = compile_sparse(source, schema, weight) if self._takes_sparse() else None
         table = table or compile_table(source, schema, sample_weight=weight)
-        self._learn(MegaSample.single(table), source.kind)
+        self._learn(DenseDataset.single(table), source.kind)
         return self
 
-    def _learn_hidden(self, source: Source, schema: Schema, weight: np.ndarray | None) -> None:
+    def _fit_latent(self, source: Source, schema: Schema, weight: np.ndarray | None) -> None:
         """Learn a field with hidden variables, whose shares are told once it is known."""
         if source.kind == "sparse":
             raise DataError("hidden= is for tables that may have gaps; X is a sparse matrix: pass X.toarray().")
         given = compile_table(source, schema, sample_weight=weight)
-        schema, start = start_hidden(given, check_hidden(self.hidden), as_seed(self.random_state) or 0)
+        schema, start = start_latent(given, check_latent(self.hidden), as_seed(self.random_state) or 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenStateWarning)  # of the same cells as above
             table = compile_table(source, schema, sample_weight=weight)
-        sample, choice = MegaSample.single(table), None
+        sample, choice = DenseDataset.single(table), None
         if self.l1 == "auto":
             # A path begins where no column depends on another, and there hidden states would all become alike.
-            alone = MegaSample.single(given)
+            alone = DenseDataset.single(given)
             with self._fit_engine(alone) as engine:
                 choice = self._choose(alone, engine)
         self._learn(sample, source.kind, start, choice)
@@ -272,7 +272,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not check_hidden(self.hidden):
+        if not check_latent(self.hidden):
             return
         if self.max_order > 2:
             raise ValueError(f"hidden variables have features of two columns alone: max_order is {self.max_order}.")
@@ -328,7 +328,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             self._read(X)
             return X.copy()  # which has no gaps
         source, table = self._compile(X)
-        (gaps,) = self._ask(MegaSample.single(table)).gaps
+        (gaps,) = self._ask(DenseDataset.single(table)).gaps
         return fill(X, source, filled_cells(table, gaps))
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
@@ -339,7 +339,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         The columns of each array follow ``states_[column]``.
         """
         _, table = self._compile(X)
-        (conditionals,) = self._ask(MegaSample.single(table)).conditionals
+        (conditionals,) = self._ask(DenseDataset.single(table)).conditionals
         return probabilities(table.schema, conditionals)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -348,10 +348,10 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         if is_stream(X):
             return self._score_stream(X)
         source = self._read(X)
-        dense = len(self.field_.conjunctions) or self.field_.layout.has_hidden
+        dense = len(self.field_.conjunctions) or self.field_.layout.has_latent
         sparse = None if dense else compile_sparse(source, self.field_.schema)
         table = sparse or compile_table(source, self.field_.schema)
-        return self._log_likelihood(MegaSample.single(table)) / table.n_rows
+        return self._log_likelihood(DenseDataset.single(table)) / table.n_rows
 
     def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
         """Mean log-belief in the truth, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``."""
@@ -359,7 +359,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         _, truth = self._compile(X_true)
         if truth.n_rows != table.n_rows:
             raise DataError(f"X_true has {truth.n_rows} rows, X_with_gaps {table.n_rows}.")
-        (gaps,) = self._ask(MegaSample.single(table)).gaps
+        (gaps,) = self._ask(DenseDataset.single(table)).gaps
         total, count = log_belief(table, truth, gaps)
         if count == 0:
             raise DataError("No cell is a gap in X_with_gaps and known in X_true: there is nothing to score.")
@@ -403,7 +403,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             table = _empty_table(self.field_, chains)
         else:
             _, table = self._compile(given, repeat=chains)
-        sample = MegaSample.single(table)
+        sample = DenseDataset.single(table)
         length = -(-n // chains)
         with self._engine(sample) as engine:
             (codes,) = draw_often(
@@ -434,7 +434,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             table, n_rows = X.copy(), X.shape[0]  # which has no gaps
             return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
         source, table = self._compile(X)
-        sample = MegaSample.single(table)
+        sample = DenseDataset.single(table)
         with self._engine(sample) as engine:
             found = complete(self.field_, sample, engine, max_cells=max_cells)
         warn_of_search(found)
@@ -516,7 +516,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
 
-    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> AnySample:
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         """Rows to learn from once more, under the schema that there is."""
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
@@ -524,7 +524,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         source = self._read(X)
         weight = check_weights(sample_weight, source.n_rows)
         table = compile_sparse(source, self.field_.schema, weight) if self._takes_sparse() else None
-        return MegaSample.single(table or compile_table(source, self.field_.schema, sample_weight=weight))
+        return DenseDataset.single(table or compile_table(source, self.field_.schema, sample_weight=weight))
 
 
 def _dealt(n: int, chains: int, length: int) -> np.ndarray:

@@ -11,15 +11,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield.data import MegaSample, Schema, Variable, compile_table, read
+from sparsefield.data import DenseDataset, Schema, Variable, compile_table, read
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.inference import Gibbs, state_probabilities
 from sparsefield.inference.elimination import parts_by_shape, total
 from sparsefield.inference.exact_marginals import exact_logits
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalized, part_of_gap
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalized
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.map_inference import Completed
-from sparsefield.inference.missing_problem import units, weave
+from sparsefield.inference.map_inference import MAPResult
+from sparsefield.inference.missing_problem import compile_problem, independent_groups
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
 
@@ -62,7 +62,7 @@ class _Asked(NamedTuple):
     """By number of the target."""
     codes: np.ndarray
     """(targets,): -1 for a gap."""
-    part_of_gap: np.ndarray
+    component_of_cell: np.ndarray
 
 
 def event_probability(
@@ -79,7 +79,7 @@ def event_probability(
                 return Probability(0.0, "exact", 0.0)
             continue
         gap = asked.gap_of_target[target]
-        by_part.setdefault(int(asked.part_of_gap[gap]), {})[gap] = codes
+        by_part.setdefault(int(asked.component_of_cell[gap]), {})[gap] = codes
     found = [_of_part(asked.graph, part, gaps, max_cells, gibbs) for part, gaps in by_part.items()]
     value = float(np.prod([one.value for one in found]))
     rest = [np.prod([other.value for other in found if other is not one]) for one in found]
@@ -96,7 +96,7 @@ def marginal_probabilities(
     alike = parts_by_shape(graph, max_cells)
     narrow = [parts for parts in alike if parts.plan.narrow]
     beliefs = normalized(graph, exact_logits(graph, narrow))
-    wide = [asked.part_of_gap[parts.gaps[:, 0]] for parts in alike if not parts.plan.narrow]
+    wide = [asked.component_of_cell[parts.gaps[:, 0]] for parts in alike if not parts.plan.narrow]
     if wide:
         means = run_chains(graph, gibbs, parts=np.concatenate(wide))
         drawn = np.isfinite(means.value)
@@ -121,7 +121,7 @@ def marginal_probabilities(
     return {name: found[name] for name in field.schema.order if name in found}
 
 
-def warn_of_search(completed: Completed) -> None:
+def warn_of_search(completed: MAPResult) -> None:
     """Say in how many rows nothing proves that the completion is the most probable one."""
     unsure = sum(int((~exact).sum()) for exact in completed.exact)
     if unsure:
@@ -167,14 +167,14 @@ def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
 def _ask_row(field: Field, given: Mapping[Any, Any] | None) -> _Asked:
     schema = field.schema
     table = compile_table(_row(schema, given or {}), schema)
-    sample, (block,) = MegaSample.single(table), table.blocks
+    sample, (block,) = DenseDataset.single(table), table.blocks
     members = [(0, block)]
-    if units(sample, [[block]]):
-        woven = weave(sample, field.graphs, members)
+    if independent_groups(sample, [[block]]):
+        woven = compile_problem(sample, field.graphs, members)
         graph, variables = build_factors(woven.web, field.theta), woven.gap_cells[1].tolist()
     else:
         graph, variables = _no_gaps(), []
-    return _Asked(graph, {v: gap for gap, v in enumerate(variables)}, block.codes[:, 0], part_of_gap(graph))
+    return _Asked(graph, {v: gap for gap, v in enumerate(variables)}, block.codes[:, 0], component_of_cell(graph))
 
 
 def _no_gaps() -> FactorGraph:

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.data import (
+    DenseDataset,
     Label,
     Layout,
-    MegaSample,
     Relational,
     Schema,
     Template,
@@ -250,7 +250,7 @@ class RelationalField(FieldEstimator):
 
     # -- behind them ---------------------------------------------------------------------------------------------
 
-    def _compile(self, data: Relational) -> MegaSample:
+    def _compile(self, data: Relational) -> DenseDataset:
         check_is_fitted(self)
         data, layout = _checked(data), self.field_.layout
         missing = [name for name in layout.tables if name not in data.tables]
@@ -261,7 +261,7 @@ class RelationalField(FieldEstimator):
                 raise DataError(f"The template {template.label!r} joins other tables than those it was learned with.")
         return _compile(data, layout, _pairs(data, layout.templates))
 
-    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> MegaSample:
+    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if sample_weight is not None:
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         return self._compile(X)
@@ -349,7 +349,7 @@ def _counted(
     return left, right
 
 
-def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> MegaSample:
+def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> DenseDataset:
     """All tables as flat arrays, and which of their rows touch."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
@@ -357,4 +357,4 @@ def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> MegaSa
             tables.append(compile_table(data.selected(name), schema, width=int(width), name=name))
         except DataError as error:
             raise DataError(f"Table {name!r}: {error}") from error
-    return MegaSample.linked(layout, tables, pairs)
+    return DenseDataset.linked(layout, tables, pairs)

@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.compute import Engine
-from sparsefield.data import AnySample, Trainable, make_frame
+from sparsefield.data import Dataset, LocalDataset, make_frame
 from sparsefield.errors import DataError
 from sparsefield.estimators.validation import as_seed
 from sparsefield.model import Field, selection_table, widen
-from sparsefield.solver import Choice, Ways
+from sparsefield.solver import PathSelection, SelectionOptions
 from sparsefield.solver.model_selection import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
@@ -38,7 +38,7 @@ many."""
 class _Walked(Exception):  # noqa: N818
     """The end of a fit that was only to choose l1."""
 
-    def __init__(self, choice: Choice, kind: str) -> None:
+    def __init__(self, choice: PathSelection, kind: str) -> None:
         self.choice, self.kind = choice, kind
 
 
@@ -68,8 +68,8 @@ class ResamplingMethods:
         Examples
         --------
         >>> from sparsefield import MarkovField
-        >>> from sparsefield.datasets import make_field
-        >>> path = MarkovField().regularization_path(make_field(8, 300, burn_in=100, thin=10, seed=0).samples)
+        >>> from sparsefield.datasets import make_markov_field
+        >>> path = MarkovField().regularization_path(make_markov_field(8, 300, burn_in=100, thin=10, seed=0).samples)
         >>> list(path.columns), len(path) > 8
         (['l1', 'features', 'score', 'error', 'chosen'], True)
         """
@@ -82,7 +82,11 @@ class ResamplingMethods:
         choose = walker._choose
 
         def walk(
-            sample: Trainable, kind: str, start: Any = None, choice: Choice | None = None, place: Engine | None = None
+            sample: Dataset,
+            kind: str,
+            start: Any = None,
+            choice: PathSelection | None = None,
+            place: Engine | None = None,
         ) -> None:
             walker._check_targets(sample)
             if choice is not None:
@@ -90,7 +94,7 @@ class ResamplingMethods:
             with walker._fit_engine(sample) if place is None else nullcontext(place) as engine:
                 raise _Walked(walker._choose(sample, engine), kind)
 
-        walker._choose = lambda sample, engine: choose(sample, engine, Ways(patience=LONG_PATIENCE))
+        walker._choose = lambda sample, engine: choose(sample, engine, SelectionOptions(patience=LONG_PATIENCE))
         walker._learn = walk
         try:
             walker.fit(X, **options) if y is None else walker.fit(X, y, **options)
@@ -150,7 +154,7 @@ class ResamplingMethods:
             raise ValueError(f"resamples must be an even number from 2, for halves come in pairs; got {resamples}.")
         estimator: Any = self
         self._check_stability()
-        sample: AnySample = estimator._compile_again(X, y, sample_weight)
+        sample: LocalDataset = estimator._compile_again(X, y, sample_weight)
         if sample.n_rows < FEWEST_ROWS:
             raise DataError(f"Rows are to be halved, and there are {sample.n_rows}: at least {FEWEST_ROWS} are needed.")
         seed = as_seed(estimator.random_state if random_state is None else random_state) or 0
@@ -179,7 +183,7 @@ class ResamplingMethods:
         estimator: Any = self
         if self.field_.about["objective"] is None:
             raise DataError("The field was given, not learned: there are no options to learn from halves with.")
-        if self.field_.layout.has_hidden:
+        if self.field_.layout.has_latent:
             raise DataError(
                 "The field has hidden variables, whose states mean something else in every fit: their features cannot "
                 "be compared between resamples. Fit without hidden=."

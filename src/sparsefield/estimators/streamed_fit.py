@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.data import MegaSample, SparseTable, SwitchSchema
+from sparsefield.data import BinarySchema, DenseDataset, SparseTable
 from sparsefield.data.disk_arrays import OnRows, temporary_folder
 from sparsefield.data.sparse_table import place_rows
 from sparsefield.errors import DataError
@@ -46,7 +46,7 @@ class StreamedEstimator(FieldEstimator):
         with temporary_folder() as folder:
             table, kind = self._spool(folder, X, observed, sample_weight, states)
             check_y(y, table.n_rows)
-            self._learn(MegaSample.single(table), kind)
+            self._learn(DenseDataset.single(table), kind)
         return self
 
     def _spool(self, folder: Path, X: Any, observed: Any, sample_weight: Any, states: Any) -> tuple[SparseTable, str]:
@@ -83,10 +83,10 @@ class StreamedEstimator(FieldEstimator):
         check_is_fitted(self)
         total, n_rows, schema = 0.0, 0, self.field_.schema
         stream, pairs_alone = open_stream(X), not len(self.field_.conjunctions)
-        switches = schema if isinstance(schema, SwitchSchema) and pairs_alone else None
+        switches = schema if isinstance(schema, BinarySchema) and pairs_alone else None
         if isinstance(stream, OnRows) and switches and stream.names == switches.order:
             table = place_rows(switches, stream.offsets, stream.columns, np.ones(stream.n_rows))
-            return self._log_likelihood(MegaSample.single(table)) / table.n_rows
+            return self._log_likelihood(DenseDataset.single(table)) / table.n_rows
         for block, source in look_at_blocks(_blocks(stream)):
             if source.n_rows:
                 total += source.n_rows * self.score(block)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import MegaSample, Variable
-from sparsefield.inference import Answers, state_probabilities
+from sparsefield.data import DenseDataset, Variable
+from sparsefield.inference import Posterior, state_probabilities
 
 __all__ = [
     "Calibration",
@@ -75,7 +75,7 @@ class Calibration:
         return float((self.count[full] * distance).sum() / max(self.count.sum(), 1))
 
 
-def score_columns(sample: MegaSample, answers: Answers, *, known_shares: bool = True) -> list[ColumnScore]:
+def score_columns(sample: DenseDataset, answers: Posterior, *, known_shares: bool = True) -> list[ColumnScore]:
     """Scores of each target column that has known cells, in the order of the schema.
 
     ``known_shares`` says whether the schema's frequencies come from training; otherwise those of the rows at hand
@@ -113,7 +113,7 @@ def overall(scores: Sequence[ColumnScore]) -> ColumnScore:
     return ColumnScore("all columns", cells, *means)
 
 
-def calibrate(sample: MegaSample, answers: Answers, bins: int = BINS) -> Calibration:
+def calibrate(sample: DenseDataset, answers: Posterior, bins: int = BINS) -> Calibration:
     """Beliefs in all states of all known cells, against how many of them are true."""
     count, belief, true = np.zeros(bins), np.zeros(bins), np.zeros(bins)
     for _, _, beliefs, truth in _cells(sample, answers):
@@ -126,7 +126,9 @@ def calibrate(sample: MegaSample, answers: Answers, bins: int = BINS) -> Calibra
         return Calibration(count, belief / count, true / count)
 
 
-def count_contrasts(sample: MegaSample, answers: Answers, bins: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def count_contrasts(
+    sample: DenseDataset, answers: Posterior, bins: int = 40
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Edges from -1 to 1, and how many errors and how many signals of known cells lie between them.
 
     An error is q1 - q0 (Definition 1): what is believed of a state given everything else, less what is seen. A signal
@@ -145,7 +147,7 @@ def count_contrasts(sample: MegaSample, answers: Answers, bins: int = 40) -> tup
     return edges, errors, signals
 
 
-def _cells(sample: MegaSample, answers: Answers) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
+def _cells(sample: DenseDataset, answers: Posterior) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
     """Table, column, beliefs (cells, states) and true states of the known cells of each target column."""
     for t, table in enumerate(sample.tables):
         codes, offsets = table.codes(), table.schema.state_offsets

@@ -218,7 +218,7 @@ class _Part:
     def states(self) -> dict[str, tuple[Any, ...]]:
         return {variable.name: variable.states for variable in self.schema.targets}
 
-    def with_gaps(self, hidden: Array) -> Any:
+    def with_missing(self, hidden: Array) -> Any:
         """The table, same kind, with the ``hidden`` (rows, targets) cells made gaps."""
         return _with_gaps(self.source, {v.name: hidden[:, k] for k, v in enumerate(self.schema.targets)})
 
@@ -257,7 +257,7 @@ class _Cells:
         sources = X.sources if isinstance(X, Relational) else {"": read(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
         return cls(
-            X, observed, tuple(_Part.of(name, sources[name], schema.without_hidden()) for name, schema in schemas)
+            X, observed, tuple(_Part.of(name, sources[name], schema.without_latent()) for name, schema in schemas)
         )
 
     @property
@@ -274,18 +274,18 @@ class _Cells:
         ends = np.cumsum([part.truth.size for part in self.parts])[:-1]
         return [p.reshape(part.truth.shape) for p, part in zip(np.split(cells, ends), self.parts, strict=True)]
 
-    def with_gaps(self, hidden: list[Array]) -> Any:
+    def with_missing(self, hidden: list[Array]) -> Any:
         if not isinstance(self.X, Relational):
-            return self.parts[0].with_gaps(hidden[0])
+            return self.parts[0].with_missing(hidden[0])
         parts = zip(self.parts, hidden, strict=True)
-        return self.X.with_tables({part.name: part.with_gaps(mask) for part, mask in parts if mask.any()})
+        return self.X.with_tables({part.name: part.with_missing(mask) for part, mask in parts if mask.any()})
 
-    def fit(self, estimator: Any, gappy: Any) -> None:
+    def fit(self, estimator: Any, incomplete: Any) -> None:
         """Fit to a table with gaps; the field is told the states of the whole one."""
         if isinstance(self.X, Relational):
-            estimator.fit(gappy, states={part.name: part.states for part in self.parts})
+            estimator.fit(incomplete, states={part.name: part.states for part in self.parts})
         else:
-            estimator.fit(gappy, observed=self.observed, states=self.parts[0].states)
+            estimator.fit(incomplete, observed=self.observed, states=self.parts[0].states)
 
 
 def _split(table: _Cells, folds: int, seed: int) -> Iterator[list[Array]]:
@@ -310,13 +310,13 @@ def _run_fold(
     table: _Cells, estimator: Estimator, hidden: list[Array], look: Callable[[Any, Any], None] | None = None
 ) -> Fold:
     field: Any = _fresh(estimator)
-    gappy = table.with_gaps(hidden)
+    incomplete = table.with_missing(hidden)
     started = time.perf_counter(), time.process_time()
-    table.fit(field, gappy)
+    table.fit(field, incomplete)
     seconds = time.perf_counter() - started[0], time.process_time() - started[1]
     if look is not None:
-        look(field, gappy)
-    found = field.predict_proba(gappy)
+        look(field, incomplete)
+    found = field.predict_proba(incomplete)
     pairs = [
         pair
         for part, mask in zip(table.parts, hidden, strict=True)
@@ -358,8 +358,8 @@ def _fresh(estimator: Estimator) -> Estimator:
 
 def _warm_up(table: _Cells, estimator: Estimator, hidden: list[Array]) -> None:
     """Compile what a fit and a prediction with gaps need."""
-    gappy = table.with_gaps(hidden)
-    _first_iteration(estimator, gappy, table.observed).predict_proba(gappy)
+    incomplete = table.with_missing(hidden)
+    _first_iteration(estimator, incomplete, table.observed).predict_proba(incomplete)
 
 
 def _first_iteration(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Layout, Meeting
+from sparsefield.data import CandidateBlock, Layout
 
 __all__ = ["Scored", "admissible", "all_pairs", "candidate_places", "merge", "pairs_at", "select"]
 
@@ -44,7 +44,7 @@ def merge(parts: list[Scored]) -> Scored:
     )
 
 
-def admissible(meeting: Meeting, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
+def admissible(meeting: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Which places in a meeting are candidates: not those within one variable, nor those whose key is ``known``."""
     keep = np.ones(len(a), dtype=bool)
     if meeting.within:
@@ -71,7 +71,7 @@ def all_pairs(layout: Layout) -> np.ndarray:
     return np.concatenate([pairs_at(m, layout, *candidate_places(layout, m)) for m in layout.meetings])
 
 
-def candidate_places(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.ndarray]:
+def candidate_places(layout: Layout, meeting: CandidateBlock) -> tuple[np.ndarray, np.ndarray]:
     """All candidates of a meeting, as places among its left and right columns, ascending."""
     width = len(meeting.right_columns)
     a, b = np.divmod(np.arange(len(meeting.left_columns) * width), max(width, 1))
@@ -84,7 +84,7 @@ def candidate_places(layout: Layout, meeting: Meeting) -> tuple[np.ndarray, np.n
     return a[keep], b[keep]
 
 
-def pairs_at(meeting: Meeting, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def pairs_at(meeting: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Column numbers of pairs in a meeting; the end that is a target state first, the left one when both are."""
     left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
     forth = a < meeting.left_states

@@ -9,20 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data import Layout, Meeting
+from sparsefield.data import CandidateBlock, Layout
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.dense_scores import Measure, score_tiles
+from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
 from sparsefield.induction.rule import InductionRule
-from sparsefield.induction.sparse_scores import score_resting
+from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.induction.thresholding import Thresholds, count_meetings, gather_large_ones, keep_large_ones
-from sparsefield.objectives import AnyContrast, SparseContrast
-from sparsefield.objectives.dense_evaluator import Contrast
+from sparsefield.objectives import AnyContrast, SparseGradientFactors
+from sparsefield.objectives.dense_evaluator import GradientFactors
 
-__all__ = ["ContrastiveInduction", "PrintedInduction"]
+__all__ = ["CFI", "PaperCFI"]
 
 
 @dataclass(frozen=True)
-class ContrastiveInduction(InductionRule):
+class CFI(InductionRule):
     """Estimates h_AB = sum_i signal_A error_B + signal_B error_A over entries beyond the thresholds.
 
     The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept, so that with thresholds 0 the estimate
@@ -53,38 +53,40 @@ class ContrastiveInduction(InductionRule):
         known: np.ndarray,
         limit: int | None = None,
     ) -> Scored:
-        if isinstance(contrast, SparseContrast):
+        if isinstance(contrast, SparseGradientFactors):
             # Signals are those of what is on, and large; at rest, errors and signals cost nothing to keep.
-            return score_resting(contrast, layout, self.error_threshold, cut, known, limit)
+            return score_sparse_pairs(contrast, layout, self.error_threshold, cut, known, limit)
         thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
-        measure = Measure(_gradient_with(contrast)) if self.has_margins else Measure()
-        met, dense = contrast.parts.add(count_meetings, thresholds)
+        measure = ScoreFunction(_gradient_with(contrast)) if self.has_margins else ScoreFunction()
+        met, dense = contrast.parts.sum(count_meetings, thresholds)
         if self.product == "sparse" or (self.product == "auto" and met * config.SPARSE_ADVANTAGE < dense):
-            parts, _ = contrast.parts.turn(gather_large_ones, thresholds)
-            return score_tiles(parts, layout, cut, known, measure=measure, limit=limit, sparse=True)
+            parts, _ = contrast.parts.map_update(gather_large_ones, thresholds)
+            return score_pairs_dense(parts, layout, cut, known, measure=measure, limit=limit, sparse=True)
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
         dtype = config.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
-        parts, _ = contrast.parts.turn(keep_large_ones, thresholds, dtype)
-        return score_tiles(parts, layout, cut, known, measure=measure, limit=limit)
+        parts, _ = contrast.parts.map_update(keep_large_ones, thresholds, dtype)
+        return score_pairs_dense(parts, layout, cut, known, measure=measure, limit=limit)
 
 
-class PrintedInduction(ContrastiveInduction):
+class PaperCFI(CFI):
     """Algorithm 1 as the paper prints it, without the rank-one term.
 
     That term vanishes where unary features have converged and carry no penalty. Where they carry one, it stays: a
     penalized unary weight has a gradient of l1 and more at its optimum, and lends it to pairs with frequent states.
     """
 
-    name = "cfi-printed"
+    name = "cfi-paper"
     sparse = False
     has_margins = False
 
 
-def _gradient_with(contrast: Contrast) -> Callable[[Meeting, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+def _gradient_with(
+    contrast: GradientFactors,
+) -> Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """Sums with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
     margins = [_margins(meeting, contrast) for meeting in contrast.layout.meetings]
 
-    def gradient(meeting: Meeting, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def gradient(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         edge = margins[meeting.template]
         total = sums.sum(axis=0) + edge.unary_left[a] * edge.mean_right[b]
         return total + edge.mean_left[a] * edge.unary_right[b]
@@ -101,7 +103,7 @@ class Margins(NamedTuple):
     unary_right: np.ndarray
 
 
-def _margins(meeting: Meeting, contrast: Contrast) -> Margins:
+def _margins(meeting: CandidateBlock, contrast: GradientFactors) -> Margins:
     """The factors of the rank-one term; an end without targets adds nothing."""
     unary_left, unary_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
     unary_left[: meeting.left_states] = contrast.unary[meeting.left][meeting.left_columns[: meeting.left_states]]

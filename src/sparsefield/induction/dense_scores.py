@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import Held, Large, Question
-from sparsefield.data import Layout, Meeting
+from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
+from sparsefield.data import CandidateBlock, Layout
 from sparsefield.induction.candidates import Scored, admissible, merge, pairs_at, select
 from sparsefield.kernels.sparse_products import add_products
-from sparsefield.objectives.block_evaluation import Part
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
 
-__all__ = ["Measure", "Tile", "score_tiles"]
+__all__ = ["ScoreFunction", "Tile", "score_pairs_dense"]
 
 
 class Tile(NamedTuple):
@@ -40,29 +40,29 @@ class Tile(NamedTuple):
         return slice(self.left, self.right)
 
 
-def _gradient(meeting: Meeting, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _gradient(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return sums.sum(axis=0)
 
 
 @dataclass(frozen=True)
-class Measure:
+class ScoreFunction:
     """What makes a gradient, and a rank, of sums over all rows."""
 
-    gradient: Callable[[Meeting, np.ndarray, np.ndarray, np.ndarray], np.ndarray] = _gradient
+    gradient: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] = _gradient
     """From a meeting, sums (layers, ...) and the places (...) of pairs among its left and right columns."""
-    rank: Callable[[Meeting, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
+    rank: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
     """None ranks by the gradient's size."""
     layers: int = 1
     """2 keeps (error of A x signal of B) and (signal of A x error of B) apart."""
 
 
-def score_tiles(
-    parts: Held,
+def score_pairs_dense(
+    parts: BlockCollection,
     layout: Layout,
     cut: float,
     known: np.ndarray,
     *,
-    measure: Measure = Measure(),  # noqa: B008
+    measure: ScoreFunction = ScoreFunction(),  # noqa: B008
     limit: int | None = None,
     sparse: bool = False,
 ) -> Scored:
@@ -80,7 +80,7 @@ def score_tiles(
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return admissible(meetings[tile.meeting], layout, rows + tile.top, columns + tile.left, known)
 
-    def scored(found: Large) -> Scored:
+    def scored(found: TopEntries) -> Scored:
         tile, meeting = found.item, meetings[found.item.meeting]
         a, b = found.places[0] + tile.top, found.places[1] + tile.left
         gradient = _finished(measure, meeting, found.sums, a, b)
@@ -89,19 +89,21 @@ def score_tiles(
         return Scored(pairs[:, 0], pairs[:, 1], gradient, rank)
 
     largest = limit if measure.rank is None else None
-    question = Question(part_of_tile, (layout, measure.layers), excess, eligible, largest)
+    question = ThresholdQuery(part_of_tile, (layout, measure.layers), excess, eligible, largest)
     tiles = [tile for k in range(len(meetings)) for tile in (_bands if sparse else _squares)(k, meetings[k])]
-    found = merge([scored(large) for large in parts.large(question, tiles)])
+    found = merge([scored(large) for large in parts.top_entries(question, tiles)])
     return found if limit is None else select(found, limit)
 
 
-def _finished(measure: Measure, meeting: Meeting, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _finished(
+    measure: ScoreFunction, meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray
+) -> np.ndarray:
     gradient = measure.gradient(meeting, sums, a, b)
     # Both directions are one for a pair of a state with itself, which has only that one.
     return np.where(a == b, 0.5 * gradient, gradient) if meeting.mirrored else gradient
 
 
-def _squares(number: int, meeting: Meeting) -> list[Tile]:
+def _squares(number: int, meeting: CandidateBlock) -> list[Tile]:
     """For dense products; states and observed columns never share one."""
     tiles = []
     for i in _runs(meeting.left_states, len(meeting.left_columns), config.TILE_STATES):
@@ -112,7 +114,7 @@ def _squares(number: int, meeting: Meeting) -> list[Tile]:
     return tiles
 
 
-def _bands(number: int, meeting: Meeting) -> list[Tile]:
+def _bands(number: int, meeting: CandidateBlock) -> list[Tile]:
     """For sparse products, which walk all columns of a row at once."""
     runs = _runs(meeting.left_states, len(meeting.left_columns), max(1, config.TILE_STATES // 8))
     width = len(meeting.right_columns)
@@ -124,7 +126,7 @@ def _runs(states: int, columns: int, side: int) -> list[slice]:
     return runs + [slice(k, min(k + side, columns)) for k in range(states, columns, side)]
 
 
-def part_of_tile(part: Part, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
+def part_of_tile(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
     """(layers, rows, columns) of a tile, from the rows of one part: errors at the left with signals at the right, and
     the other way round. None where the part has nothing to do with the meeting."""
     meeting = layout.meetings[tile.meeting]
@@ -141,18 +143,20 @@ def part_of_tile(part: Part, tile: Tile, layout: Layout, layers: int) -> np.ndar
     return (forth + back)[None]
 
 
-def _both_ways(part: Part, tile: Tile, meeting: Meeting) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _both_ways(
+    part: EvaluatedBlock, tile: Tile, meeting: CandidateBlock
+) -> tuple[np.ndarray | None, np.ndarray | None]:
     """None where there is nothing to multiply: an end without errors, or a part of the other end's table."""
     product: Any = _sparse if isinstance(part.errors, Entries) else _dense
     i, j = tile.rows, tile.columns
     forth = back = None
     if part.table == meeting.left and tile.top < meeting.left_states:
-        forth = product(part.errors, meeting.left_columns[i], part.middles, meeting.seen_right[j])
+        forth = product(part.errors, meeting.left_columns[i], part.expectations, meeting.seen_right[j])
     if part.table == meeting.right and tile.left < meeting.right_states:
         if meeting.mirrored and i == j and forth is not None:
             return forth, forth.T
         states = slice(tile.left, min(tile.right, meeting.right_states))
-        back = product(part.errors, meeting.right_columns[states], part.middles, meeting.seen_left[i], turned=True)
+        back = product(part.errors, meeting.right_columns[states], part.expectations, meeting.seen_left[i], turned=True)
         if states != j:
             back = np.pad(back, ((0, 0), (0, tile.right - states.stop)))
     return forth, back

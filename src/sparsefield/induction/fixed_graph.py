@@ -13,11 +13,11 @@ from sparsefield.errors import DataError
 from sparsefield.induction.candidates import pairs_at
 from sparsefield.induction.rule import ClosedRule
 
-__all__ = ["GivenGraph"]
+__all__ = ["FixedGraph"]
 
 
 @dataclass(frozen=True)
-class GivenGraph(ClosedRule):
+class FixedGraph(ClosedRule):
     """All state pairs of the given pairs of variables.
 
     An edge of a plain table names two columns, by name or by position. In a field over linked tables it names two
@@ -29,7 +29,7 @@ class GivenGraph(ClosedRule):
     name = "graph"
 
     @classmethod
-    def of(cls, edges: Iterable[Iterable[str | int]]) -> GivenGraph:
+    def of(cls, edges: Iterable[Iterable[str | int]]) -> FixedGraph:
         return cls(tuple(tuple(edge) for edge in edges))
 
     def start(self, layout: Layout) -> np.ndarray:

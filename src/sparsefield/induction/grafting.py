@@ -6,10 +6,10 @@ import numpy as np
 
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.dense_scores import score_tiles
+from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.rule import InductionRule
-from sparsefield.induction.sparse_scores import score_resting
-from sparsefield.objectives import AnyContrast, SparseContrast
+from sparsefield.induction.sparse_scores import score_sparse_pairs
+from sparsefield.objectives import AnyContrast, SparseGradientFactors
 
 __all__ = ["Grafting"]
 
@@ -27,7 +27,7 @@ class Grafting(InductionRule):
         known: np.ndarray,
         limit: int | None = None,
     ) -> Scored:
-        if isinstance(contrast, SparseContrast):
-            return score_resting(contrast, layout, 0.0, cut, known, limit)
+        if isinstance(contrast, SparseGradientFactors):
+            return score_sparse_pairs(contrast, layout, 0.0, cut, known, limit)
 
-        return score_tiles(contrast.parts, layout, cut, known, limit=limit)
+        return score_pairs_dense(contrast.parts, layout, cut, known, limit=limit)

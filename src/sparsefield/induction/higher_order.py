@@ -1,7 +1,7 @@
 """Features of more than two columns (Eq. 14): a feature that is there is a column itself, and is scored like one.
 
 The product of a feature's columns has a belief, an error and a signal. Its pair with a further column is a feature of
-one column more, and the gradient of that pair is error x middle + middle x error, as with any pair.
+one column more, and the gradient of that pair is error x expectation + expectation x error, as with any pair.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.compute import Question
+from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.thresholding import Thresholds
-from sparsefield.objectives.block_evaluation import Part
-from sparsefield.objectives.dense_evaluator import Contrast
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.dense_evaluator import GradientFactors
 
-__all__ = ["Proposals", "all_lifts", "choose_proposals", "combine", "score_lifts"]
+__all__ = ["Proposals", "all_expandable", "choose_proposals", "combine", "score_expansions"]
 
 LIFTS_AT_A_TIME = 128
 """Lifted features that are multiplied with all columns at once: each takes two rows of floats for every block."""
@@ -61,7 +61,7 @@ def choose_proposals(found: Proposals, limit: int) -> Proposals:
     return found.take(order[:limit])
 
 
-def all_lifts(layout: Layout, width: int) -> np.ndarray:
+def all_expandable(layout: Layout, width: int) -> np.ndarray:
     """Every pair of columns that a template within a table lets meet, one of them a target state: for triples that no
     pair leads to."""
     found = [np.empty((0, 2), dtype=np.int64)]
@@ -74,19 +74,19 @@ def all_lifts(layout: Layout, width: int) -> np.ndarray:
     return np.pad(np.concatenate(found), ((0, 0), (0, width - 2)), constant_values=-1).astype(np.int64)
 
 
-class Lift(NamedTuple):
+class Expansion(NamedTuple):
     """Features of one table that a further column may join."""
 
     table: int
     members: np.ndarray
     """(features, columns) within the table."""
     errors: np.ndarray
-    """(features,): the sum of their products' errors over all rows, and the mean of their middles."""
+    """(features,): the sum of their products' errors over all rows, and the mean of their expectations."""
     mean: np.ndarray
 
 
-def score_lifts(
-    contrast: Contrast,
+def score_expansions(
+    contrast: GradientFactors,
     layout: Layout,
     lifts: np.ndarray,
     thresholds: tuple[float, float],
@@ -109,7 +109,7 @@ def score_lifts(
     exact, width = thresholds == (0.0, 0.0), lifts.shape[1]
     items = _items(contrast, layout, lifts[own], exact)
 
-    def gradient(item: Lift, sums: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    def gradient(item: Expansion, sums: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         if exact:
             return sums[0]
         unary = np.zeros(layout.schemas[item.table].n_columns)
@@ -117,21 +117,21 @@ def score_lifts(
         total = sums[0] + item.errors[row] * contrast.means[item.table][column]
         return total + item.mean[row] * unary[column]
 
-    def excess(item: Lift, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         cuts = cut * growth ** (_sizes(item.members) - 1.0)
         return np.abs(gradient(item, sums, rows, columns)) - cuts[rows]
 
-    def eligible(item: Lift, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]
         return ~((owner[have] == owner[columns][:, None]) & (have >= 0)).any(axis=1)
 
-    question = Question(
-        part_of_lift,
+    question = ThresholdQuery(
+        part_of_expansion,
         (layout, contrast.averaged, Thresholds(*thresholds, contrast.means)),
         excess,
         eligible,
     )
-    found = contrast.parts.large(question, items) if items else []
+    found = contrast.parts.top_entries(question, items) if items else []
     parts = [_joined(part.item, layout, *part.places) for part in found]
     features = np.concatenate([np.empty((0, width), dtype=np.int64), *parts])
     gradients = np.concatenate([np.empty(0), *(gradient(part.item, part.sums, *part.places) for part in found)])
@@ -152,7 +152,7 @@ def _sizes(features: np.ndarray) -> np.ndarray:
     return (features >= 0).sum(axis=1)
 
 
-def _items(contrast: Contrast, layout: Layout, lifts: np.ndarray, exact: bool) -> list[Lift]:
+def _items(contrast: GradientFactors, layout: Layout, lifts: np.ndarray, exact: bool) -> list[Expansion]:
     """Lifts of one table, some at a time; sums over rows are taken where estimates need them."""
     table = layout.table_of_column[lifts[:, 0]] if len(lifts) else np.empty(0, dtype=np.int64)
     found, nothing = [], np.empty(0)
@@ -160,50 +160,54 @@ def _items(contrast: Contrast, layout: Layout, lifts: np.ndarray, exact: bool) -
         mine = lifts[table == t]
         members = np.where(mine >= 0, mine - layout.column_starts[t], -1)
         for k in range(0, len(members), LIFTS_AT_A_TIME):
-            found.append(Lift(t, members[k : k + LIFTS_AT_A_TIME], nothing, nothing))
+            found.append(Expansion(t, members[k : k + LIFTS_AT_A_TIME], nothing, nothing))
     if exact or not found:
         return found
-    sums = contrast.parts.add(_sums_of_lifts, found, contrast.averaged)
+    sums = contrast.parts.sum(_sums_of_lifts, found, contrast.averaged)
     weights = np.maximum(contrast.total_weights, np.finfo(float).tiny)
     return [item._replace(errors=e, mean=m / weights[item.table]) for item, (e, m) in zip(found, sums, strict=True)]
 
 
-def _sums_of_lifts(part: Part, items: list[Lift], averaged: bool) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Per item, (features,) each: sums of errors, and weighted sums of middles."""
+def _sums_of_lifts(
+    part: EvaluatedBlock, items: list[Expansion], averaged: bool
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Per item, (features,) each: sums of errors, and weighted sums of expectations."""
     found = []
     for item in items:
         nothing = np.zeros(len(item.members))
         if item.table != part.table:
             found.append((nothing, nothing))
             continue
-        error, middle = _lift(part.errors, part.middles, part.block.weight, item.members, averaged)
-        found.append((error.sum(axis=1), middle @ part.block.weight))
+        error, expectation = _lift(part.errors, part.expectations, part.block.weight, item.members, averaged)
+        found.append((error.sum(axis=1), expectation @ part.block.weight))
     return tuple(found)
 
 
-def part_of_lift(part: Part, item: Lift, layout: Layout, averaged: bool, thresholds: Thresholds) -> np.ndarray | None:
+def part_of_expansion(
+    part: EvaluatedBlock, item: Expansion, layout: Layout, averaged: bool, thresholds: Thresholds
+) -> np.ndarray | None:
     """(1, features, columns): what the rows of a part add to the gradients of features joined by a further column."""
     if item.table != part.table:
         return None
     schema, weight = layout.schemas[item.table], part.block.weight
     columns, states = schema.n_columns, schema.n_states
-    middles = part.middles[:columns]
-    error, middle = _lift(part.errors, middles, weight, item.members, averaged)
+    expectations = part.expectations[:columns]
+    error, expectation = _lift(part.errors, expectations, weight, item.members, averaged)
     if (thresholds.errors, thresholds.signals) == (0.0, 0.0):
-        total = error @ middles.T
-        total[:, :states] += middle @ part.errors.T
+        total = error @ expectations.T
+        total[:, :states] += expectation @ part.errors.T
         return total[None]
     t_err, t_sig = thresholds.errors * weight, thresholds.signals
-    loud = _beyond(middles - thresholds.means[item.table][:columns, None], t_sig)
+    loud = _beyond(expectations - thresholds.means[item.table][:columns, None], t_sig)
     total = _beyond(error, t_err) @ loud.T
-    total[:, :states] += _beyond(middle - item.mean[:, None], t_sig) @ _beyond(part.errors, t_err).T
+    total[:, :states] += _beyond(expectation - item.mean[:, None], t_sig) @ _beyond(part.errors, t_err).T
     return total[None]
 
 
 def _lift(
-    errors: np.ndarray, middles: np.ndarray, weight: np.ndarray, members: np.ndarray, averaged: bool
+    errors: np.ndarray, expectations: np.ndarray, weight: np.ndarray, members: np.ndarray, averaged: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(features, rows) each: errors, times the row's weight, and middles of products of columns."""
+    """(features, rows) each: errors, times the row's weight, and expectations of products of columns."""
     states, rows = errors.shape
     safe = np.where(weight > 0, weight, 1.0)
     before, change = np.ones((len(members), rows)), np.zeros((len(members), rows))
@@ -211,7 +215,7 @@ def _lift(
         there = np.flatnonzero(members[:, k] >= 0)
         column = members[there, k]
         error = np.where((column < states)[:, None], errors[np.minimum(column, states - 1)] / safe, 0.0)
-        belief = middles[column] - 0.5 * error if averaged else middles[column]
+        belief = expectations[column] - 0.5 * error if averaged else expectations[column]
         step = belief + error if averaged else belief
         change[there] = change[there] * step + before[there] * error
         before[there] *= belief
@@ -222,7 +226,7 @@ def _beyond(values: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
     return np.where(np.abs(values) > threshold, values, 0.0)
 
 
-def _joined(item: Lift, layout: Layout, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+def _joined(item: Expansion, layout: Layout, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Features with their further column, as ascending column numbers."""
     features = item.members[row]
     features[np.arange(len(row)), _sizes(features)] = column

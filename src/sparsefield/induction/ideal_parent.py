@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import Layout, Meeting
+from sparsefield.data import CandidateBlock, Layout
 from sparsefield.induction.candidates import Scored
-from sparsefield.induction.dense_scores import Measure, score_tiles
+from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
 from sparsefield.induction.rule import InductionRule
 from sparsefield.induction.thresholding import Thresholds, keep_large_ones
-from sparsefield.objectives import AnyContrast, SparseContrast
-from sparsefield.objectives.block_evaluation import Part
+from sparsefield.objectives import AnyContrast, SparseGradientFactors
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 __all__ = ["IdealParent"]
 
@@ -37,12 +37,12 @@ class IdealParent(InductionRule):
         known: np.ndarray,
         limit: int | None = None,
     ) -> Scored:
-        assert not isinstance(contrast, SparseContrast)  # `sparse` says so
+        assert not isinstance(contrast, SparseGradientFactors)  # `sparse` says so
         thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
-        parts, (errors, signals) = contrast.parts.turn(_keep_and_measure, thresholds, layout)
+        parts, (errors, signals) = contrast.parts.map_update(_keep_and_measure, thresholds, layout)
         error_size, signal_size = _lengths(errors), _lengths(signals)
 
-        def rank(meeting: Meeting, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        def rank(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
             forth, back = np.abs(sums)
             left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
             cosines = [np.zeros(forth.shape)]
@@ -54,14 +54,16 @@ class IdealParent(InductionRule):
                 cosines.append(back / (own * signal_size[right + meeting.seen_left[a]]))
             return np.maximum.reduce(cosines)
 
-        return score_tiles(parts, layout, cut, known, measure=Measure(rank=rank, layers=2), limit=limit)
+        return score_pairs_dense(parts, layout, cut, known, measure=ScoreFunction(rank=rank, layers=2), limit=limit)
 
 
-def _keep_and_measure(part: Part, thresholds: Thresholds, layout: Layout) -> tuple[Part, tuple[np.ndarray, np.ndarray]]:
+def _keep_and_measure(
+    part: EvaluatedBlock, thresholds: Thresholds, layout: Layout
+) -> tuple[EvaluatedBlock, tuple[np.ndarray, np.ndarray]]:
     """The part with large errors and signals; (columns of all tables,) each: sums of their squares."""
     part, _ = keep_large_ones(part, thresholds)
     found, start = [], layout.column_starts[part.table]
-    for values in (part.errors, part.middles):
+    for values in (part.errors, part.expectations):
         squares = np.zeros(layout.n_columns)
         squares[start : start + len(values)] = np.einsum("ci,ci->c", values, values)
         found.append(squares)

@@ -13,8 +13,8 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import SparseBlock
-from sparsefield.kernels.sparse_conditionals import errors_of_rows
-from sparsefield.kernels.sparse_pair_scores import score_columns, sums_of_pairs
+from sparsefield.kernels.sparse_conditionals import residuals
+from sparsefield.kernels.sparse_pair_scores import score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries, Sources, weigh_columns
 
 __all__ = ["Known", "Lot", "Summary", "Told", "Traits", "gather", "pick", "summarize", "tell", "unit_for"]
@@ -31,7 +31,7 @@ class Known(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What `score_columns` has to know of each column."""
+    """What `score_pairs` has to know of each column."""
 
     together: np.ndarray
     rest: np.ndarray
@@ -107,17 +107,17 @@ def gather(
 
     Parameters
     ----------
-    arcs, weights, resting : the point, see `SparseContrast`
+    arcs, weights, resting : the point, see `SparseGradientFactors`
     threshold : an error that is no larger is taken for the error at rest
     number : (columns,): the new number of each, -1 for one that is left out
-    rest, owner, known : of columns under their new numbers, see `score_columns`
+    rest, owner, known : of columns under their new numbers, see `score_pairs`
     """
     arcs, size = arcs._replace(weight=weights), len(rest)
 
     def errors(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         counts = np.empty(block.n_rows, dtype=np.int64)
         room = 2 * len(block.columns) + 1024
-        columns, entries, filled = errors_of_rows(
+        columns, entries, filled = residuals(
             block, arcs, resting, threshold, number, 1.0 / unit, counts,
             np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64),
         )  # fmt: skip
@@ -162,7 +162,7 @@ def summarize(engine: Engine, lot: Lot) -> Summary:
 def tell(lot: Lot, tile: tuple[int, int], lowest: int, cut_per_weight: float) -> Told:
     """Pairs of a column of a tile, and one from ``lowest`` on, whose gradient in these rows is beyond their share of a
     cut, or so near to it that rounding decides."""
-    a, b, sums, count = score_columns(  # pyright: ignore
+    a, b, sums, count = score_pairs(  # pyright: ignore
         *tile, lowest, lot.on, lot.errors, lot.traits, lot.known, lot.unit, cut_per_weight * lot.weight
     )
     counts = np.bincount(a[:count] - tile[0], minlength=tile[1] - tile[0]).astype(np.int32)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import Lots
+from sparsefield.compute import WorkerData
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Scored, merge, select
 from sparsefield.induction.sparse_score_parts import (
@@ -31,10 +31,10 @@ from sparsefield.induction.sparse_score_parts import (
     unit_for,
 )
 from sparsefield.kernels.sparse_conditionals import REST as AT_REST
-from sparsefield.kernels.sparse_pair_scores import add_told
-from sparsefield.objectives.sparse_evaluator import SparseContrast
+from sparsefield.kernels.sparse_pair_scores import combine_bounds
+from sparsefield.objectives.sparse_evaluator import SparseGradientFactors
 
-__all__ = ["score_resting"]
+__all__ = ["score_sparse_pairs"]
 
 ENTRY_BYTES = 24
 """An error by row and by column: each time a column or row of 4 bytes and a number of 8."""
@@ -50,8 +50,8 @@ UNTOLD = 0.7
 more, the more pairs are open afterwards."""
 
 
-def score_resting(
-    contrast: SparseContrast,
+def score_sparse_pairs(
+    contrast: SparseGradientFactors,
     layout: Layout,
     threshold: float,
     cut: float,
@@ -77,7 +77,7 @@ def score_resting(
 class Task(NamedTuple):
     """What all rounds of a scoring share."""
 
-    contrast: SparseContrast
+    contrast: SparseGradientFactors
     threshold: float
     cut: float
     column: np.ndarray
@@ -93,7 +93,7 @@ class Task(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """Where `add_told` adds up."""
+    """Where `combine_bounds` adds up."""
 
     sums: np.ndarray
     gradients: np.ndarray
@@ -106,7 +106,7 @@ class Sheet(NamedTuple):
 
 
 class Open(NamedTuple):
-    """Pairs that may exceed the cut, and what is known of them, see `add_told`."""
+    """Pairs that may exceed the cut, and what is known of them, see `combine_bounds`."""
 
     a: np.ndarray
     b: np.ndarray
@@ -127,7 +127,7 @@ def _score_round(task: Task, first: slice, second: slice) -> Scored:
     number = np.full(len(contrast.together), -1, dtype=np.int32)
     number[column[members]] = np.arange(len(members))
     traits = Traits(*(trait[members] for trait in task.traits))
-    lots = contrast.parts.lots(
+    lots = contrast.parts.per_worker(
         gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, traits.rest, traits.owner,
         _by_first(number[task.inside], len(members)), task.unit,
     )  # fmt: skip
@@ -140,10 +140,10 @@ def _score_round(task: Task, first: slice, second: slice) -> Scored:
     return Scored(np.minimum(*ends), np.maximum(*ends), gradient, np.abs(gradient))
 
 
-def _told(task: Task, lots: Lots, traits: Traits, width: int, lowest: int) -> Open:
+def _told(task: Task, lots: WorkerData, traits: Traits, width: int, lowest: int) -> Open:
     """What lots tell of pairs of the first ``width`` columns with those from ``lowest`` on; with a limit, only of those
     that may be among the best."""
-    known: list[Summary] = lots.each(summarize)
+    known: list[Summary] = lots.map(summarize)
     together = np.stack([lot.together for lot in known])
     cut_per_weight = (task.cut if len(lots) == 1 else UNTOLD * task.cut) / task.contrast.total_weight
     least = np.array([cut_per_weight * lot.weight for lot in known])
@@ -160,12 +160,12 @@ def _told(task: Task, lots: Lots, traits: Traits, width: int, lowest: int) -> Op
 
 
 def _added(told: list[Told], first: int, *shared: Any) -> Open:
-    """What all lots tell of a tile together; ``shared`` is what `add_told` takes besides."""
+    """What all lots tell of a tile together; ``shared`` is what `combine_bounds` takes besides."""
     counts = np.stack([part.counts for part in told]).astype(np.int64)
     ends = np.cumsum(counts).reshape(counts.shape)
     starts = np.column_stack([ends[:, 0] - counts[:, 0], ends])
     b, sums = (np.concatenate(parts) for parts in ([part.b for part in told], [part.sums for part in told]))
-    return Open(*add_told(starts, b, sums, first, *shared))
+    return Open(*combine_bounds(starts, b, sums, first, *shared))
 
 
 def _best(pairs: Open, limit: int) -> Open:
@@ -177,12 +177,12 @@ def _best(pairs: Open, limit: int) -> Open:
     return pairs.take(np.flatnonzero(size + pairs.apart >= low))
 
 
-def _settled(lots: Lots, pairs: Open) -> Open:
+def _settled(lots: WorkerData, pairs: Open) -> Open:
     """With the sums of all lots, also where some did not tell."""
     open_ones = np.flatnonzero(~pairs.complete)
     if not len(open_ones):
         return pairs
-    picked = lots.each(pick, pairs.a[open_ones], pairs.b[open_ones])
+    picked = lots.map(pick, pairs.a[open_ones], pairs.b[open_ones])
     pairs.sums[open_ones] = np.sum(picked, axis=0)
     return pairs
 
@@ -191,7 +191,7 @@ def _merged(parts: list[Open]) -> Open:
     return Open(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice]]:
+def _rounds(contrast: SparseGradientFactors, traits: Traits) -> list[tuple[slice, slice]]:
     """Pairs of runs of columns whose errors fit into memory together; how many there are changes no result."""
     width = len(traits.rest)
     room = config.ERRORS_SHARE * contrast.parts.memory / ENTRY_BYTES
@@ -204,7 +204,7 @@ def _rounds(contrast: SparseContrast, traits: Traits) -> list[tuple[slice, slice
     return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
 
 
-def _line_up(contrast: SparseContrast, layout: Layout, cut: float) -> tuple[np.ndarray, Traits]:
+def _line_up(contrast: SparseGradientFactors, layout: Layout, cut: float) -> tuple[np.ndarray, Traits]:
     """Columns in the order of their new numbers, without those that are left out, and their traits.
 
     The gradient of (A, B) is the sum of B's errors where A is on and of A's errors where B is on. No error exceeds 1,

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.kernels.sparse_products import count_large, gather_large, keep_large
-from sparsefield.objectives.block_evaluation import Part
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
 
 __all__ = ["Thresholds", "count_meetings", "gather_large_ones", "keep_large_ones"]
@@ -17,7 +17,7 @@ __all__ = ["Thresholds", "count_meetings", "gather_large_ones", "keep_large_ones
 
 class Thresholds(NamedTuple):
     """What counts: errors beyond t_err, which carry their row's weight, so that the threshold does too, and deviations
-    of middles from their means beyond t_sig."""
+    of expectations from their means beyond t_sig."""
 
     errors: float
     signals: float
@@ -54,27 +54,29 @@ class _Large(NamedTuple):
         return Entries(offsets, columns, entries, column_offsets, row_of[order], entries[order])
 
 
-def _sides(part: Part, thresholds: Thresholds) -> tuple[_Large, _Large]:
+def _sides(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[_Large, _Large]:
     """Errors, and signals."""
     weight = part.block.weight
     errors = _Large(part.errors, np.zeros(len(part.errors)), thresholds.errors * weight)
-    return errors, _Large(part.middles, thresholds.means[part.table], np.full(len(weight), thresholds.signals))
+    return errors, _Large(part.expectations, thresholds.means[part.table], np.full(len(weight), thresholds.signals))
 
 
-def count_meetings(part: Part, thresholds: Thresholds) -> tuple[float, float]:
+def count_meetings(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[float, float]:
     """How often a large error meets a large signal in a row; and multiply-adds of a dense product."""
     errors, signals = _sides(part, thresholds)
     met = float(errors.count() @ signals.count())
-    return met, float(len(part.errors)) * part.middles.shape[0] * part.middles.shape[1]
+    return met, float(len(part.errors)) * part.expectations.shape[0] * part.expectations.shape[1]
 
 
-def keep_large_ones(part: Part, thresholds: Thresholds, dtype: type = config.FLOAT) -> tuple[Part, None]:
+def keep_large_ones(
+    part: EvaluatedBlock, thresholds: Thresholds, dtype: type = config.FLOAT
+) -> tuple[EvaluatedBlock, None]:
     """The part with nothing but large errors and signals."""
     errors, signals = _sides(part, thresholds)
-    return part._replace(errors=errors.keep(dtype), middles=signals.keep(dtype)), None
+    return part._replace(errors=errors.keep(dtype), expectations=signals.keep(dtype)), None
 
 
-def gather_large_ones(part: Part, thresholds: Thresholds) -> tuple[Part, None]:
+def gather_large_ones(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[EvaluatedBlock, None]:
     """The same, sparse."""
     errors, signals = _sides(part, thresholds)
-    return part._replace(errors=errors.gather(), middles=signals.gather()), None
+    return part._replace(errors=errors.gather(), expectations=signals.gather()), None

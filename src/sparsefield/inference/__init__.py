@@ -5,7 +5,7 @@ from sparsefield.inference.exact_marginals import ExactInference
 from sparsefield.inference.gibbs import Gibbs, draw, draw_often
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.posterior import Answers, ask, state_probabilities
+from sparsefield.inference.posterior import Posterior, infer, state_probabilities
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
     kind.name: kind for kind in (MeanField, BeliefPropagation, ExactInference, Gibbs)
@@ -13,14 +13,14 @@ INFERENCE: dict[str, type[InferenceMethod]] = {
 
 __all__ = [
     "INFERENCE",
-    "Answers",
     "BeliefPropagation",
     "ExactInference",
     "Gibbs",
     "InferenceMethod",
     "MeanField",
-    "ask",
+    "Posterior",
     "draw",
     "draw_often",
+    "infer",
     "state_probabilities",
 ]

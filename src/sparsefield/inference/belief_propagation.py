@@ -9,13 +9,13 @@ import numpy as np
 from sparsefield.inference.factor_graph import (
     FactorGraph,
     build_factors,
+    cells_of,
     entities_of,
-    gaps_of,
     normalized,
     write_beliefs,
 )
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import Web
+from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.message_passing import Queue, Space, propagate
 
 __all__ = ["BeliefPropagation", "message_beliefs"]
@@ -47,11 +47,11 @@ class BeliefPropagation(InferenceMethod):
         if self.tolerance < 0 or self.max_updates < 1:
             raise ValueError("tolerance must not be negative, and max_updates must be at least 1.")
 
-    def fill(self, web: Web, theta: np.ndarray) -> int:
+    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(web, theta)
         logits, settled = message_beliefs(graph, self, np.arange(graph.n_parts))
         write_beliefs(web, graph, normalized(graph, logits))
-        return entities_of(web, gaps_of(graph, ~settled))
+        return entities_of(web, cells_of(graph, ~settled))
 
 
 def message_beliefs(
@@ -59,7 +59,7 @@ def message_beliefs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits of all states of all gaps, and which of some parts settled; ``hard`` is max-product."""
     arity = np.diff(graph.factor_offsets)
-    states, edges = np.diff(graph.message_offsets), len(graph.edge_gap)
+    states, edges = np.diff(graph.message_offsets), len(graph.edge_cell)
     rooms = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
     space = Space(
         messages=np.zeros(graph.message_offsets[-1]),
@@ -68,7 +68,7 @@ def message_beliefs(
         queue=Queue(np.zeros(edges), np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)),
         order=np.empty(len(arity), dtype=np.int64),
         towards=np.full(len(arity), -1, dtype=np.int64),
-        met=np.zeros(graph.n_gaps, dtype=np.bool_),
+        met=np.zeros(graph.n_missing, dtype=np.bool_),
         incoming=np.empty(rooms.max(initial=0) + states.max(initial=0)),
         digit=np.empty(arity.max(initial=0), dtype=np.int64),
     )

@@ -77,11 +77,13 @@ class Parts:
 def parts_by_shape(graph: FactorGraph, max_cells: int, parts: Array | None = None) -> list[Parts]:
     """All parts of a graph, or some, those of one shape together; with plans for tables of at most ``max_cells``."""
     states = np.diff(graph.offsets)
-    number = np.empty(graph.n_gaps, dtype=np.int64)
-    number[graph.part_gaps] = np.arange(graph.n_gaps) - np.repeat(graph.part_offsets[:-1], np.diff(graph.part_offsets))
-    local, counts = number[graph.edge_gap].tolist(), states.tolist()
+    number = np.empty(graph.n_missing, dtype=np.int64)
+    number[graph.component_cells] = np.arange(graph.n_missing) - np.repeat(
+        graph.part_offsets[:-1], np.diff(graph.part_offsets)
+    )
+    local, counts = number[graph.edge_cell].tolist(), states.tolist()
     starts, factor_offsets = graph.part_factor_offsets.tolist(), graph.factor_offsets.tolist()
-    factors, gaps, gap_starts = graph.part_factors.tolist(), graph.part_gaps.tolist(), graph.part_offsets.tolist()
+    factors, gaps, gap_starts = graph.part_factors.tolist(), graph.component_cells.tolist(), graph.part_offsets.tolist()
     found: dict[Shape, list[int]] = {}
     for part in range(graph.n_parts) if parts is None else parts.tolist():
         mine = factors[starts[part] : starts[part + 1]]
@@ -97,7 +99,7 @@ def parts_by_shape(graph: FactorGraph, max_cells: int, parts: Array | None = Non
             Parts(
                 shape,
                 plan_of(shape, max_cells),
-                graph.part_gaps[graph.part_offsets[which] + np.arange(len(shape.states))],
+                graph.component_cells[graph.part_offsets[which] + np.arange(len(shape.states))],
                 graph.part_factors[graph.part_factor_offsets[which] + np.arange(len(shape.factors))],
             )
         )

@@ -8,9 +8,9 @@ import numpy as np
 
 from sparsefield.errors import DataError
 from sparsefield.inference.elimination import MAX_CELLS, Parts, marginal_logits, parts_by_shape
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalized, row_of_gap, write_beliefs
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalized, row_of_cell, write_beliefs
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import Web
+from sparsefield.inference.missing_problem import MissingProblem
 
 __all__ = ["ExactInference", "exact_logits"]
 
@@ -35,7 +35,7 @@ class ExactInference(InferenceMethod):
         if self.max_cells < 1:
             raise ValueError(f"max_cells must be at least 1, got {self.max_cells}.")
 
-    def fill(self, web: Web, theta: np.ndarray) -> int:
+    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(web, theta)
         alike = parts_by_shape(graph, self.max_cells)
         for parts in alike:
@@ -43,10 +43,10 @@ class ExactInference(InferenceMethod):
         write_beliefs(web, graph, normalized(graph, exact_logits(graph, alike)))
         return 0
 
-    def _refuse(self, web: Web, parts: Parts) -> None:
+    def _refuse(self, web: MissingProblem, parts: Parts) -> None:
         plan = parts.plan
         if not plan.narrow:
-            row = row_of_gap(web, parts.gaps[0, 0])
+            row = row_of_cell(web, parts.gaps[0, 0])
             raise DataError(
                 f"Exact inference would need a table of {plan.cells:,} cells or more for row {row}, where gaps depend "
                 f"on each other with a width of at least {plan.width}; max_cells is {self.max_cells:,}. Raise it: "

@@ -14,18 +14,18 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.inference.missing_problem import Web
+from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.factor_tables import Cells, Ties, add_tables, mix_parts, tie_cells
 
 __all__ = [
     "FactorGraph",
     "build_factors",
+    "cells_of",
+    "component_of_cell",
     "entities_of",
-    "entity_of_gap",
-    "gaps_of",
+    "entity_of_cell",
     "normalized",
-    "part_of_gap",
-    "row_of_gap",
+    "row_of_cell",
     "write_beliefs",
 ]
 
@@ -43,7 +43,7 @@ class FactorGraph(NamedTuple):
     """(states of all gaps,): logits given everything that is seen; 0 for the base."""
     factor_offsets: Array
     """(factors + 1,): the edges of factor f, one for each of its gaps."""
-    edge_gap: Array
+    edge_cell: Array
     edge_factor: Array
     edge_stride: Array
     """How far apart two consecutive states of the edge's gap lie in its factor's table."""
@@ -53,12 +53,12 @@ class FactorGraph(NamedTuple):
     """Log-potentials; the last gap of a factor runs fastest."""
     message_offsets: Array
     """(edges + 1,): room for a number per state of the edge's gap."""
-    gap_edge_offsets: Array
+    cell_edge_offsets: Array
     """(gaps + 1,)"""
-    gap_edges: Array
+    cell_edges: Array
     part_offsets: Array
     """(parts + 1,)"""
-    part_gaps: Array
+    component_cells: Array
     part_factor_offsets: Array
     """(parts + 1,)"""
     part_factors: Array
@@ -66,7 +66,7 @@ class FactorGraph(NamedTuple):
     """(parts,) uint64: a number made of which cells a part has and of what they see, and of nothing else."""
 
     @property
-    def n_gaps(self) -> int:
+    def n_missing(self) -> int:
         return len(self.offsets) - 1
 
     @property
@@ -87,11 +87,11 @@ class _Sets(NamedTuple):
     """(sets + 1,): where a table over the states of each set's gaps begins in a list of all."""
 
 
-def build_factors(web: Web, theta: Array) -> FactorGraph:
+def build_factors(web: MissingProblem, theta: Array) -> FactorGraph:
     """The factor graph over all gaps of a web."""
     place = _gap_places(web)
-    counts = web.gap_width + 1
-    cells = Cells(_owners(len(web.beliefs), place, web.gap_width), place, _starts(counts))
+    counts = web.cell_width + 1
+    cells = Cells(_owners(len(web.beliefs), place, web.cell_width), place, _starts(counts))
     unary, keys = np.zeros(cells.offsets[-1]), np.zeros(len(place), dtype=np.uint64)
     ties = _ties(web, theta, cells, unary, keys)
     sets, set_of_tie = _group(ties, counts)
@@ -100,33 +100,33 @@ def build_factors(web: Web, theta: Array) -> FactorGraph:
     arity = np.diff(factors.offsets)
     gap_order = np.argsort(factors.gap, kind="stable")
     part, n_parts = _parts(factors, len(place))
-    part_gaps = np.argsort(part, kind="stable")
+    component_cells = np.argsort(part, kind="stable")
     part_of_factor = part[factors.gap[factors.offsets[:-1]]]
     return FactorGraph(
         offsets=cells.offsets,
         unary=unary,
         factor_offsets=factors.offsets,
-        edge_gap=factors.gap,
+        edge_cell=factors.gap,
         edge_factor=np.repeat(np.arange(len(arity)), arity),
         edge_stride=factors.stride,
         table_offsets=factors.cells,
         tables=tables,
         message_offsets=_starts(factors.states),
-        gap_edge_offsets=np.searchsorted(factors.gap[gap_order], np.arange(len(place) + 1)),
-        gap_edges=gap_order,
-        part_offsets=np.searchsorted(part[part_gaps], np.arange(n_parts + 1)),
-        part_gaps=part_gaps,
+        cell_edge_offsets=np.searchsorted(factors.gap[gap_order], np.arange(len(place) + 1)),
+        cell_edges=gap_order,
+        part_offsets=np.searchsorted(part[component_cells], np.arange(n_parts + 1)),
+        component_cells=component_cells,
         part_factor_offsets=np.searchsorted(np.sort(part_of_factor), np.arange(n_parts + 1)),
         part_factors=np.argsort(part_of_factor, kind="stable"),
         part_keys=mix_parts(keys, part, n_parts),
     )
 
 
-def write_beliefs(web: Web, graph: FactorGraph, beliefs: Array) -> None:
+def write_beliefs(web: MissingProblem, graph: FactorGraph, beliefs: Array) -> None:
     """Put probabilities, base first, of all gaps into the web."""
     rest = np.ones(len(beliefs), dtype=bool)
     rest[graph.offsets[:-1]] = False
-    web.beliefs[_spread(_gap_places(web), web.gap_width)] = beliefs[rest]
+    web.beliefs[_spread(_gap_places(web), web.cell_width)] = beliefs[rest]
 
 
 def normalized(graph: FactorGraph, logits: Array) -> Array:
@@ -138,38 +138,38 @@ def normalized(graph: FactorGraph, logits: Array) -> Array:
     return weights / np.repeat(np.add.reduceat(weights, starts), states)
 
 
-def entity_of_gap(web: Web) -> Array:
+def entity_of_cell(web: MissingProblem) -> Array:
     """(gaps,)"""
-    return np.repeat(np.arange(len(web.entity_place)), np.diff(web.gap_offsets))
+    return np.repeat(np.arange(len(web.entity_place)), np.diff(web.cell_offsets))
 
 
-def part_of_gap(graph: FactorGraph) -> Array:
+def component_of_cell(graph: FactorGraph) -> Array:
     """(gaps,)"""
-    part = np.empty(graph.n_gaps, dtype=np.int64)
-    part[graph.part_gaps] = np.repeat(np.arange(graph.n_parts), np.diff(graph.part_offsets))
+    part = np.empty(graph.n_missing, dtype=np.int64)
+    part[graph.component_cells] = np.repeat(np.arange(graph.n_parts), np.diff(graph.part_offsets))
     return part
 
 
-def entities_of(web: Web, gaps: Array) -> int:
+def entities_of(web: MissingProblem, gaps: Array) -> int:
     """How many entities have one of these gaps."""
-    return len(np.unique(entity_of_gap(web)[gaps]))
+    return len(np.unique(entity_of_cell(web)[gaps]))
 
 
-def row_of_gap(web: Web, gap: int) -> int:
+def row_of_cell(web: MissingProblem, gap: int) -> int:
     """The row, in its table, that a gap is in."""
-    return int(web.entity_row[entity_of_gap(web)[gap]])
+    return int(web.entity_row[entity_of_cell(web)[gap]])
 
 
-def gaps_of(graph: FactorGraph, parts: Array) -> Array:
+def cells_of(graph: FactorGraph, parts: Array) -> Array:
     """The gaps of the parts that a mask picks."""
-    return graph.part_gaps[np.repeat(parts, np.diff(graph.part_offsets))]
+    return graph.component_cells[np.repeat(parts, np.diff(graph.part_offsets))]
 
 
 # -- behind them -----------------------------------------------------------------------------------------------------
 
 
-def _gap_places(web: Web) -> Array:
-    return web.entity_place[entity_of_gap(web)] + web.gap_column
+def _gap_places(web: MissingProblem) -> Array:
+    return web.entity_place[entity_of_cell(web)] + web.cell_column
 
 
 def _owners(n_places: int, place: Array, width: Array) -> Array:
@@ -187,7 +187,7 @@ def _starts(counts: Array) -> Array:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _ties(web: Web, theta: Array, cells: Cells, unary: Array, keys: Array) -> Ties:
+def _ties(web: MissingProblem, theta: Array, cells: Cells, unary: Array, keys: Array) -> Ties:
     """Count, make room, and write."""
 
     def room(count: int, size: int) -> Ties:
@@ -287,11 +287,11 @@ def _homes(sets: _Sets, arity: Array) -> Array:
     return home
 
 
-def _parts(factors: _Sets, n_gaps: int) -> tuple[Array, int]:
+def _parts(factors: _Sets, n_missing: int) -> tuple[Array, int]:
     """The part of each gap, and how many there are."""
     arity = np.diff(factors.offsets)
     first = np.repeat(factors.gap[factors.offsets[:-1]], arity)
     ones = np.ones(len(first), dtype=np.int8)
-    graph = sp.coo_matrix((ones, (first, factors.gap)), shape=(n_gaps, n_gaps))
+    graph = sp.coo_matrix((ones, (first, factors.gap)), shape=(n_missing, n_missing))
     count, part = connected_components(graph, directed=False)
     return part.astype(np.int64), int(count)

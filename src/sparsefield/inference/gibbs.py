@@ -9,17 +9,17 @@ from threading import Event, Lock
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import MegaSample
+from sparsefield.data import DenseDataset
 from sparsefield.inference.factor_graph import (
     FactorGraph,
     build_factors,
+    cells_of,
     entities_of,
-    gaps_of,
     normalized,
     write_beliefs,
 )
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import Web, units, weave
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
 from sparsefield.kernels import gibbs_chains as kernel
 from sparsefield.kernels.missing_cells import gibbs
 from sparsefield.model import Field
@@ -35,7 +35,7 @@ CELLS_AT_A_TIME = 5_000_000
 
 def draw(
     field: Field,
-    sample: MegaSample,
+    sample: DenseDataset,
     *,
     sweeps: int,
     seed: int | None,
@@ -49,7 +49,7 @@ def draw(
 
 def draw_often(
     field: Field,
-    sample: MegaSample,
+    sample: DenseDataset,
     *,
     count: int,
     sweeps: int,
@@ -64,7 +64,7 @@ def draw_often(
     """
     blocks = [table.blocks for table in sample.tables]
     found = [np.stack([np.concatenate([b.codes for b in part], axis=1)] * count) for part in blocks]
-    together = units(sample, blocks)
+    together = independent_groups(sample, blocks)
     seeds = np.random.SeedSequence(seed).spawn(len(together))
     lengths = [sweeps] + [thin] * (count - 1)
     done, lock, stopped = 0, Lock(), Event()
@@ -84,7 +84,7 @@ def draw_often(
             raise
 
     def run(k: int) -> None:
-        woven, rng = weave(sample, field.graphs, together[k]), np.random.default_rng(seeds[k])
+        woven, rng = compile_problem(sample, field.graphs, together[k]), np.random.default_rng(seeds[k])
         member, variable, row = woven.gap_cells
         drawn = np.zeros(len(row), dtype=np.int32)
         ends = np.searchsorted(member, np.arange(len(together[k]) + 1))
@@ -143,14 +143,14 @@ class Gibbs(InferenceMethod):
         if isinstance(self.seed, bool) or int(self.seed) != self.seed or not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be a whole number that is not negative, got {self.seed}.")
 
-    def fill(self, web: Web, theta: np.ndarray) -> int:
+    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(web, theta)
         beliefs = normalized(graph, graph.unary)
         means = run_chains(graph, self)
         sampled = np.isfinite(means.r_hat)
         beliefs[sampled] = means.value[sampled]
         write_beliefs(web, graph, beliefs)
-        gap_of_state = np.repeat(np.arange(graph.n_gaps), np.diff(graph.offsets))
+        gap_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
         return entities_of(web, gap_of_state[means.r_hat > self.max_r_hat])
 
 
@@ -186,13 +186,13 @@ def run_chains(
     nothing = kernel.Event(np.empty(0, dtype=np.int64), np.zeros(0, dtype=bool))
     sums, squares = np.full((2, 2 * options.chains, size), np.nan)
     states = np.diff(graph.offsets)
-    drawn = np.zeros(graph.n_gaps, dtype=bool)
-    drawn[gaps_of(graph, np.isin(np.arange(graph.n_parts), parts))] = True
+    drawn = np.zeros(graph.n_missing, dtype=bool)
+    drawn[cells_of(graph, np.isin(np.arange(graph.n_parts), parts))] = True
     sums[:, np.repeat(drawn, states)] = squares[:, np.repeat(drawn, states)] = 0.0
     hits = np.zeros((2 * options.chains, 2))
     kernel.run_chains(
         graph, parts, np.int64(options.seed), options.chains, options.burn_in, options.sweeps, event or nothing,
-        np.zeros(graph.n_gaps, dtype=np.int64), np.empty(states.max(initial=1)), sums, squares, hits,
+        np.zeros(graph.n_missing, dtype=np.int64), np.empty(states.max(initial=1)), sums, squares, hits,
     )  # fmt: skip
     # The first half of an odd number of sweeps has one more.
     counts = np.tile([(options.sweeps + 1) // 2, options.sweeps // 2], options.chains)

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, MegaSample
+from sparsefield.data import Block, DenseDataset
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
 from sparsefield.model.latent_features import Split
 
-__all__ = ["Summed", "fill_for_each_state", "sum_hidden"]
+__all__ = ["Summed", "impute_for_each_latent_state", "sum_out_latent"]
 
 
 class Summed(NamedTuple):
@@ -29,7 +29,7 @@ class Summed(NamedTuple):
     moved: np.ndarray
 
 
-def sum_hidden(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> Summed:
+def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> Summed:
     """Predict every seen cell from the others; the beliefs of hidden cells become exact, given those of other gaps.
 
     ``errors`` (states, rows) becomes (p - 1 or 0) x row weight; for hidden states it is the sum over seen cells of how
@@ -54,8 +54,8 @@ def sum_hidden(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray
     return Summed(loss, totals, moved.sum(axis=1))
 
 
-def fill_for_each_state(
-    sample: MegaSample,
+def impute_for_each_latent_state(
+    sample: DenseDataset,
     blocks: Sequence[Block],
     parts: Split,
     inference: InferenceMethod,
@@ -111,10 +111,10 @@ def _ties(parts: Split, theta: np.ndarray, last: int, n_givens: int) -> tuple[sp
 def _entropy(block: Block, q: np.ndarray, parts: Split) -> np.ndarray:
     """(rows,): of the beliefs in gaps."""
     total, offsets = np.zeros(block.n_rows), parts.visible.state_offsets
-    for v in range(len(block.gap_offsets) - 1):
+    for v in range(len(block.cell_offsets) - 1):
         if offsets[v] >= parts.first:
             break
-        rows = block.gap_rows[block.gap_offsets[v] : block.gap_offsets[v + 1]]
+        rows = block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]
         states = q[offsets[v] : offsets[v + 1]][:, rows]
         every = np.clip(np.concatenate([states, 1.0 - states.sum(axis=0, keepdims=True)]), 0.0, 1.0)
         total[rows] -= xlogy(every, every).sum(axis=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import Web
+from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.missing_cells import mean_field
 
 __all__ = ["MeanField"]
@@ -37,5 +37,5 @@ class MeanField(InferenceMethod):
         if self.tolerance < 0 or self.max_sweeps < 1:
             raise ValueError("tolerance must not be negative, and max_sweeps must be at least 1.")
 
-    def fill(self, web: Web, theta: np.ndarray) -> int:
+    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
         return int(mean_field(web, theta, self.tolerance, self.max_sweeps, self.damping))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sparsefield.inference.missing_problem import Web
+from sparsefield.inference.missing_problem import MissingProblem
 
 __all__ = ["InferenceMethod"]
 
@@ -20,5 +20,5 @@ class InferenceMethod(ABC):
     """What to do about rows that did not converge, without a stop."""
 
     @abstractmethod
-    def fill(self, web: Web, theta: np.ndarray) -> int:
+    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
         """Update ``web.beliefs`` in its gaps; returns the number of entities that did not converge."""

@@ -9,16 +9,16 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.compute import Engine
-from sparsefield.data import Block, Layout, MegaSample
+from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.model import Graph
 
 if TYPE_CHECKING:
     from sparsefield.inference.method import InferenceMethod
 
-__all__ = ["Web", "Woven", "fill_blocks", "fill_together", "units", "weave"]
+__all__ = ["CompiledProblem", "MissingProblem", "compile_problem", "fill_blocks", "fill_together", "independent_groups"]
 
 
-class Web(NamedTuple):
+class MissingProblem(NamedTuple):
     """What kernels need to fill gaps. A place is a position in ``beliefs``; an entity's own columns lie together."""
 
     beliefs: np.ndarray
@@ -29,12 +29,12 @@ class Web(NamedTuple):
     entity_circle: np.ndarray
     """(entities with gaps,): entities of one circle see each other, at first hand or over others."""
     n_circles: int
-    gap_offsets: np.ndarray
+    cell_offsets: np.ndarray
     """(entities with gaps + 1,)"""
-    gap_state: np.ndarray
-    """(gaps,): number of the variable's first state; gap_column is where that lies among the own columns."""
-    gap_column: np.ndarray
-    gap_width: np.ndarray
+    cell_state: np.ndarray
+    """(gaps,): number of the variable's first state; cell_column is where that lies among the own columns."""
+    cell_column: np.ndarray
+    cell_width: np.ndarray
     arc_offsets: np.ndarray
     """(states of all tables + 1,)"""
     arc_view: np.ndarray
@@ -53,10 +53,10 @@ class Web(NamedTuple):
     widest: int
 
 
-class Woven(NamedTuple):
+class CompiledProblem(NamedTuple):
     """A web, and where its entities came from."""
 
-    web: Web
+    web: MissingProblem
     blocks: tuple[Block, ...]
     rows: tuple[np.ndarray, ...]
     """Per block, the rows that lie in the web."""
@@ -73,10 +73,12 @@ class Woven(NamedTuple):
             start += own * len(rows)
 
 
-def weave(sample: MegaSample, graphs: Sequence[Graph], members: Sequence[tuple[int, Block]]) -> Woven:
+def compile_problem(
+    sample: DenseDataset, graphs: Sequence[Graph], members: Sequence[tuple[int, Block]]
+) -> CompiledProblem:
     """The web of some blocks, given with their tables: of all when rows are linked, else of any."""
     layout, linked = sample.layout, sample.has_links
-    rows = tuple(np.arange(block.n_rows) if linked else np.unique(block.gap_rows) for _, block in members)
+    rows = tuple(np.arange(block.n_rows) if linked else np.unique(block.missing_rows) for _, block in members)
     beliefs, places, start = [], [], 0
     for (_, block), wanted in zip(members, rows, strict=True):
         own = block.n_own_columns
@@ -91,34 +93,34 @@ def weave(sample: MegaSample, graphs: Sequence[Graph], members: Sequence[tuple[i
     place = np.concatenate([places[k][np.searchsorted(rows[k], part)] for k, part in enumerate(by_block)])
     starts = np.array([block.start for _, block in members], dtype=np.int64)
     column, width = _variable_columns(layout, table, variable)
-    circles, circle = _circles(sample, table[entity], (starts[member] + row)[entity])
-    web = Web(
+    components, circle = _circles(sample, table[entity], (starts[member] + row)[entity])
+    web = MissingProblem(
         beliefs=np.concatenate(beliefs) if beliefs else np.empty(0, dtype=config.FLOAT),
         entity_place=place[entity],
         entity_row=(starts[member] + row)[entity],
         entity_circle=circle,
-        n_circles=circles,
-        gap_offsets=np.append(entity, len(row)),
-        gap_state=layout.state_starts[table] + column,
-        gap_column=column,
-        gap_width=width,
+        n_circles=components,
+        cell_offsets=np.append(entity, len(row)),
+        cell_state=layout.state_starts[table] + column,
+        cell_column=column,
+        cell_width=width,
         **_arcs(layout, graphs),
         **_neighbors(sample, members, places),
         widest=max((graph.widest for graph in graphs), default=1),
     )
-    return Woven(web, tuple(block for _, block in members), rows, (member, variable, row))
+    return CompiledProblem(web, tuple(block for _, block in members), rows, (member, variable, row))
 
 
-def units(sample: MegaSample, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
+def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
     """Blocks that have to be filled together: all of them when rows are linked, else each alone."""
     members = [(t, block) for t, part in enumerate(blocks) for block in part]
     if sample.has_links:
-        return [members] if any(len(block.gap_rows) for _, block in members) else []
-    return [[member] for member in members if len(member[1].gap_rows)]
+        return [members] if any(len(block.missing_rows) for _, block in members) else []
+    return [[member] for member in members if len(member[1].missing_rows)]
 
 
 def fill_blocks(
-    sample: MegaSample,
+    sample: DenseDataset,
     blocks: Sequence[Sequence[Block]],
     inference: InferenceMethod,
     graphs: Sequence[Graph],
@@ -127,24 +129,24 @@ def fill_blocks(
 ) -> int:
     """Update the beliefs of all gaps in ``blocks`` (table by table); returns how many rows did not settle.
 
-    What rows see of their neighbors is not brought up to date: see `look_around`.
+    What rows see of their neighbors is not brought up to date: see `update_neighbor_sums`.
     """
 
     def one(members: list[tuple[int, Block]]) -> int:
         return fill_together(sample, members, inference, graphs, theta)
 
-    return sum(engine.map(one, units(sample, blocks)))
+    return sum(engine.map(one, independent_groups(sample, blocks)))
 
 
 def fill_together(
-    sample: MegaSample,
+    sample: DenseDataset,
     members: Sequence[tuple[int, Block]],
     inference: InferenceMethod,
     graphs: Sequence[Graph],
     theta: np.ndarray,
 ) -> int:
     """Update the beliefs of the gaps of blocks that make up a unit; returns how many rows did not settle."""
-    woven = weave(sample, graphs, members)
+    woven = compile_problem(sample, graphs, members)
     unsettled = inference.fill(woven.web, theta)
     woven.write_back()
     return unsettled
@@ -154,18 +156,18 @@ def _gaps(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray,
     """Block, variable and row of every gap, entity by entity."""
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for k, (_, block) in enumerate(members):
-        variable = np.repeat(np.arange(len(block.gap_offsets) - 1), np.diff(block.gap_offsets))
-        order = np.argsort(block.gap_rows, kind="stable")
-        parts.append((np.full(len(order), k), variable[order], block.gap_rows[order]))
+        variable = np.repeat(np.arange(len(block.cell_offsets) - 1), np.diff(block.cell_offsets))
+        order = np.argsort(block.missing_rows, kind="stable")
+        parts.append((np.full(len(order), k), variable[order], block.missing_rows[order]))
     member, variable, row = (np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
     return member, variable, row
 
 
-def _circles(sample: MegaSample, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
-    """How many circles some entities make up, and the circle of each: rows of a plain table are each their own."""
+def _circles(sample: DenseDataset, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
+    """How many components some entities make up, and the circle of each: rows of a plain table are each their own."""
     if not sample.has_links:
         return len(row), np.arange(len(row))
-    found, circle = np.unique(sample.circles[sample.row_starts[table] + row], return_inverse=True)
+    found, circle = np.unique(sample.components[sample.row_starts[table] + row], return_inverse=True)
     return len(found), circle
 
 
@@ -203,7 +205,7 @@ def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
 
 
 def _neighbors(
-    sample: MegaSample, members: Sequence[tuple[int, Block]], places: Sequence[np.ndarray]
+    sample: DenseDataset, members: Sequence[tuple[int, Block]], places: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Neighbors of all views in one list, as places."""
     nothing = np.empty(0, dtype=np.int64)

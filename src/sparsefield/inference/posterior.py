@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, MegaSample, Variable, look_around
-from sparsefield.inference.latent_inference import fill_for_each_state, sum_hidden
+from sparsefield.data import Block, DenseDataset, Variable, update_neighbor_sums
+from sparsefield.inference.latent_inference import impute_for_each_latent_state, sum_out_latent
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import fill_blocks
@@ -14,10 +14,10 @@ from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Field
 from sparsefield.model.latent_features import split
 
-__all__ = ["Answers", "ask", "state_probabilities"]
+__all__ = ["Posterior", "infer", "state_probabilities"]
 
 
-class Answers:
+class Posterior:
     """Beliefs about all target cells of a mega-sample."""
 
     def __init__(
@@ -37,22 +37,22 @@ class Answers:
         """Rows whose inference reached its cap."""
 
 
-def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: Engine) -> Answers:
+def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
     """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees.
 
     Hidden variables are summed out then: their beliefs have seen the very cell that is to be predicted.
     """
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
     layout = field.layout
-    parts = split(layout, layout.arcs(field.features)) if layout.has_hidden else None
-    if parts is not None and isinstance(inference, MeanField) and _beside_hidden(blocks[0], len(field.schema.hidden)):
-        unconverged = fill_for_each_state(sample, blocks[0], parts, inference, field.theta, engine)
+    parts = split(layout, layout.arcs(field.features)) if layout.has_latent else None
+    if parts is not None and isinstance(inference, MeanField) and _with_latent(blocks[0], len(field.schema.hidden)):
+        unconverged = impute_for_each_latent_state(sample, blocks[0], parts, inference, field.theta, engine)
     else:
         unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
-    if sample.has_links and sample.has_gaps:
-        look_around(sample, blocks, engine.map)
+    if sample.has_links and sample.has_missing:
+        update_neighbor_sums(sample, blocks, engine.map)
 
-    n_hidden = len(field.schema.hidden) if layout.has_hidden else 0
+    n_latent = len(field.schema.hidden) if layout.has_latent else 0
 
     def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
         t, block = member
@@ -61,11 +61,11 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: En
             loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
         else:
             filled = block.beliefs[parts.first : block.n_target_states].copy()
-            loss = sum_hidden(block, parts, field.theta, errors).loss
+            loss = sum_out_latent(block, parts, field.theta, errors).loss
             errors[parts.first :] = 0.0
             # Where a row has gaps as well, both were filled together; the sum took the gaps' beliefs for what they are.
             gaps = np.zeros(block.n_rows, dtype=bool)
-            gaps[block.gap_rows[: block.gap_offsets[-1 - n_hidden]]] = True
+            gaps[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = True
             block.beliefs[parts.first : block.n_target_states, gaps] = filled[:, gaps]
         beliefs = block.beliefs[: block.n_target_states]
         return beliefs, beliefs + errors, -loss
@@ -78,7 +78,7 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: En
         return np.concatenate(parts, axis=1)
 
     tables = range(len(sample.tables))
-    return Answers(
+    return Posterior(
         tuple(table(t, 0) for t in tables),
         tuple(table(t, 1) for t in tables),
         float(sum(answer[2] for answer in found)),
@@ -86,9 +86,9 @@ def ask(field: Field, sample: MegaSample, inference: InferenceMethod, engine: En
     )
 
 
-def _beside_hidden(blocks: list[Block], n_hidden: int) -> bool:
+def _with_latent(blocks: list[Block], n_latent: int) -> bool:
     """Whether there are gaps in a table's own columns."""
-    return any(block.gap_offsets[-1 - n_hidden] > 0 for block in blocks)
+    return any(block.cell_offsets[-1 - n_latent] > 0 for block in blocks)
 
 
 def state_probabilities(variable: Variable, columns: np.ndarray) -> np.ndarray:

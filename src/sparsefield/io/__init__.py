@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sparsefield.io.uai_evidence import read_evidence, write_evidence
 
 __all__ = [
+    "LOG_ZERO",
     "Factor",
     "Factors",
-    "LOG_ZERO",
     "Reading",
     "describe",
     "expand",

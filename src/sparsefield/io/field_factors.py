@@ -57,8 +57,8 @@ def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
 
     Examples
     --------
-    >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
     >>> [factor.scope for factor in factors_of(field).factors]
     [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
     """

@@ -83,8 +83,8 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
 
     Examples
     --------
-    >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
     >>> graph = to_networkx(field)
     >>> graph.nodes["x0"]["states"]
     [0, 1]

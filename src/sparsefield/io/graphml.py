@@ -42,8 +42,8 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_graphml(field, folder + "/net.graphml")
     ...     text = Path(folder + "/net.graphml").read_text()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import Switches, SwitchSchema
+from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import Schema, Variable
@@ -24,7 +24,7 @@ FORMAT = "sparsefield"
 VERSION = 4
 
 SWITCH_ARRAYS = ("shares", "seen_off", "seen_on")
-"""Arrays of a `SwitchSchema` beside the names of its columns, one of each for every table that has one; since format
+"""Arrays of a `BinarySchema` beside the names of its columns, one of each for every table that has one; since format
 3."""
 
 
@@ -46,7 +46,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "extra": extra or {},
     }
     # Conjunctions and hidden variables are new in format 4: what has none can be read by those who know format 3.
-    version = VERSION if len(field.conjunctions) or field.layout.has_hidden else 3
+    version = VERSION if len(field.conjunctions) or field.layout.has_latent else 3
     metadata = {"format": FORMAT, "version": str(version), "document": json.dumps(document)}
     tensors: dict[str, np.ndarray] = {
         "unary": np.ascontiguousarray(field.unary),
@@ -57,7 +57,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         tensors["conjunctions"] = np.ascontiguousarray(field.conjunctions, dtype=np.int64)
         tensors["conjunction_weights"] = np.ascontiguousarray(field.conjunction_weights)
     for k, schema in enumerate(layout.schemas):
-        if isinstance(schema, SwitchSchema):
+        if isinstance(schema, BinarySchema):
             tensors |= _switch_tensors(schema, k)
     write_atomically(path, _in_order(save(tensors, metadata)))
 
@@ -114,12 +114,12 @@ def _in_order(content: bytes) -> bytes:
 
 def _told(schema: Schema) -> dict[str, Any]:
     """A schema as plain values; columns of 0 and 1, of which there may be millions, are arrays."""
-    if isinstance(schema, SwitchSchema):
+    if isinstance(schema, BinarySchema):
         return {"switches": True}
     return {"variables": [asdict(variable) for variable in schema.variables], "order": list(schema.order)}
 
 
-def _switch_tensors(schema: SwitchSchema, table: int) -> dict[str, np.ndarray]:
+def _switch_tensors(schema: BinarySchema, table: int) -> dict[str, np.ndarray]:
     names = json.dumps([*(list(part.names) for part in schema.switches), list(schema.order)])
     arrays = {what: np.concatenate([getattr(part, what) for part in schema.switches]) for what in SWITCH_ARRAYS}
     arrays["names"] = np.frombuffer(names.encode(), dtype=np.uint8)
@@ -188,11 +188,11 @@ def _check_hidden(schema: Schema) -> None:
     names = tuple(variable.name for variable in hidden)
     if tuple(last) != tuple(hidden) or schema.order[len(schema.order) - len(names) :] != names:
         raise ValueError("hidden variables out of order")
-    if np.prod([float(len(variable.states)) for variable in hidden]) > config.HIDDEN_STATES:
+    if np.prod([float(len(variable.states)) for variable in hidden]) > config.MAX_LATENT_STATES:
         raise ValueError("hidden variables have too many joint states")
 
 
-def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> SwitchSchema:
+def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySchema:
     targets, observed, order = (tuple(map(str, part)) for part in names)
     count, given = len(targets) + len(observed), set(observed)
     shares, seen_off, seen_on = arrays
@@ -209,9 +209,9 @@ def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> SwitchSc
     if not fits:
         raise ValueError("columns of 0 and 1 make no sense")
     first, rest = slice(0, len(targets)), slice(len(targets), None)
-    return SwitchSchema(
-        Switches(targets, shares[first], seen_off[first], seen_on[first], "target"),
-        Switches(observed, shares[rest], seen_off[rest], seen_on[rest], "observed"),
+    return BinarySchema(
+        BinaryVariables(targets, shares[first], seen_off[first], seen_on[first], "target"),
+        BinaryVariables(observed, shares[rest], seen_off[rest], seen_on[rest], "observed"),
         order,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import SwitchSchema
+from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
 from sparsefield.data.disk_arrays import Growing, OnRows
 from sparsefield.data.exact_sums import Weights, rounded
@@ -200,7 +200,7 @@ def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> 
     return _write(folder, schema, weight, _moved(rows, schema))
 
 
-def _moved(rows: OnRows, schema: SwitchSchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _moved(rows: OnRows, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(cells per row, their columns) piece by piece, under the numbers of the schema; constant columns are left out."""
     for start, stop in pieces_of_rows(rows.offsets):
         offsets = rows.offsets[start : stop + 1]

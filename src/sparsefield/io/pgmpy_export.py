@@ -30,8 +30,8 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
 
     Examples
     --------
-    >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
     >>> network = to_pgmpy(field, given={"x0": 2})  # doctest: +SKIP
     >>> sorted(network.nodes())  # doctest: +SKIP
     ['x1', 'x2']

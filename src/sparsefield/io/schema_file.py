@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.data.links import ForeignKey, Link, Step
+from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational
 from sparsefield.data.templates import resolve_templates
 from sparsefield.errors import DataError
@@ -294,7 +294,7 @@ def _link(given: Any, where: str) -> Link:
         return ForeignKey(**given)
     _check(given, _STEP, where, ("table",))
     with _errors(where):
-        return Step(**given)
+        return OffsetLink(**given)
 
 
 def _from_triples(content: Mapping[str, Any], path: Path) -> Described:

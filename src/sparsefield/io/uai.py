@@ -66,8 +66,8 @@ def write_uai(
     Examples
     --------
     >>> import tempfile
-    >>> from sparsefield.datasets import make_field
-    >>> field = make_field(3, 1, neighbors=2.0, burn_in=1).field.field_
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=2.0, burn_in=1).field.field_
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     names = write_uai(field, folder + "/net.uai")
     ...     same = read_uai(folder + "/net.uai", names=names)

@@ -52,10 +52,10 @@ def tie_cells(web, theta, cells, write, ties, unary, keys):
     """
     count, size = 0, 0
     for e in range(web.entity_place.shape[0]):
-        for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
-            key = mix(np.uint64(0), web.gap_state[g])
-            for s in range(web.gap_width[g]):
-                state = web.gap_state[g] + s
+        for g in range(web.cell_offsets[e], web.cell_offsets[e + 1]):
+            key = mix(np.uint64(0), web.cell_state[g])
+            for s in range(web.cell_width[g]):
+                state = web.cell_state[g] + s
                 total = theta[state]
                 more, count, size, key = _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key)
                 total += more
@@ -70,7 +70,7 @@ def tie_cells(web, theta, cells, write, ties, unary, keys):
 @njit(nogil=True, cache=True, inline="always")
 def _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key):
     """The arcs of one state: what seen cells add to its logit, and ties to later gaps."""
-    own, row, state, total = web.entity_place[e], web.entity_row[e], web.gap_state[g] + s, 0.0
+    own, row, state, total = web.entity_place[e], web.entity_row[e], web.cell_state[g] + s, 0.0
     for k in range(web.arc_offsets[state], web.arc_offsets[state + 1]):
         column, view, weight = web.arc_column[k], web.arc_view[k], theta[web.arc_feature[k]]
         first, last = 0, 1
@@ -99,7 +99,7 @@ def _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key):
 @njit(nogil=True, cache=True, inline="always")
 def _tie_terms(web, theta, cells, e, g, s, write, ties, count, size, key):
     """The same of conjunctions: seen members go into the weight, and one that is off ends it."""
-    own, state, total = web.entity_place[e], web.gap_state[g] + s, 0.0
+    own, state, total = web.entity_place[e], web.cell_state[g] + s, 0.0
     for k in range(web.term_offsets[state], web.term_offsets[state + 1]):
         weight, members, first = theta[web.term_feature[k]], 1, True
         for j in range(web.term_column.shape[1]):

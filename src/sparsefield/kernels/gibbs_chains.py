@@ -37,13 +37,13 @@ def _logits(graph, gap, codes, z):
     first, states = graph.offsets[gap], graph.offsets[gap + 1] - graph.offsets[gap]
     for s in range(states):
         z[s] = graph.unary[first + s]
-    for k in range(graph.gap_edge_offsets[gap], graph.gap_edge_offsets[gap + 1]):
-        edge = graph.gap_edges[k]
+    for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+        edge = graph.cell_edges[k]
         f = graph.edge_factor[edge]
         cell = graph.table_offsets[f]
         for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
             if e != edge:
-                cell += graph.edge_stride[e] * codes[graph.edge_gap[e]]
+                cell += graph.edge_stride[e] * codes[graph.edge_cell[e]]
         for s in range(states):
             z[s] += graph.tables[cell + graph.edge_stride[edge] * s]
     top = z[0]
@@ -81,7 +81,7 @@ def _start(graph, part, seed, chain, codes):
     """Random states, each chain one further than the last, so that chains start far from each other."""
     stream = mix(graph.part_keys[part], seed)
     for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-        gap = graph.part_gaps[k]
+        gap = graph.component_cells[k]
         states = graph.offsets[gap + 1] - graph.offsets[gap]
         u, stream = _uniform(stream)
         codes[gap] = (np.int64(u * states) + chain) % states
@@ -101,7 +101,7 @@ def run_chains(graph, parts, seed, chains, burn_in, sweeps, event, codes, z, sum
             for sweep in range(burn_in + sweeps):
                 half = 2 * chain + (1 if 2 * (sweep - burn_in) >= sweeps else 0)
                 for k in range(first, last):
-                    gap = graph.part_gaps[k]
+                    gap = graph.component_cells[k]
                     stream = _draw(graph, gap, codes, 1.0, z, stream)
                     if sweep >= burn_in:
                         _note(z, graph.offsets[gap], graph.offsets[gap + 1], sums[half], squares[half])
@@ -141,13 +141,13 @@ def potential(graph, part, codes):
     """ln of the exponential of everything that a part's codes say."""
     total = 0.0
     for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-        gap = graph.part_gaps[k]
+        gap = graph.component_cells[k]
         total += graph.unary[graph.offsets[gap] + codes[gap]]
     for k in range(graph.part_factor_offsets[part], graph.part_factor_offsets[part + 1]):
         f = graph.part_factors[k]
         cell = graph.table_offsets[f]
         for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-            cell += graph.edge_stride[e] * codes[graph.edge_gap[e]]
+            cell += graph.edge_stride[e] * codes[graph.edge_cell[e]]
         total += graph.tables[cell]
     return total
 
@@ -159,7 +159,7 @@ def climb(graph, part, codes, z):
     while moved:  # each move gains more than rounding could feign, so that there is an end
         moved = False
         for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-            gap = graph.part_gaps[k]
+            gap = graph.component_cells[k]
             top = _logits(graph, gap, codes, z)
             if z[codes[gap]] < top - 1e-12 * (1.0 + abs(top)):
                 moved = True
@@ -180,7 +180,7 @@ def search(graph, part, seed, restarts, sweeps, codes, z):
         for sweep in range(sweeps):
             heat = 2.0 * 40.0 ** (-sweep / max(sweeps - 1, 1))
             for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-                stream = _draw(graph, graph.part_gaps[k], codes, heat, z, stream)
+                stream = _draw(graph, graph.component_cells[k], codes, heat, z, stream)
         found = climb(graph, part, codes, z)
         if found > best:
             best = found

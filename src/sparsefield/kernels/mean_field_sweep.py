@@ -119,8 +119,8 @@ def _update_categorical(z, top, total, products, logs, q1):
 def _silence_gaps(block, v, z):
     """Give the gaps of a variable flat logits and return the loss that this adds, to be taken off again."""
     added = 0.0
-    for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
-        row = block.gap_rows[g]
+    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
+        row = block.missing_rows[g]
         added += block.weight[row]
         for s in range(z.shape[0]):
             z[s, row] = 0.0
@@ -131,8 +131,8 @@ def _silence_gaps(block, v, z):
 def _hidden_entropy(block, v, q0):
     """Weighted sum of q0 ln q0 over the gaps of a variable (0 ln 0 = 0)."""
     total = 0.0
-    for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
-        row = block.gap_rows[g]
+    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
+        row = block.missing_rows[g]
         base = 1.0
         for s in range(q0.shape[0]):
             q = q0[s, row]
@@ -161,7 +161,7 @@ def sweep(block, graph, theta, sequential, current, errors):
 
     Parameters
     ----------
-    block : codes, beliefs (q0), weight, gap_offsets, gap_rows
+    block : codes, beliefs (q0), weight, cell_offsets, missing_rows
     graph : place of the unary weights, state_offsets of the targets, and arcs: for each target state its (source
         column, feature)
     theta : unary weights of all tables, then pair weights
@@ -202,16 +202,16 @@ def sweep(block, graph, theta, sequential, current, errors):
                     current[first + s, i] = q1[s, i]
         _score_variable(q0, z, q1, block.weight, logs)
         if not sequential:
-            for g in range(block.gap_offsets[v], block.gap_offsets[v + 1]):
+            for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
                 for s in range(last - first):
-                    q1[s, block.gap_rows[g]] = 0.0
+                    q1[s, block.missing_rows[g]] = 0.0
     _settle(products, logs)
     return loss + dot(block.weight, logs)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def gradient(graph, errors, middles, out):
-    """out[f] = sum over the arcs of feature f of errors . middles; unary features first."""
+def gradient(graph, errors, expectations, out):
+    """out[f] = sum over the arcs of feature f of errors . expectations; unary features first."""
     for f in range(out.shape[0]):
         out[f] = 0.0
     for state in range(errors.shape[0]):
@@ -223,19 +223,19 @@ def gradient(graph, errors, middles, out):
         k, end = graph.arc_offsets[state], graph.arc_offsets[state + 1]
         source, feature = graph.arc_source, graph.arc_feature
         while k + 4 <= end:
-            a, b, c, d = four_dots(error, middles, source[k], source[k + 1], source[k + 2], source[k + 3])
+            a, b, c, d = four_dots(error, expectations, source[k], source[k + 1], source[k + 2], source[k + 3])
             out[feature[k]] += a
             out[feature[k + 1]] += b
             out[feature[k + 2]] += c
             out[feature[k + 3]] += d
             k += 4
         while k < end:
-            out[feature[k]] += dot(error, middles[source[k]])
+            out[feature[k]] += dot(error, expectations[source[k]])
             k += 1
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def add_conjunctions(graph, errors, middles, out):
+def add_conjunctions(graph, errors, expectations, out):
     """The same for features of three columns and more (Eq. 14): out[f] += error x the product of the other columns.
 
     The columns that the terms of a run have in common are multiplied once.
@@ -247,10 +247,10 @@ def add_conjunctions(graph, errors, middles, out):
         while k < end:
             stop = k + graph.term_run[k]
             scaled[:] = errors[state]
-            _multiply(scaled, middles, source[k])
+            _multiply(scaled, expectations, source[k])
             while k + 4 <= stop:
                 a, b, c, d = four_dots(
-                    scaled, middles, source[k, 0], source[k + 1, 0], source[k + 2, 0], source[k + 3, 0]
+                    scaled, expectations, source[k, 0], source[k + 1, 0], source[k + 2, 0], source[k + 3, 0]
                 )
                 out[feature[k]] += a
                 out[feature[k + 1]] += b
@@ -258,7 +258,7 @@ def add_conjunctions(graph, errors, middles, out):
                 out[feature[k + 3]] += d
                 k += 4
             while k < stop:
-                out[feature[k]] += dot(scaled, middles[source[k, 0]])
+                out[feature[k]] += dot(scaled, expectations[source[k, 0]])
                 k += 1
 
 

@@ -72,11 +72,11 @@ def _meet(graph, part, space):
     """Walk a part breadth first from its first gap."""
     count = graph.part_factor_offsets[part]
     done = count
-    space.met[graph.part_gaps[graph.part_offsets[part]]] = True
-    gap = graph.part_gaps[graph.part_offsets[part]]
+    space.met[graph.component_cells[graph.part_offsets[part]]] = True
+    gap = graph.component_cells[graph.part_offsets[part]]
     while True:
-        for k in range(graph.gap_edge_offsets[gap], graph.gap_edge_offsets[gap + 1]):
-            edge = graph.gap_edges[k]
+        for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+            edge = graph.cell_edges[k]
             f = graph.edge_factor[edge]
             if space.towards[f] < 0:
                 space.towards[f] = edge
@@ -87,8 +87,8 @@ def _meet(graph, part, space):
         while done < count and gap < 0:
             f = space.order[done]
             for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if not space.met[graph.edge_gap[edge]]:
-                    gap = graph.edge_gap[edge]
+                if not space.met[graph.edge_cell[edge]]:
+                    gap = graph.edge_cell[edge]
                     break
             if gap < 0:
                 done += 1
@@ -104,7 +104,7 @@ def _renew(graph, edge, hard, space):
     for k in range(graph.message_offsets[edge], graph.message_offsets[edge + 1]):
         space.messages[k] = space.pending[k]
     space.queue.residual[edge] = 0.0
-    _believe(graph, graph.edge_gap[edge], space)
+    _believe(graph, graph.edge_cell[edge], space)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -113,8 +113,8 @@ def _believe(graph, gap, space):
     first, states = graph.offsets[gap], graph.offsets[gap + 1] - graph.offsets[gap]
     for s in range(states):
         space.beliefs[first + s] = graph.unary[first + s]
-    for k in range(graph.gap_edge_offsets[gap], graph.gap_edge_offsets[gap + 1]):
-        start = graph.message_offsets[graph.gap_edges[k]]
+    for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+        start = graph.message_offsets[graph.cell_edges[k]]
         for s in range(states):
             space.beliefs[first + s] += space.messages[start + s]
 
@@ -126,7 +126,7 @@ def _compute(graph, edge, hard, space):
     filled = 0
     for other in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
         # What the gap hears from everyone but this factor; the target itself adds nothing.
-        gap, start = graph.edge_gap[other], graph.message_offsets[other]
+        gap, start = graph.edge_cell[other], graph.message_offsets[other]
         for s in range(graph.offsets[gap + 1] - graph.offsets[gap]):
             heard = space.beliefs[graph.offsets[gap] + s] - space.messages[start + s]
             space.incoming[filled] = 0.0 if other == edge else heard
@@ -198,14 +198,14 @@ def _settle(graph, part, tolerance, max_updates, damping, hard, space):
             space.messages[k] = damping * space.messages[k] + (1.0 - damping) * space.pending[k]
         space.queue.residual[edge] *= damping
         _sink(space.queue, 0, size)
-        gap = graph.edge_gap[edge]
+        gap = graph.edge_cell[edge]
         _believe(graph, gap, space)
-        for k in range(graph.gap_edge_offsets[gap], graph.gap_edge_offsets[gap + 1]):
-            f = graph.edge_factor[graph.gap_edges[k]]
+        for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+            f = graph.edge_factor[graph.cell_edges[k]]
             if f == graph.edge_factor[edge]:
                 continue
             for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if graph.edge_gap[e] != gap:
+                if graph.edge_cell[e] != gap:
                     _compute(graph, e, hard, space)
                     _rise(space.queue, space.queue.position[e])
                     _sink(space.queue, space.queue.position[e], size)

@@ -17,8 +17,8 @@ def _cell_logits(web, theta, entity, gap, z):
     """Logits of one cell's states less the base, and the largest of all."""
     own, row = web.entity_place[entity], web.entity_row[entity]
     top = 0.0
-    for s in range(web.gap_width[gap]):
-        state = web.gap_state[gap] + s
+    for s in range(web.cell_width[gap]):
+        state = web.cell_state[gap] + s
         total = theta[state]
         for k in range(web.arc_offsets[state], web.arc_offsets[state + 1]):
             column, view = web.arc_column[k], web.arc_view[k]
@@ -71,11 +71,11 @@ def mean_field(web, theta, tolerance, max_sweeps, damping):
             circle = web.entity_circle[e]
             if not moving[circle]:
                 continue
-            for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
+            for g in range(web.cell_offsets[e], web.cell_offsets[e + 1]):
                 top = _cell_logits(web, theta, e, g, z)
-                _softmax(z, top, web.gap_width[g])
-                place = web.entity_place[e] + web.gap_column[g]
-                for s in range(web.gap_width[g]):
+                _softmax(z, top, web.cell_width[g])
+                place = web.entity_place[e] + web.cell_column[g]
+                for s in range(web.cell_width[g]):
                     old = web.beliefs[place + s]
                     new = old + (1.0 - damping) * (z[s] - old)
                     web.beliefs[place + s] = new
@@ -96,16 +96,16 @@ def gibbs(web, theta, rng, sweeps, drawn):
     z = np.empty(web.widest)
     for _ in range(sweeps):
         for e in range(web.entity_place.shape[0]):
-            for g in range(web.gap_offsets[e], web.gap_offsets[e + 1]):
+            for g in range(web.cell_offsets[e], web.cell_offsets[e + 1]):
                 top = _cell_logits(web, theta, e, g, z)
-                _softmax(z, top, web.gap_width[g])
+                _softmax(z, top, web.cell_width[g])
                 left = rng.random()
                 drawn[g] = 0
-                for s in range(web.gap_width[g]):
+                for s in range(web.cell_width[g]):
                     left -= z[s]
                     if left < 0.0:
                         drawn[g] = s + 1
                         break
-                place = web.entity_place[e] + web.gap_column[g]
-                for s in range(web.gap_width[g]):
+                place = web.entity_place[e] + web.cell_column[g]
+                for s in range(web.cell_width[g]):
                     web.beliefs[place + s] = 1.0 if drawn[g] == s + 1 else 0.0

@@ -101,7 +101,7 @@ def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
 
 
 @njit(nogil=True, cache=True)
-def pass_rows(block, arcs, resting, per_arc, per_state):
+def loss_and_gradient(block, arcs, resting, per_arc, per_state):
     """Loss and gradient of a block's rows, less what the resting beliefs of all variables would give.
 
     Parameters
@@ -166,7 +166,7 @@ def pass_rows(block, arcs, resting, per_arc, per_state):
 
 
 @njit(nogil=True, cache=True)
-def watch_rows(block, arcs, resting, watched_offsets, watched_target, out):
+def pair_gradients(block, arcs, resting, watched_offsets, watched_target, out):
     """Errors at the targets of arcs that are only watched, beyond rest, summed over the rows where their source is on.
 
     What is watched touches nothing: a target that no other arc leads to stays at rest, and adds nothing here.
@@ -206,7 +206,7 @@ def watch_rows(block, arcs, resting, watched_offsets, watched_target, out):
 
 
 @njit(nogil=True, cache=True)
-def errors_of_rows(block, arcs, resting, threshold, number, scale, counts, found_columns, found_entries):
+def residuals(block, arcs, resting, threshold, number, scale, counts, found_columns, found_entries):
     """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix of
     whole numbers, which are ``scale`` times as large: sums of these are exact, in any order.
 

@@ -73,7 +73,7 @@ def _add_on(rows, errors, offsets, columns, least, scores, met, count):
 
 
 @njit(nogil=True, cache=True)
-def score_columns(first, last, lowest, on, errors, traits, known, unit, cut):
+def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
     """Pairs (a, b), first <= a < last, a < b and lowest <= b, that are not known and have a gradient beyond ``cut``, or
     so near to it that rounding decides.
 
@@ -150,7 +150,7 @@ def score_columns(first, last, lowest, on, errors, traits, known, unit, cut):
 
 @njit(nogil=True, cache=True)
 def sums_of_pairs(a, b, on, errors, out):
-    """out = sums of errors where given pairs meet, as in `score_columns`."""
+    """out = sums of errors where given pairs meet, as in `score_pairs`."""
     on_starts, on_rows = on.column_offsets, on.rows
     starts, rows, entries = errors.column_offsets, errors.rows, errors.column_entries
     for k in range(a.shape[0]):
@@ -171,7 +171,7 @@ def sums_of_pairs(a, b, on, errors, out):
 
 
 @njit(nogil=True, cache=True)
-def add_told(starts, told_b, told_sums, first, together, rest, unit, least, cut, sheet):
+def combine_bounds(starts, told_b, told_sums, first, together, rest, unit, least, cut, sheet):
     """Adds up what lots of rows have told of pairs (a, b), first <= a, and keeps those that may exceed ``cut``.
 
     Parameters
@@ -188,7 +188,7 @@ def add_told(starts, told_b, told_sums, first, together, rest, unit, least, cut,
     middle, apart : gradients lie within ``middle`` +- ``apart``
     complete : whether all lots told
     """
-    total, middles, tellers, untold = sheet.sums, sheet.gradients, sheet.tellers, sheet.untold
+    total, expectations, tellers, untold = sheet.sums, sheet.gradients, sheet.tellers, sheet.untold
     n_lots, width = together.shape
     room, count, all_untold = told_b.shape[0], 0, least.sum()
     met = np.empty(min(room, width), dtype=np.int32)
@@ -207,18 +207,18 @@ def add_told(starts, told_b, told_sums, first, together, rest, unit, least, cut,
                 tellers[b] += 1
                 total[b] += told_sums[k]
                 untold[b] -= least[p]
-                middles[b] += told_sums[k] * unit + together[p, a] * rest[b] + together[p, b] * rest[a]
+                expectations[b] += told_sums[k] * unit + together[p, a] * rest[b] + together[p, b] * rest[a]
         for k in range(found):
             b = met[k]
             at_rest = 0.0
             for p in range(n_lots):
                 at_rest += together[p, a] * rest[b] + together[p, b] * rest[a]
-            slack = max(untold[b], 0.0) + MARGIN * (cut + abs(middles[b]) + at_rest)
-            if abs(middles[b]) + slack > cut:
+            slack = max(untold[b], 0.0) + MARGIN * (cut + abs(expectations[b]) + at_rest)
+            if abs(expectations[b]) + slack > cut:
                 out_a[count], out_b[count], sums[count] = a, b, total[b]
-                middle[count], apart[count], complete[count] = middles[b], slack, tellers[b] == n_lots
+                middle[count], apart[count], complete[count] = expectations[b], slack, tellers[b] == n_lots
                 count += 1
-            total[b], middles[b], untold[b], tellers[b] = 0, 0.0, 0.0, 0
+            total[b], expectations[b], untold[b], tellers[b] = 0, 0.0, 0.0, 0
     return out_a[:count], out_b[:count], sums[:count], middle[:count], apart[:count], complete[:count]
 
 

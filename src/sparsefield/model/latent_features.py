@@ -53,9 +53,9 @@ def split(layout: Layout, arcs: Arcs) -> Split:
     """Cut the arcs of a field over one table in two."""
     (schema,) = layout.schemas
     first, last = int(schema.state_offsets[-1 - len(schema.hidden)]), schema.n_states
-    from_hidden, to_hidden = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
-    visible = np.flatnonzero(~from_hidden & ~to_hidden)
-    outside, among = to_hidden & ~from_hidden, to_hidden & from_hidden & (arcs.target < arcs.source)
+    from_latent, to_latent = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
+    visible = np.flatnonzero(~from_latent & ~to_latent)
+    outside, among = to_latent & ~from_latent, to_latent & from_latent & (arcs.target < arcs.source)
     (graph,) = compile_graphs(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
     return Split(
         compile_graphs(layout, arcs),

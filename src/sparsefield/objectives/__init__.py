@@ -1,26 +1,26 @@
 """Objectives by name. A new one is a file here and a line in the registry."""
 
 from sparsefield.compute import Engine
-from sparsefield.data import MegaSample, PlacedSample, SparseSample, Trainable
+from sparsefield.data import Dataset, DenseDataset, DistributedDataset, SparseDataset
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
-from sparsefield.objectives.dense_evaluator import Contrast, Evaluator
-from sparsefield.objectives.latent_evaluator import HiddenEvaluator
-from sparsefield.objectives.objective import AnyEvaluator, Objective, Workspace
+from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
+from sparsefield.objectives.latent_evaluator import LatentEvaluator
+from sparsefield.objectives.objective import Evaluator, Objective, Workspace
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
-from sparsefield.objectives.sparse_evaluator import SparseContrast, SparseEvaluator
+from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
 
-AnyContrast = Contrast | SparseContrast
+AnyContrast = GradientFactors | SparseGradientFactors
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 
 
-def make_evaluator(sample: Trainable, objective: Objective, engine: Engine) -> AnyEvaluator:
+def make_evaluator(sample: Dataset, objective: Objective, engine: Engine) -> Evaluator:
     """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective, and
     where `pl` has hidden variables to sum out."""
-    if not (isinstance(sample, SparseSample) or (isinstance(sample, PlacedSample) and sample.sparse)):
-        if isinstance(sample, MegaSample) and sample.layout.has_hidden and isinstance(objective, PseudoLikelihood):
-            return HiddenEvaluator(sample, engine)
-        return Evaluator(sample, objective, engine)
+    if not (isinstance(sample, SparseDataset) or (isinstance(sample, DistributedDataset) and sample.sparse)):
+        if isinstance(sample, DenseDataset) and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
+            return LatentEvaluator(sample, engine)
+        return DenseEvaluator(sample, objective, engine)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
     return SparseEvaluator(sample, engine)
@@ -29,14 +29,14 @@ def make_evaluator(sample: Trainable, objective: Objective, engine: Engine) -> A
 __all__ = [
     "OBJECTIVES",
     "AnyContrast",
-    "AnyEvaluator",
-    "Contrast",
+    "DenseEvaluator",
     "Evaluator",
-    "HiddenEvaluator",
+    "GradientFactors",
+    "LatentEvaluator",
     "Objective",
     "PseudoLikelihood",
-    "SparseContrast",
     "SparseEvaluator",
+    "SparseGradientFactors",
     "Workspace",
     "make_evaluator",
 ]

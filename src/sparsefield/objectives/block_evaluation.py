@@ -10,68 +10,68 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsefield.data import Block, Layout, MegaSample
+from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import fill_together
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Graph
 from sparsefield.objectives.objective import Objective
 
-__all__ = ["Part"]
+__all__ = ["EvaluatedBlock"]
 
 
-class Part(NamedTuple):
+class EvaluatedBlock(NamedTuple):
     """A block of a table, and what the last evaluation left there."""
 
     table: int
     block: Block
     errors: np.ndarray = np.empty((0, 0))
     """(states, rows): q1 - q0, times the row's weight (Definition 1)."""
-    middles: np.ndarray = np.empty((0, 0))
+    expectations: np.ndarray = np.empty((0, 0))
     """(columns, rows): the beliefs that errors are multiplied with; their deviation from the mean is the signal."""
     summed: Any = None
     """Of hidden variables: see `sparsefield.inference.latent_inference`."""
 
 
-def of_first_table(block: Block) -> tuple[Part, None]:
-    return Part(0, block), None
+def of_first_table(block: Block) -> tuple[EvaluatedBlock, None]:
+    return EvaluatedBlock(0, block), None
 
 
-def show(part: Part) -> Part:
+def show(part: EvaluatedBlock) -> EvaluatedBlock:
     return part
 
 
 def evaluate(
-    part: Part, layout: Layout, objective: Objective, graphs: Sequence[Graph], theta: np.ndarray
-) -> tuple[Part, tuple[float, np.ndarray, np.ndarray]]:
-    """The part with errors and middles; loss, gradient, and `uncertainty`."""
+    part: EvaluatedBlock, layout: Layout, objective: Objective, graphs: Sequence[Graph], theta: np.ndarray
+) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
+    """The part with errors and expectations; loss, gradient, and `uncertainty`."""
     space = objective.prepare(part.block)
     loss = objective.sweep(part.block, graphs[part.table], theta, space)
-    part = part._replace(errors=space.errors, middles=space.middles)
+    part = part._replace(errors=space.errors, expectations=space.expectations)
     return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), uncertainty(part, layout))
 
 
-def gradient(part: Part, averaged: bool, graphs: Sequence[Graph], size: int) -> np.ndarray:
+def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Graph], size: int) -> np.ndarray:
     """Of graphs with ``size`` parameters, from the errors of the last evaluation."""
     out, graph = np.empty(size), graphs[part.table]
-    kernels.gradient(graph, part.errors, part.middles, out)
+    kernels.gradient(graph, part.errors, part.expectations, out)
     if len(graph.members):
         if averaged:
             kernels.add_changed_conjunctions(graph, part.errors, part.block.beliefs, part.block.weight, out)
         else:
-            kernels.add_conjunctions(graph, part.errors, part.middles, out)
+            kernels.add_conjunctions(graph, part.errors, part.expectations, out)
     return out
 
 
-def fill_gaps(
-    part: Part, layout: Layout, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray
-) -> tuple[Part, np.ndarray]:
+def impute_missing(
+    part: EvaluatedBlock, layout: Layout, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray
+) -> tuple[EvaluatedBlock, np.ndarray]:
     """The part with new beliefs in its gaps; (states of all tables,): how far beliefs have moved. Of unlinked rows."""
     block = part.block
-    if not len(block.gap_rows):
+    if not len(block.missing_rows):
         return part, np.zeros(layout.n_states)
     before, block = block, block._replace(beliefs=block.beliefs.copy())
-    fill_together(MegaSample(layout, ()), [(part.table, block)], inference, graphs, theta)
+    fill_together(DenseDataset(layout, ()), [(part.table, block)], inference, graphs, theta)
     return part._replace(block=block), moved(part.table, before, block, layout)
 
 
@@ -81,7 +81,7 @@ def moved(table: int, before: Block, after: Block, layout: Layout) -> np.ndarray
     return _among(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(axis=1, initial=0.0), layout.state_starts, table)
 
 
-def believe(part: Part, beliefs: np.ndarray, layout: Layout) -> tuple[Part, None]:
+def believe(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tuple[EvaluatedBlock, None]:
     """The part with given beliefs in its gaps, as `gaps` tells them."""
     if not len(beliefs):
         return part, None
@@ -97,7 +97,7 @@ def news_of(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
     return changed, after.beliefs.ravel()[changed]
 
 
-def hear(part: Part, news: tuple[np.ndarray, np.ndarray]) -> tuple[Part, None]:
+def hear(part: EvaluatedBlock, news: tuple[np.ndarray, np.ndarray]) -> tuple[EvaluatedBlock, None]:
     """The part with such news taken over."""
     places, values = news
     if not len(places):
@@ -107,29 +107,29 @@ def hear(part: Part, news: tuple[np.ndarray, np.ndarray]) -> tuple[Part, None]:
     return part._replace(block=block), None
 
 
-def gaps(part: Part, layout: Layout) -> np.ndarray:
+def gaps(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """q0 of all hidden cells, one after another."""
     return part.block.beliefs[: part.block.n_target_states][_gaps(part, layout)]
 
 
-def count_gaps(part: Part, layout: Layout) -> int:
+def count_gaps(part: EvaluatedBlock, layout: Layout) -> int:
     return int(_gaps(part, layout).sum())
 
 
-def _gaps(part: Part, layout: Layout) -> np.ndarray:
+def _gaps(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """(states, rows): which beliefs are about hidden cells."""
     return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].state_offsets), axis=0)
 
 
-def sums_of_middles(part: Part, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """(columns of all tables,): weighted sums of the middles; (states of all tables,): of the errors."""
+def sums_of_middles(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(columns of all tables,): weighted sums of the expectations; (states of all tables,): of the errors."""
     return (
-        _among(part.middles @ part.block.weight, layout.column_starts, part.table),
+        _among(part.expectations @ part.block.weight, layout.column_starts, part.table),
         _among(part.errors.sum(axis=1), layout.state_starts, part.table),
     )
 
 
-def sums_of_beliefs(part: Part, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def sums_of_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """(columns of all tables,) each: weighted sums of q0 and of its squares."""
     beliefs, weight = part.block.beliefs, part.block.weight
     return (
@@ -138,7 +138,7 @@ def sums_of_beliefs(part: Part, layout: Layout) -> tuple[np.ndarray, np.ndarray]
     )
 
 
-def sums_of_products(part: Part, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
+def sums_of_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
     """(conjunctions, 2): weighted sums of products of columns and of their squares, for those of the part's table."""
     total = np.zeros((len(conjunctions), 2))
     mine = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)
@@ -150,7 +150,7 @@ def sums_of_products(part: Part, layout: Layout, conjunctions: np.ndarray) -> np
     return total
 
 
-def uncertainty(part: Part, layout: Layout) -> np.ndarray:
+def uncertainty(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """(states of all tables,): p (1 - p) summed over rows, read off the errors."""
     out = np.empty(len(part.errors))
     kernels.uncertainty(part.errors, part.block.weight, out)

@@ -17,7 +17,7 @@ class ContrastiveDivergence(Objective):
 
     In a sequential sweep each update lowers the free energy by KL(q0 || q1) of its cell, so the loss is their sum and
     never negative; with all cells updated at once it would be unbounded below. The gradient is that of Eq. 10, which
-    treats q1 as fixed: <f>_q1 - <f>_q0 = error_A x middle_B + error_B x middle_A with middles (q0 + q1) / 2 (Eq. 13).
+    treats q1 as fixed: <f>_q1 - <f>_q0 = error_A x middle_B + error_B x middle_A with expectations (q0 + q1) / 2 (Eq. 13).
     """
 
     name = "cd"
@@ -27,7 +27,7 @@ class ContrastiveDivergence(Objective):
         return Workspace(np.empty((block.n_target_states, block.n_rows)), np.empty_like(block.beliefs))
 
     def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
-        workspace.middles[:] = block.beliefs
-        loss = sweep(block, graph, theta, True, workspace.middles, workspace.errors)
-        average_into(workspace.middles, block.beliefs, block.n_target_states)
+        workspace.expectations[:] = block.beliefs
+        loss = sweep(block, graph, theta, True, workspace.expectations, workspace.errors)
+        average_into(workspace.expectations, block.beliefs, block.n_target_states)
         return loss

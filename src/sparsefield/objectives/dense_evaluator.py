@@ -8,38 +8,38 @@ from functools import cached_property
 
 import numpy as np
 
-from sparsefield.compute import Engine, Held
-from sparsefield.data import Arcs, Block, Layout, MegaSample, PlacedSample, look_around
+from sparsefield.compute import BlockCollection, Engine
+from sparsefield.data import Arcs, Block, DenseDataset, DistributedDataset, Layout, update_neighbor_sums
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import fill_blocks
 from sparsefield.model import Graph, compile_graphs
 from sparsefield.objectives import block_evaluation
-from sparsefield.objectives.block_evaluation import Part
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import Objective
 from sparsefield.objectives.wald import wald_statistics
 
-__all__ = ["Contrast", "Evaluator"]
+__all__ = ["DenseEvaluator", "GradientFactors"]
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """Errors and middles of all parts at one point: all that scoring a candidate takes."""
+class GradientFactors:
+    """Errors and expectations of all parts at one point: all that scoring a candidate takes."""
 
     layout: Layout
-    parts: Held
-    """`Part` by `Part`, with errors and middles."""
+    parts: BlockCollection
+    """`EvaluatedBlock` by `EvaluatedBlock`, with errors and expectations."""
     means: tuple[np.ndarray, ...]
-    """Table by table, (columns,): weighted means of the middles over all rows."""
+    """Table by table, (columns,): weighted means of the expectations over all rows."""
     unary: tuple[np.ndarray, ...]
     """Table by table, (states,): gradient of each unary feature."""
     total_weights: Sequence[float]
     averaged: bool = False
-    """Whether the middles are (q0 + q1) / 2, see `Objective`."""
+    """Whether the expectations are (q0 + q1) / 2, see `Objective`."""
 
     @cached_property
-    def shown(self) -> list[list[Part]]:
+    def shown(self) -> list[list[EvaluatedBlock]]:
         """All of them here, table by table. To look at."""
-        found: list[Part] = self.parts.each(block_evaluation.show)
+        found: list[EvaluatedBlock] = self.parts.map(block_evaluation.show)
         return [[part for part in found if part.table == t] for t in range(len(self.layout.tables))]
 
     @property
@@ -48,29 +48,29 @@ class Contrast:
         return [[part.errors for part in table] for table in self.shown]
 
     @property
-    def middles(self) -> list[list[np.ndarray]]:
+    def expectations(self) -> list[list[np.ndarray]]:
         """The same: (columns that are seen, rows)."""
-        return [[part.middles for part in table] for table in self.shown]
+        return [[part.expectations for part in table] for table in self.shown]
 
 
-class Evaluator:
+class DenseEvaluator:
     """Evaluates an objective on a mega-sample; owns the beliefs of its gaps."""
 
     keeps_errors = True
 
-    def __init__(self, sample: MegaSample | PlacedSample, objective: Objective, engine: Engine) -> None:
+    def __init__(self, sample: DenseDataset | DistributedDataset, objective: Objective, engine: Engine) -> None:
         self.sample, self.layout = sample, sample.layout
-        self.has_gaps, self.total_weights = sample.has_gaps, sample.total_weights
+        self.has_missing, self.total_weights = sample.has_missing, sample.total_weights
         self._objective, self._engine = objective, engine
-        if isinstance(sample, PlacedSample):
-            self._rows, _ = engine.hold(sample.shards).turn(block_evaluation.of_first_table)
+        if isinstance(sample, DistributedDataset):
+            self._rows, _ = engine.hold(sample.shards).map_update(block_evaluation.of_first_table)
         else:
-            self._rows = engine.hold([Part(table, block) for table, block in sample.blocks()])
+            self._rows = engine.hold([EvaluatedBlock(table, block) for table, block in sample.blocks()])
         self._found, self._uncertainty = self._rows, np.empty(0)
         self._linked: list[tuple[int, Block]] = []
         self._told: list[Block] = []
         """Linked rows with gaps are filled together, and here; and what the engine was told of them last."""
-        if isinstance(sample, MegaSample) and sample.has_gaps and sample.has_links:
+        if isinstance(sample, DenseDataset) and sample.has_missing and sample.has_links:
             self._linked = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in sample.blocks()]
             self._told = [block for _, block in sample.blocks()]
 
@@ -79,55 +79,59 @@ class Evaluator:
         return compile_graphs(self.layout, arcs)
 
     def evaluate(self, graphs: Sequence[Graph], theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss and gradient, without penalties. Leaves errors and middles for `gradient` and `contrast`."""
+        """Loss and gradient, without penalties. Leaves errors and expectations for `gradient` and `contrast`."""
         self._found = self._rows  # gives back the errors before there are new ones
-        self._found, found = self._rows.turn(block_evaluation.evaluate, self.layout, self._objective, graphs, theta)
+        self._found, found = self._rows.map_update(
+            block_evaluation.evaluate, self.layout, self._objective, graphs, theta
+        )
         loss, gradient, self._uncertainty = found
         return float(loss), gradient
 
     def gradient(self, graphs: Sequence[Graph], size: int) -> np.ndarray:
         """Gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
-        return self._found.add(block_evaluation.gradient, self._objective.averaged, graphs, size)
+        return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
 
-    def fill_gaps(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> float:
+    def impute_missing(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> float:
         """Re-estimate q0 of the hidden cells; returns the largest change of a belief."""
         return float(self._fill(inference, graphs, theta).max(initial=0.0))
 
     def _fill(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> np.ndarray:
         """The same; (states,): of the beliefs of each state."""
         if self._linked:
-            assert isinstance(self.sample, MegaSample)
+            assert isinstance(self.sample, DenseDataset)
             fill_blocks(self.sample, self._by_table(), inference, graphs, theta, self._engine)
             pairs = zip(self._told, self._linked, strict=True)
             change = np.max([block_evaluation.moved(t, old, new, self.layout) for old, (t, new) in pairs], axis=0)
             self._tell_neighbors()
             return change
-        self._rows, change = self._rows.turn(
-            block_evaluation.fill_gaps, self.layout, inference, graphs, theta, combine=np.maximum
+        self._rows, change = self._rows.map_update(
+            block_evaluation.impute_missing, self.layout, inference, graphs, theta, combine=np.maximum
         )
         return change
 
-    def beliefs_in_gaps(self) -> np.ndarray:
+    def missing_beliefs(self) -> np.ndarray:
         """q0 of all hidden cells, one after another."""
-        return np.concatenate(self._rows.each(block_evaluation.gaps, self.layout))
+        return np.concatenate(self._rows.map(block_evaluation.gaps, self.layout))
 
-    def believe_in_gaps(self, beliefs: np.ndarray) -> None:
-        """Take over what `beliefs_in_gaps` told."""
+    def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
+        """Take over what `missing_beliefs` told."""
         if not len(beliefs):
             return
-        counts = self._rows.each(block_evaluation.count_gaps, self.layout)
+        counts = self._rows.map(block_evaluation.count_gaps, self.layout)
         pieces = np.split(beliefs, np.cumsum(counts)[:-1])
         if self._linked:
             for (t, block), piece in zip(self._linked, pieces, strict=True):
-                block.beliefs[:] = block_evaluation.believe(Part(t, block), piece, self.layout)[0].block.beliefs
+                block.beliefs[:] = block_evaluation.believe(EvaluatedBlock(t, block), piece, self.layout)[
+                    0
+                ].block.beliefs
             self._tell_neighbors()
             return
-        self._rows, _ = self._rows.turn(block_evaluation.believe, self.layout, each=pieces)
+        self._rows, _ = self._rows.map_update(block_evaluation.believe, self.layout, each=pieces)
 
-    def contrast(self) -> Contrast:
-        """Errors and middles of the last evaluation."""
-        sums, unary = self._found.add(block_evaluation.sums_of_middles, self.layout)
-        return Contrast(
+    def contrast(self) -> GradientFactors:
+        """Errors and expectations of the last evaluation."""
+        sums, unary = self._found.sum(block_evaluation.sums_of_middles, self.layout)
+        return GradientFactors(
             self.layout,
             self._found,
             means=tuple(self._per_weight(sums)),
@@ -138,14 +142,14 @@ class Evaluator:
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns of all tables,) each: weighted mean and variance of q0 over the rows."""
-        sums, squares = self._rows.add(block_evaluation.sums_of_beliefs, self.layout)
+        sums, squares = self._rows.sum(block_evaluation.sums_of_beliefs, self.layout)
         mean, square = (np.concatenate(self._per_weight(values)) for values in (sums, squares))
         return mean, np.maximum(square - mean**2, 0.0)
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(conjunctions,) each: weighted mean and variance, over the rows of its table, of a product of columns."""
         weights = np.maximum(self.total_weights, np.finfo(float).tiny)
-        total = self._rows.add(block_evaluation.sums_of_products, self.layout, conjunctions)
+        total = self._rows.sum(block_evaluation.sums_of_products, self.layout, conjunctions)
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
@@ -169,10 +173,10 @@ class Evaluator:
 
     def _tell_neighbors(self) -> None:
         """Send linked rows what is now believed of their gaps, and what they see of their neighbors."""
-        assert isinstance(self.sample, MegaSample)
-        look_around(self.sample, self._by_table(), self._engine.map)
+        assert isinstance(self.sample, DenseDataset)
+        update_neighbor_sums(self.sample, self._by_table(), self._engine.map)
         pairs = zip(self._told, self._linked, strict=True)
-        self._rows, _ = self._rows.turn(
+        self._rows, _ = self._rows.map_update(
             block_evaluation.hear, each=[block_evaluation.news_of(old, new) for old, (_, new) in pairs]
         )
         self._told = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._linked]

@@ -7,64 +7,64 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Layout, MegaSample
-from sparsefield.inference.latent_inference import sum_hidden
+from sparsefield.data import Arcs, DenseDataset, Layout
+from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.latent_features import Split, split
-from sparsefield.objectives.block_evaluation import Part, uncertainty
-from sparsefield.objectives.dense_evaluator import Evaluator
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, uncertainty
+from sparsefield.objectives.dense_evaluator import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
-__all__ = ["HiddenEvaluator"]
+__all__ = ["LatentEvaluator"]
 
 
-class HiddenEvaluator(Evaluator):
+class LatentEvaluator(DenseEvaluator):
     """- sum over rows and seen cells of ln p(cell | other cells of the row): no belief has seen the cell.
 
     Its gradient is exact. For two columns that tables have it is errors x beliefs, as ever, so that induction and
     certificate hold for them; that of hidden features is not of this form, so these are in the field from the start.
     """
 
-    def __init__(self, sample: MegaSample, engine: Engine) -> None:
+    def __init__(self, sample: DenseDataset, engine: Engine) -> None:
         super().__init__(sample, PseudoLikelihood(), engine)
         (schema,) = sample.layout.schemas
         n_seen = len(schema.targets) - len(schema.hidden)
-        self.has_gaps = any(block.gap_offsets[n_seen] > 0 for _, block in sample.blocks())
+        self.has_missing = any(block.cell_offsets[n_seen] > 0 for _, block in sample.blocks())
 
     def compile(self, arcs: Arcs) -> Any:
         return split(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        self._found, (loss, gradient, self._uncertainty) = self._rows.turn(_evaluate, self.layout, graphs, theta)
+        self._found, (loss, gradient, self._uncertainty) = self._rows.map_update(_evaluate, self.layout, graphs, theta)
         self._rows = self._found  # which has new beliefs of hidden cells
         return float(loss), gradient
 
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
-        return self._found.add(_gradient, graphs, size)
+        return self._found.sum(_gradient, graphs, size)
 
-    def fill_gaps(self, inference: InferenceMethod, graphs: Any, theta: np.ndarray) -> float:
+    def impute_missing(self, inference: InferenceMethod, graphs: Any, theta: np.ndarray) -> float:
         """Re-estimate q0 of gaps; returns the largest change. That of hidden variables comes with every evaluation."""
         return float(self._fill(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
 
 
-def _evaluate(part: Part, layout: Layout, graphs: Split, theta: np.ndarray) -> tuple[Part, tuple]:
-    """The part with beliefs of hidden cells, errors and middles; loss, gradient and uncertainty."""
+def _evaluate(part: EvaluatedBlock, layout: Layout, graphs: Split, theta: np.ndarray) -> tuple[EvaluatedBlock, tuple]:
+    """The part with beliefs of hidden cells, errors and expectations; loss, gradient and uncertainty."""
     block = part.block._replace(beliefs=part.block.beliefs.copy())
     errors = np.empty((block.n_target_states, block.n_rows))
-    summed = sum_hidden(block, graphs, theta, errors)
-    part = Part(part.table, block, errors, block.beliefs, summed)
+    summed = sum_out_latent(block, graphs, theta, errors)
+    part = EvaluatedBlock(part.table, block, errors, block.beliefs, summed)
     return part, (summed.loss, _gradient(part, graphs, len(theta)), _uncertainty(part, layout, graphs.first))
 
 
-def _gradient(part: Part, graphs: Split, size: int) -> np.ndarray:
+def _gradient(part: EvaluatedBlock, graphs: Split, size: int) -> np.ndarray:
     out = np.empty(size)
-    kernels.gradient(graphs.visible, part.errors, part.middles, out)
+    kernels.gradient(graphs.visible, part.errors, part.expectations, out)
     graphs.add_gradient(part.summed.totals, part.summed.moved, out)
     return out
 
 
-def _uncertainty(part: Part, layout: Layout, first: int) -> np.ndarray:
+def _uncertainty(part: EvaluatedBlock, layout: Layout, first: int) -> np.ndarray:
     """(states,): of a hidden state from its beliefs: its errors say how much single cells tell of it."""
     out = uncertainty(part, layout)
     q0 = part.block.beliefs[first : part.block.n_target_states]

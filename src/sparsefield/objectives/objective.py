@@ -12,7 +12,7 @@ import numpy as np
 from sparsefield.data import Arcs, Block
 from sparsefield.model import Graph
 
-__all__ = ["AnyEvaluator", "Objective", "Workspace"]
+__all__ = ["Evaluator", "Objective", "Workspace"]
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Workspace:
 
     errors: np.ndarray
     """(states, rows): q1 - q0, times the row's weight (Definition 1)."""
-    middles: np.ndarray
+    expectations: np.ndarray
     """(columns, rows): the beliefs that errors are multiplied with; their deviation from the mean is the signal."""
 
 
@@ -33,21 +33,21 @@ class Objective(ABC):
 
     name: ClassVar[str]
     averaged: ClassVar[bool] = False
-    """Whether middles are (q0 + q1) / 2, so that the gradient of a feature is <f>_q1 - <f>_q0; else they are q0."""
+    """Whether expectations are (q0 + q1) / 2, so that the gradient of a feature is <f>_q1 - <f>_q0; else they are q0."""
 
     @abstractmethod
     def prepare(self, block: Block) -> Workspace:
-        """Room for the errors and middles of a block."""
+        """Room for the errors and expectations of a block."""
 
     @abstractmethod
     def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
-        """The loss of a block; errors and middles go into the workspace."""
+        """The loss of a block; errors and expectations go into the workspace."""
 
 
-class AnyEvaluator(Protocol):
+class Evaluator(Protocol):
     """What the training loop asks of an objective on data. ``graph`` is whatever `compile` makes of arcs."""
 
-    has_gaps: bool
+    has_missing: bool
     keeps_errors: bool
     """Whether the errors of the last evaluation are at hand, so that other gradients and scores come cheap."""
 
@@ -61,8 +61,8 @@ class AnyEvaluator(Protocol):
     def moments(self) -> tuple[np.ndarray, np.ndarray]: ...
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
     def contrast(self) -> Any: ...
-    def fill_gaps(self, inference: Any, graph: Any, theta: np.ndarray, /) -> float: ...
-    def beliefs_in_gaps(self) -> np.ndarray: ...
-    def believe_in_gaps(self, beliefs: np.ndarray) -> None: ...
+    def impute_missing(self, inference: Any, graph: Any, theta: np.ndarray, /) -> float: ...
+    def missing_beliefs(self) -> np.ndarray: ...
+    def set_missing_beliefs(self, beliefs: np.ndarray) -> None: ...
     def state(self, graph: Any, /) -> dict[str, np.ndarray]: ...
     def restore(self, graph: Any, state: Mapping[str, np.ndarray], /) -> None: ...

@@ -13,7 +13,7 @@ __all__ = ["PseudoLikelihood"]
 
 
 class PseudoLikelihood(Objective):
-    """- sum over rows and seen cells of ln q1(cell). Convex; its gradient is exact. The middles are q0."""
+    """- sum over rows and seen cells of ln q1(cell). Convex; its gradient is exact. The expectations are q0."""
 
     name = "pl"
 

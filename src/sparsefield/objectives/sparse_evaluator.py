@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import Engine, Held
-from sparsefield.data import Arcs, PlacedSample, Schema, SparseBlock, SparseSample
+from sparsefield.compute import BlockCollection, Engine
+from sparsefield.data import Arcs, DistributedDataset, Schema, SparseBlock, SparseDataset
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.kernels.sparse_conditionals import BIAS, LOG, REST, SPREAD, pass_rows, watch_rows
+from sparsefield.kernels.sparse_conditionals import BIAS, LOG, REST, SPREAD, loss_and_gradient, pair_gradients
 from sparsefield.kernels.sparse_pair_scores import transpose
 
-__all__ = ["Entries", "Sources", "SparseContrast", "SparseEvaluator"]
+__all__ = ["Entries", "Sources", "SparseEvaluator", "SparseGradientFactors"]
 
 
 class Sources(NamedTuple):
@@ -58,10 +58,10 @@ class Entries(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SparseContrast:
+class SparseGradientFactors:
     """A point at which a sparse table was evaluated: all that scoring a candidate takes."""
 
-    parts: Held
+    parts: BlockCollection
     """`SparseBlock` by `SparseBlock`."""
     arcs: Sources
     """Without weights, which change from point to point."""
@@ -81,16 +81,16 @@ class SparseContrast:
 class SparseEvaluator:
     """Evaluates pseudo-likelihood on a sparse table. No array of rows x states is ever made."""
 
-    has_gaps = False
+    has_missing = False
     keeps_errors = False
     """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
-    def __init__(self, sample: SparseSample | PlacedSample, engine: Engine) -> None:
+    def __init__(self, sample: SparseDataset | DistributedDataset, engine: Engine) -> None:
         self.layout = sample.layout
         self._schema: Schema = sample.layout.schemas[0]
-        self._rows = engine.hold(sample.shards if isinstance(sample, PlacedSample) else sample.table.blocks)
+        self._rows = engine.hold(sample.shards if isinstance(sample, DistributedDataset) else sample.table.blocks)
         self.total_weights = sample.total_weights
-        self._together = self._rows.add(weigh_columns, self._schema.n_columns)
+        self._together = self._rows.sum(weigh_columns, self._schema.n_columns)
 
     def compile(self, arcs: Arcs) -> Sources:
         """Arcs in the form that `evaluate` takes."""
@@ -110,7 +110,7 @@ class SparseEvaluator:
         """Loss and gradient, without penalties."""
         n, total = self.layout.n_states, self.total_weights[0]
         weights, resting = theta[arcs.feature], rest(self._schema, theta[:n])
-        loss, touched, per_arc, per_state = self._rows.add(walk_part, arcs, weights, resting)
+        loss, touched, per_arc, per_state = self._rows.sum(walk_part, arcs, weights, resting)
         loss += total * float(resting[:, LOG].sum())
         gradient = np.zeros(len(theta))
         if len(per_arc):
@@ -124,7 +124,7 @@ class SparseEvaluator:
         """Gradient of other arcs at the last evaluation; takes another pass."""
         last, n = self._last, self.layout.n_states
         per_arc = self._together[self._source(arcs)] * last.resting[arcs.target, REST]
-        per_arc += self._rows.add(watch_part, last.arcs, last.weights, last.resting, arcs)
+        per_arc += self._rows.sum(watch_part, last.arcs, last.weights, last.resting, arcs)
         gradient = np.zeros(size)
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc, size)
@@ -175,10 +175,10 @@ class SparseEvaluator:
         mean = self._together / max(self.total_weights[0], np.finfo(float).tiny)
         return mean, mean * (1.0 - mean)
 
-    def contrast(self) -> SparseContrast:
+    def contrast(self) -> SparseGradientFactors:
         """What the last evaluation found."""
         arcs, weights, resting, gradient = self._last[:4]
-        return SparseContrast(
+        return SparseGradientFactors(
             self._rows,
             arcs,
             weights,
@@ -191,13 +191,13 @@ class SparseEvaluator:
 
     # -- a sparse table has no gaps --------------------------------------------------------------------------------
 
-    def fill_gaps(self, inference: InferenceMethod, arcs: Sources, theta: np.ndarray) -> float:
+    def impute_missing(self, inference: InferenceMethod, arcs: Sources, theta: np.ndarray) -> float:
         return 0.0
 
-    def beliefs_in_gaps(self) -> np.ndarray:
+    def missing_beliefs(self) -> np.ndarray:
         return np.empty(0)
 
-    def believe_in_gaps(self, beliefs: np.ndarray) -> None:
+    def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
         pass
 
 
@@ -226,9 +226,9 @@ def weigh_columns(block: SparseBlock, n_columns: int) -> np.ndarray:
 def walk_part(
     block: SparseBlock, arcs: Sources, weights: np.ndarray, resting: np.ndarray
 ) -> tuple[float, int, np.ndarray, np.ndarray]:
-    """Loss and states touched, and what `kernels.rows.pass_rows` finds for each arc and each state."""
+    """Loss and states touched, and what `kernels.rows.loss_and_gradient` finds for each arc and each state."""
     per_arc, per_state = np.zeros((len(weights), 2)), np.zeros((len(resting), 2))
-    loss, touched = pass_rows(block, arcs._replace(weight=weights), resting, per_arc, per_state)
+    loss, touched = loss_and_gradient(block, arcs._replace(weight=weights), resting, per_arc, per_state)
     return loss, touched, per_arc, per_state
 
 
@@ -237,7 +237,7 @@ def watch_part(
 ) -> np.ndarray:
     """(arcs,): the gradient of each that is only watched, beyond rest."""
     out = np.zeros(len(watched.target))
-    watch_rows(block, arcs._replace(weight=weights), resting, watched.offsets, watched.target, out)
+    pair_gradients(block, arcs._replace(weight=weights), resting, watched.offsets, watched.target, out)
     return out
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.compute import Held
+from sparsefield.compute import BlockCollection
 from sparsefield.data import Arcs, Layout
-from sparsefield.objectives.block_evaluation import Part
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 __all__ = ["wald_statistics"]
 
@@ -39,7 +39,7 @@ class _Regression:
         return np.delete(np.arange(ends[-1] + 1), ends)
 
 
-def wald_statistics(layout: Layout, parts: Held, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
+def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
     """(features,): the square of each weight over its variance; about chi-squared where the weight is truly 0.
 
     Each variable is a (multinomial) regression on the sources of its arcs, whose second derivatives say how uncertain
@@ -56,7 +56,7 @@ def wald_statistics(layout: Layout, parts: Held, arcs: Arcs, weights: np.ndarray
     """
     regressions = _regressions(layout, arcs)
     inverses = [
-        _inverse(*pair) for pair in zip(regressions, parts.add(_curvature, layout, arcs, regressions), strict=True)
+        _inverse(*pair) for pair in zip(regressions, parts.sum(_curvature, layout, arcs, regressions), strict=True)
     ]
     information = np.zeros(len(arcs.target))
     for regression, inverse in zip(regressions, inverses, strict=True):
@@ -64,7 +64,7 @@ def wald_statistics(layout: Layout, parts: Held, arcs: Arcs, weights: np.ndarray
         information[regression.every_arc] = 1.0 / np.maximum(own, np.finfo(float).tiny)
     total = np.bincount(arcs.feature, information, len(weights))
     share = information / np.maximum(total[arcs.feature], np.finfo(float).tiny)
-    variance = parts.add(_variance, layout, arcs, regressions, inverses, share, len(weights))
+    variance = parts.sum(_variance, layout, arcs, regressions, inverses, share, len(weights))
     return np.square(weights) / np.maximum(variance, np.finfo(float).tiny)
 
 
@@ -83,7 +83,9 @@ def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
     return found
 
 
-def _curvature(part: Part, layout: Layout, arcs: Arcs, regressions: Sequence[_Regression]) -> tuple[np.ndarray, ...]:
+def _curvature(
+    part: EvaluatedBlock, layout: Layout, arcs: Arcs, regressions: Sequence[_Regression]
+) -> tuple[np.ndarray, ...]:
     """Second derivatives of each regression, as far as the rows of a part tell."""
     found, weights = [], part.block.weight
     safe = np.where(weights > 0, weights, 1.0)
@@ -94,7 +96,7 @@ def _curvature(part: Part, layout: Layout, arcs: Arcs, regressions: Sequence[_Re
             continue
         weight = np.where(part.block.codes[regression.target] >= 0, weights, 0.0)
         designs = list(_designs(layout, regression, part, arcs))
-        sure = {state: part.middles[state] + part.errors[state] / safe for state, _ in designs}
+        sure = {state: part.expectations[state] + part.errors[state] / safe for state, _ in designs}
         places = np.cumsum([0, *(len(design) for _, design in designs)])
         for a, (one, left) in enumerate(designs):
             for b, (other, right) in enumerate(designs[: a + 1]):
@@ -113,7 +115,7 @@ def _inverse(regression: _Regression, hessian: np.ndarray) -> np.ndarray:
 
 
 def _variance(
-    part: Part,
+    part: EvaluatedBlock,
     layout: Layout,
     arcs: Arcs,
     regressions: Sequence[_Regression],
@@ -135,15 +137,17 @@ def _variance(
     return (np.square(influence) / np.where(weight > 0, weight, 1.0)).sum(axis=1)
 
 
-def _designs(layout: Layout, regression: _Regression, part: Part, arcs: Arcs) -> Iterator[tuple[int, np.ndarray]]:
+def _designs(
+    layout: Layout, regression: _Regression, part: EvaluatedBlock, arcs: Arcs
+) -> Iterator[tuple[int, np.ndarray]]:
     """State by state, (arcs + 1, rows): the columns, or products of columns, that arcs come from, and a constant."""
     start = layout.column_starts[regression.table]
     for state, mine in zip(range(regression.states.start, regression.states.stop), regression.arcs, strict=True):
         source = arcs.source[mine]
         plain = source < layout.n_columns
         found = np.ones((len(mine) + 1, part.block.n_rows))
-        found[:-1][plain] = part.middles[source[plain] - start]
+        found[:-1][plain] = part.expectations[source[plain] - start]
         for k in np.flatnonzero(~plain):
             columns = arcs.conjunctions[source[k] - layout.n_columns]
-            found[k] = part.middles[columns[columns >= 0] - start].prod(axis=0)
+            found[k] = part.expectations[columns[columns >= 0] - start].prod(axis=0)
         yield state, found

@@ -1,23 +1,23 @@
 """The training loop and its optimizer."""
 
-from sparsefield.solver.fit_state import Learned, Options, Start
-from sparsefield.solver.iteration_record import Progress, Step
-from sparsefield.solver.model_selection import Choice, Ways, choose_l1, drop_unsupported
-from sparsefield.solver.path_trainer import Walker
+from sparsefield.solver.fit_state import FitResult, TrainingOptions, WarmStart
+from sparsefield.solver.iteration_record import IterationRecord, Progress
+from sparsefield.solver.model_selection import PathSelection, SelectionOptions, choose_l1, prune_by_wald
+from sparsefield.solver.path_trainer import PathTrainer
 from sparsefield.solver.regularization_path import PathPoint
 from sparsefield.solver.trainer import Trainer
 
 __all__ = [
-    "Choice",
-    "Learned",
-    "Options",
+    "FitResult",
+    "IterationRecord",
     "PathPoint",
+    "PathSelection",
+    "PathTrainer",
     "Progress",
-    "Start",
-    "Step",
+    "SelectionOptions",
     "Trainer",
-    "Walker",
-    "Ways",
+    "TrainingOptions",
+    "WarmStart",
     "choose_l1",
-    "drop_unsupported",
+    "prune_by_wald",
 ]

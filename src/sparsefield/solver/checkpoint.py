@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import PlacedSample, SparseSample, SparseTable, SwitchSchema, Trainable
+from sparsefield.data import BinarySchema, Dataset, DistributedDataset, SparseDataset, SparseTable
 from sparsefield.data.shards import digest_block, digest_of_all
 from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError
@@ -79,7 +79,7 @@ class Checkpoint:
             partial.unlink(missing_ok=True)
 
 
-def fingerprint(sample: Trainable, *parts: Any) -> str:
+def fingerprint(sample: Dataset, *parts: Any) -> str:
     """One word for the data and everything else that decides a fit's bits."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -89,10 +89,10 @@ def fingerprint(sample: Trainable, *parts: Any) -> str:
     digest.update(repr((layout.tables, layout.templates, layout.ends)).encode())
     for schema in layout.schemas:
         digest.update(repr(schema).encode())
-    if isinstance(sample, SparseSample):
+    if isinstance(sample, SparseDataset):
         _digest_sparse(digest, sample.table)
         return digest.hexdigest()
-    if isinstance(sample, PlacedSample):
+    if isinstance(sample, DistributedDataset):
         digest.update(sample.mark.encode())
         return digest.hexdigest()
     # The same mark as of rows on a cluster: a fit may go on elsewhere.
@@ -105,7 +105,7 @@ def fingerprint(sample: Trainable, *parts: Any) -> str:
 
 def _digest_sparse(digest: hashlib.blake2b, table: SparseTable) -> None:
     """Block by block, since the table may lie on disk; a schema of many switches tells little of itself."""
-    if isinstance(table.schema, SwitchSchema):
+    if isinstance(table.schema, BinarySchema):
         digest.update("\n".join(table.schema.order).encode())
         for part in table.schema.switches:
             digest.update("\n".join(part.names).encode())

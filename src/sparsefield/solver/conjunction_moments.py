@@ -7,20 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from sparsefield.data import Arcs
-from sparsefield.objectives import AnyEvaluator
-from sparsefield.solver.parametrization import Coordinates
+from sparsefield.objectives import Evaluator
+from sparsefield.solver.parametrization import CenteredParametrization
 
-__all__ = ["Moments"]
+__all__ = ["ConjunctionMoments"]
 
 
-class Moments:
+class ConjunctionMoments:
     """What was measured when a conjunction came; it stays so, since coordinates must not move under the optimizer."""
 
-    def __init__(self, evaluator: AnyEvaluator, n_columns: int) -> None:
+    def __init__(self, evaluator: Evaluator, n_columns: int) -> None:
         self._evaluator, self._n_columns = evaluator, n_columns
         self.known: dict[bytes, tuple[float, float]] = {}
 
-    def extend(self, coordinates: Coordinates, arcs: Arcs) -> Coordinates:
+    def extend(self, coordinates: CenteredParametrization, arcs: Arcs) -> CenteredParametrization:
         """The coordinates with mean and variance of the conjunctions of some arcs behind those of the columns."""
         keys = [row.tobytes() for row in arcs.conjunctions]
         new = [k for k, key in enumerate(keys) if key not in self.known]
@@ -34,7 +34,7 @@ class Moments:
             variances=np.concatenate([coordinates.variances[: self._n_columns], known[:, 1]]),
         )
 
-    def recall(self, coordinates: Coordinates, arcs: Arcs) -> None:
+    def recall(self, coordinates: CenteredParametrization, arcs: Arcs) -> None:
         """Take over what `extend` once gave for these arcs."""
         n = self._n_columns
         parts = zip(arcs.conjunctions, coordinates.means[n:].tolist(), coordinates.variances[n:].tolist(), strict=True)

@@ -9,13 +9,13 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.model import Field
-from sparsefield.solver.iteration_record import Step
+from sparsefield.solver.iteration_record import IterationRecord
 
-__all__ = ["Learned", "Options", "Plot", "Start"]
+__all__ = ["FitResult", "FitState", "TrainingOptions", "WarmStart"]
 
 
 @dataclass(frozen=True)
-class Options:
+class TrainingOptions:
     """How to learn. See `MarkovField` for what each means to a user."""
 
     l1: float = 2.0
@@ -36,7 +36,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Start:
+class WarmStart:
     """Where to start from when there are hidden variables: without weights, all of their states would stay alike."""
 
     unary: np.ndarray
@@ -47,23 +47,23 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Learned:
+class FitResult:
     """A field, and how learning went."""
 
     field: Field
-    steps: tuple[Step, ...]
+    steps: tuple[IterationRecord, ...]
     objective: float
     kkt_violation: float
     converged: bool
 
 
 @dataclass
-class Plot:
-    """Where the training loop stands: the scene that comes next, and what it has to remember for it."""
+class FitState:
+    """Where the training loop stands: the stage that comes next, and what it has to remember for it."""
 
-    scene: str = "start"
+    stage: str = "start"
     phase: str = ""
-    """Of the optimization at hand; ``then`` is the scene after it."""
+    """Of the optimization at hand; ``then`` is the stage after it."""
     then: str = ""
     fillings: int = 0
     """How often gaps may still be filled in that optimization."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-__all__ = ["Progress", "Step"]
+__all__ = ["IterationRecord", "Progress"]
 
 
 @dataclass(frozen=True)
-class Step:
+class IterationRecord:
     """One iteration."""
 
     iteration: int
@@ -33,4 +33,4 @@ class Step:
         return asdict(self)
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[IterationRecord], None]

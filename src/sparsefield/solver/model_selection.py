@@ -10,24 +10,24 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import (
-    AnySample,
-    MegaSample,
-    PlacedSample,
-    SparseSample,
-    Trainable,
+    Dataset,
+    DenseDataset,
+    DistributedDataset,
+    LocalDataset,
+    SparseDataset,
+    deduplicate_rows,
     draw_rows,
     hide_cells,
-    merge_equal_rows,
     take_rows,
 )
 from sparsefield.errors import DataError
-from sparsefield.inference import InferenceMethod, ask
+from sparsefield.inference import InferenceMethod, infer
 from sparsefield.model import Field
-from sparsefield.objectives import OBJECTIVES, Evaluator, make_evaluator
-from sparsefield.solver.path_trainer import Walker
-from sparsefield.solver.regularization_path import Judge, PathPoint, ebic, ebic_of_an_end, end_of_walk, follow_path
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
+from sparsefield.solver.path_trainer import PathTrainer
+from sparsefield.solver.regularization_path import PathPoint, Scorer, ebic, ebic_of_an_end, end_of_walk, follow_path
 
-__all__ = ["LONG_PATIENCE", "Choice", "Ways", "choose_l1", "drop_unsupported"]
+__all__ = ["LONG_PATIENCE", "PathSelection", "SelectionOptions", "choose_l1", "prune_by_wald"]
 
 VALUES = 33
 SMALLEST_RATIO = 1e-4
@@ -53,12 +53,12 @@ GROUPS = 10
 
 PRUNINGS = 5
 
-Make = Callable[[Trainable, float, float], Walker]
+Make = Callable[[Dataset, float, float], PathTrainer]
 """``make(sample, l1, kkt_tol)``"""
 
 
 @dataclass(frozen=True)
-class Ways:
+class SelectionOptions:
     """How to choose."""
 
     selection: Literal["heldout", "ebic"] = "heldout"
@@ -72,7 +72,7 @@ class Ways:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PathSelection:
     """What was chosen, and the path that it was chosen from."""
 
     l1: float
@@ -101,13 +101,13 @@ class Choice:
 
 
 def choose_l1(
-    sample: Trainable,
+    sample: Dataset,
     make: Make,
     inference: InferenceMethod,
     engine: Engine,
-    ways: Ways,
+    ways: SelectionOptions,
     hear: Callable[[PathPoint], None] | None = None,
-) -> Choice:
+) -> PathSelection:
     """Walk down the path and choose. ``hear`` is told of each point."""
     judge, part, scale = _judge(sample, inference, engine, ways)
     path = []
@@ -126,7 +126,7 @@ def choose_l1(
             hear(replace(point, l1=point.l1 * scale))
     place = _choose(path, ways.selection)
     scale = scale if len(path) > 1 else 1.0  # nothing depends on anything, at any l1
-    return Choice(path[place].l1 * scale, place, tuple(path), scale)
+    return PathSelection(path[place].l1 * scale, place, tuple(path), scale)
 
 
 def _choose(path: list[PathPoint], selection: str) -> int:
@@ -146,12 +146,12 @@ def one_standard_error(path: list[PathPoint], best: int) -> int:
     return best
 
 
-def drop_unsupported(trainer: Walker, l2: float, gamma: float = GAMMA) -> Field:
+def prune_by_wald(trainer: PathTrainer, l2: float, gamma: float = GAMMA) -> Field:
     """Estimate the features with a weight anew without L1, and drop those whose weight EBIC does not support, in turns.
 
     A feature stays when its Wald statistic exceeds what EBIC asks for one end of it; the lower of two ends counts.
     """
-    if not isinstance(trainer.evaluator, Evaluator):
+    if not isinstance(trainer.evaluator, DenseEvaluator):
         raise TypeError("weights of a sparse table have no Wald statistics")
     n = trainer.layout.n_states
     field = trainer.refit(trainer.theta[n:] != 0.0, l2)
@@ -167,31 +167,33 @@ def drop_unsupported(trainer: Walker, l2: float, gamma: float = GAMMA) -> Field:
     return field
 
 
-def _judge(sample: Trainable, inference: InferenceMethod, engine: Engine, ways: Ways) -> tuple[Judge, Trainable, float]:
+def _judge(
+    sample: Dataset, inference: InferenceMethod, engine: Engine, ways: SelectionOptions
+) -> tuple[Scorer, Dataset, float]:
     """What judges, the sample to learn from, and the factor from its l1 to that of all rows.
 
     The noise in a gradient grows with the square root of the cells that it sums over, and so does the l1 that holds it
     down.
     """
     if ways.selection == "ebic":
-        part = merge_equal_rows(sample) if isinstance(sample, MegaSample) else sample
+        part = deduplicate_rows(sample) if isinstance(sample, DenseDataset) else sample
         return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
-    if isinstance(sample, PlacedSample):
+    if isinstance(sample, DistributedDataset):
         raise DataError(
             "l1='auto' with selection='heldout' holds rows back, for which all rows must be here, and these are on a "
             "cluster: take selection='ebic', or give l1 a number."
         )
     rng = np.random.default_rng(ways.seed)
-    if isinstance(sample, SparseSample) or (sample.is_plain and sample.n_rows >= FEW_ROWS):
+    if isinstance(sample, SparseDataset) or (sample.is_plain and sample.n_rows >= FEW_ROWS):
         rows = draw_rows(sample, HELD_OUT, rng)
         if len(rows) >= GROUPS:
             rest = take_rows(sample, np.setdiff1d(np.arange(sample.n_rows), rows))
-            part = merge_equal_rows(rest) if isinstance(rest, MegaSample) else rest
+            part = deduplicate_rows(rest) if isinstance(rest, DenseDataset) else rest
             # In turn, so that no group is of one time or place where rows come in such an order.
             held = [take_rows(sample, rows[k::GROUPS]) for k in range(GROUPS)]
             scale = float(np.sqrt(_weight(sample) / max(_weight(rest), np.finfo(float).tiny)))
             return lambda trainer, _: _score_rows(_final(trainer, ways), held, inference, engine), part, scale
-        if isinstance(sample, SparseSample):
+        if isinstance(sample, SparseDataset):
             raise DataError(
                 f"l1='auto' needs {GROUPS} rows to hold back, and finds {len(rows)} of {sample.n_rows}: take "
                 "selection='ebic', or give l1 a number."
@@ -208,17 +210,17 @@ def _judge(sample: Trainable, inference: InferenceMethod, engine: Engine, ways: 
     )
 
 
-def _final(trainer: Walker, ways: Ways) -> Field:
+def _final(trainer: PathTrainer, ways: SelectionOptions) -> Field:
     """The field at hand as it would be handed out."""
     if ways.refit_l2 is None:
         return trainer.field
-    twin, beliefs = trainer.branch(), trainer.evaluator.beliefs_in_gaps()
+    twin, beliefs = trainer.branch(), trainer.evaluator.missing_beliefs()
     field = twin.refit(twin.theta[twin.layout.n_states :] != 0.0, ways.refit_l2)
-    trainer.evaluator.believe_in_gaps(beliefs)
+    trainer.evaluator.set_missing_beliefs(beliefs)
     return field
 
 
-def _weight(sample: AnySample) -> float:
+def _weight(sample: LocalDataset) -> float:
     return sum(table.total_weight for table in sample.tables)
 
 
@@ -226,18 +228,18 @@ def _score_rows(field: Field, held: list, inference: InferenceMethod, engine: En
     """(groups,): pseudo-log-likelihood per unit of weight."""
     found = []
     for sample in held:
-        if isinstance(sample, SparseSample):
+        if isinstance(sample, SparseDataset):
             evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
             loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
             found.append(-loss / _weight(sample))
         else:
-            found.append(ask(field, sample, inference, engine).log_likelihood / _weight(sample))
+            found.append(infer(field, sample, inference, engine).log_likelihood / _weight(sample))
     return np.array(found)
 
 
 def _score_cells(
     field: Field,
-    part: MegaSample,
+    part: DenseDataset,
     seen: list[np.ndarray],
     hidden: list[np.ndarray],
     group: list[np.ndarray],
@@ -245,7 +247,7 @@ def _score_cells(
     engine: Engine,
 ) -> np.ndarray:
     """(groups,): mean log-belief in the truth of hidden cells."""
-    answers = ask(field, part, inference, engine)
+    answers = infer(field, part, inference, engine)
     total, count = np.zeros(GROUPS), np.zeros(GROUPS)
     for table, beliefs, codes, chosen, groups in zip(part.tables, answers.gaps, seen, hidden, group, strict=True):
         offsets = table.schema.state_offsets

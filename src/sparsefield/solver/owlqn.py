@@ -36,41 +36,41 @@ class OrthantLBFGS:
 
     def __init__(self, memory: int = 10) -> None:
         self._memory = memory
-        self._moves: list[np.ndarray] = []
-        self._turns: list[np.ndarray] = []
+        self.s_history: list[np.ndarray] = []
+        self.y_history: list[np.ndarray] = []
 
     def grow(self, count: int) -> None:
         """Parameters are appended; nothing is known of their curvature yet."""
         room = np.zeros(count)
-        self._moves = [np.concatenate([s, room]) for s in self._moves]
-        self._turns = [np.concatenate([y, room]) for y in self._turns]
+        self.s_history = [np.concatenate([s, room]) for s in self.s_history]
+        self.y_history = [np.concatenate([y, room]) for y in self.y_history]
 
     def keep(self, places: np.ndarray) -> None:
         """Only some parameters stay."""
-        self._moves = [s[places] for s in self._moves]
-        self._turns = [y[places] for y in self._turns]
+        self.s_history = [s[places] for s in self.s_history]
+        self.y_history = [y[places] for y in self.y_history]
         self._drop_flat()
 
     def translate(self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]) -> None:
         """The coordinates have changed: how a move and a change of gradient read in the new ones."""
-        self._moves = [move(s) for s in self._moves]
-        self._turns = [turn(y) for y in self._turns]
+        self.s_history = [move(s) for s in self.s_history]
+        self.y_history = [turn(y) for y in self.y_history]
 
     def state(self) -> dict[str, np.ndarray]:
         """What is remembered, as arrays that `restore` takes."""
-        return {"moves": np.array(self._moves), "turns": np.array(self._turns)}
+        return {"s_history": np.array(self.s_history), "y_history": np.array(self.y_history)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        self._moves, self._turns = list(state["moves"]), list(state["turns"])
+        self.s_history, self.y_history = list(state["s_history"]), list(state["y_history"])
 
     def branch(self) -> OrthantLBFGS:
         """One that remembers the same."""
         twin = OrthantLBFGS(self._memory)
-        twin._moves, twin._turns = list(self._moves), list(self._turns)
+        twin.s_history, twin.y_history = list(self.s_history), list(self.y_history)
         return twin
 
     def forget(self) -> None:
-        self._moves, self._turns = [], []
+        self.s_history, self.y_history = [], []
 
     def step(
         self,
@@ -92,7 +92,7 @@ class OrthantLBFGS:
             if found is not None:
                 self._remember(found.theta - point.theta, found.gradient - point.gradient)
                 return found
-            if not self._moves:
+            if not self.s_history:
                 return None
             self.forget()
 
@@ -129,16 +129,16 @@ class OrthantLBFGS:
         the rest still goes uphill as a whole, that holds for every parameter."""
         q = slope.copy()
         shares = []
-        for s, y in zip(reversed(self._moves), reversed(self._turns), strict=True):
+        for s, y in zip(reversed(self.s_history), reversed(self.y_history), strict=True):
             share = (s @ q) / (s @ y)
             q -= share * y
             shares.append(share)
-        if self._moves:
-            s, y = self._moves[-1], self._turns[-1]
+        if self.s_history:
+            s, y = self.s_history[-1], self.y_history[-1]
             q = precondition(q) * ((s @ y) / (y @ precondition(y)))
         else:
             q = precondition(q)
-        for (s, y), share in zip(zip(self._moves, self._turns, strict=True), reversed(shares), strict=True):
+        for (s, y), share in zip(zip(self.s_history, self.y_history, strict=True), reversed(shares), strict=True):
             q += (share - (y @ q) / (s @ y)) * s
         direction = np.clip(-q, -LONGEST, LONGEST)
         direction[at_kink & (direction * slope >= 0.0)] = 0.0
@@ -147,19 +147,21 @@ class OrthantLBFGS:
         return direction
 
     def _remember(self, move: np.ndarray, turn: np.ndarray) -> None:
-        self._moves.append(move)
-        self._turns.append(turn)
+        self.s_history.append(move)
+        self.y_history.append(turn)
         self._drop_flat()
-        if len(self._moves) > self._memory:
-            self._moves.pop(0)
-            self._turns.pop(0)
+        if len(self.s_history) > self._memory:
+            self.s_history.pop(0)
+            self.y_history.pop(0)
 
     def _drop_flat(self) -> None:
         """Pairs without positive curvature would spoil the recursion."""
         good = [
-            (s, y) for s, y in zip(self._moves, self._turns, strict=True) if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)
+            (s, y)
+            for s, y in zip(self.s_history, self.y_history, strict=True)
+            if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)
         ]
-        self._moves, self._turns = [s for s, _ in good], [y for _, y in good]
+        self.s_history, self.y_history = [s for s, _ in good], [y for _, y in good]
 
 
 def _shorter(value: float, promised: float, tried: float) -> float:

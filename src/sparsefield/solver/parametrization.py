@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsefield.data import Arcs
 
-__all__ = ["Coordinates"]
+__all__ = ["CenteredParametrization"]
 
 Translation = Callable[[np.ndarray], np.ndarray]
 
@@ -18,7 +18,7 @@ SMALLEST = 1e-2
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class CenteredParametrization:
     """Centered coordinates: a pair weight acts on deviations from the mean, w (q - mean); unary weights absorb the rest.
 
     In the plain coordinates a pair weight also shifts its two unary weights, which makes for long narrow valleys; in
@@ -55,7 +55,7 @@ class Coordinates:
         out[len(self.centered) :] += self._rank_one(gradient, arcs)
         return out
 
-    def turn_into(self, other: Coordinates, arcs: Arcs) -> tuple[Translation, Translation]:
+    def turn_into(self, other: CenteredParametrization, arcs: Arcs) -> tuple[Translation, Translation]:
         """How a move, and how a change of gradient, reads in coordinates that centre other unary weights.
 
         Only the arcs of weights that changed sides matter, and these are few.

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from sparsefield.model import Field
-from sparsefield.solver.fit_state import Learned, Plot
+from sparsefield.solver.fit_state import FitResult, FitState
 from sparsefield.solver.trainer import Trainer
 
-__all__ = ["Walker"]
+__all__ = ["PathTrainer"]
 
 MANY_PAIRS = 1_000_000
 """Of a sparse table: pairs that join at one look at most."""
@@ -20,34 +20,34 @@ SMALLEST_L1 = 1e-6
 """Gradients below it are nothing but rounding."""
 
 
-class Walker(Trainer):
+class PathTrainer(Trainer):
     """Its methods are for after `run`."""
 
-    def descend(self, l1: float) -> Learned:
+    def step_to(self, l1: float) -> FitResult:
         """Roughly the field of a smaller l1, from where the last one ended, by one look at all candidates.
 
         Between two values of l1 gradients hardly change faster than l1 itself does (the strong rule of Tibshirani et
         al.), so candidates join that are within that distance of the new l1. What is missed is let in by the next look.
         """
         if self.options.max_order > 2:
-            return self.go_on(l1)  # many conjunctions look useful until a few are in
+            return self.refit_at(l1)  # many conjunctions look useful until a few are in
         near = max(2.0 * l1 - self.options.l1, 0.5 * l1) if self.options.l1 < 2.0 * l1 else l1
         self._turn_to(l1)
         if not self.closed:
             self.options = replace(self.options, l1=near)
             found = self._violators(None if self.evaluator.keeps_errors else MANY_PAIRS)
             self.options = replace(self.options, l1=l1)
-            self._let_go()
+            self._drop_inactive()
             if len(found):
-                self._admit(found.features, least=near)
+                self._add_features(found.features, least=near)
         self.slack = 0.5 * self._allowed_violation
         self._go_optimize("path", then="end")
         return self._play()
 
-    def go_on(self, l1: float) -> Learned:
+    def refit_at(self, l1: float) -> FitResult:
         """The field of another l1, from where the last one ended, with its certificate."""
         self._turn_to(l1)
-        self.plot = Plot(scene="certify")
+        self.plot = FitState(stage="certify")
         return self._play()
 
     def _turn_to(self, l1: float) -> None:
@@ -57,7 +57,7 @@ class Walker(Trainer):
         self._evaluate_at(self.point.theta)
         self._recenter()
 
-    def least_empty_l1(self) -> float:
+    def l1_max(self) -> float:
         """After a `run` that left every feature at 0: the smallest l1 that does; 0 where nothing depends on another."""
         if self.closed:
             n = self.layout.n_states
@@ -74,7 +74,7 @@ class Walker(Trainer):
         finally:
             self.options = asked
 
-    def branch(self) -> Walker:
+    def branch(self) -> PathTrainer:
         """A trainer that stands where this one does; what is done with it leaves this one as it was.
 
         They share the evaluator, whose errors are those of whoever evaluated last; a path evaluates before it goes on.
@@ -90,4 +90,4 @@ class Walker(Trainer):
         self._keep_features(kept)
         self.options = replace(self.options, l1=0.0, l2=l2, kkt_tol=allowed, certify=True)
         self.penalty = replace(self.penalty, l1=0.0, l2=l2)
-        return self.go_on(0.0).field
+        return self.refit_at(0.0).field

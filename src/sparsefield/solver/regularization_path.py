@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.solver.fit_state import Learned
-from sparsefield.solver.path_trainer import Walker
+from sparsefield.solver.fit_state import FitResult
+from sparsefield.solver.path_trainer import PathTrainer
 
-__all__ = ["Judge", "PathPoint", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
+__all__ = ["PathPoint", "Scorer", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
 
 NOTHING_JOINS = 1e12
 """An l1 at which the field has no pairs."""
@@ -19,7 +19,7 @@ NOTHING_JOINS = 1e12
 LOOSE = 0.05
 """A field on the path may miss optimality by this share of l1: it is only to be judged, not kept."""
 
-Judge = Callable[[Walker, Learned], np.ndarray]
+Scorer = Callable[[PathTrainer, FitResult], np.ndarray]
 """What a field is worth, the higher the better: several numbers whose mean counts, or one."""
 
 
@@ -29,7 +29,7 @@ class PathPoint:
 
     l1: float
     worth: np.ndarray
-    learned: Learned
+    learned: FitResult
 
     @property
     def score(self) -> float:
@@ -37,8 +37,8 @@ class PathPoint:
 
 
 def follow_path(
-    make: Callable[[float, float], Walker],
-    judge: Judge,
+    make: Callable[[float, float], PathTrainer],
+    judge: Scorer,
     *,
     count: int,
     ratio: float,
@@ -51,7 +51,7 @@ def follow_path(
     Parameters
     ----------
     make : ``make(l1, kkt_tol)`` gives a trainer
-    judge : see `Judge`
+    judge : see `Scorer`
     patience : int or None
         How many fields in a row may be no better than the best so far; None goes down to the end.
     progress : float
@@ -60,8 +60,8 @@ def follow_path(
     trainer = make(NOTHING_JOINS, max(kkt_tol, LOOSE))
     trainer.run()
     scores: list[float] = []
-    for l1 in path_values(trainer.least_empty_l1(), count, ratio):
-        learned = trainer.descend(float(l1))
+    for l1 in path_values(trainer.l1_max(), count, ratio):
+        learned = trainer.step_to(float(l1))
         point = PathPoint(float(l1), judge(trainer, learned), learned)
         yield point
         scores.append(point.score)
@@ -85,7 +85,7 @@ def path_values(first: float, count: int, ratio: float) -> np.ndarray:
     return np.geomspace(first, ratio * first, count) if first > 0.0 else np.ones(1)
 
 
-def ebic(trainer: Walker, gamma: float) -> float:
+def ebic(trainer: PathTrainer, gamma: float) -> float:
     """The extended Bayesian information criterion of the field at hand, the lower the better.
 
     It is that of one regression per state, added up: 2 x loss, and for each end of a feature what one end costs.

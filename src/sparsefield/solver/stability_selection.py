@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import AnySample, MegaSample, SparseSample, merge_equal_rows, take_rows, weigh_rows
+from sparsefield.data import DenseDataset, LocalDataset, SparseDataset, deduplicate_rows, take_rows, weigh_rows
 from sparsefield.model import widen
 from sparsefield.solver.trainer import Trainer
 
@@ -48,8 +48,8 @@ class Selections:
 
 
 def count_selections(
-    sample: AnySample,
-    make: Callable[[AnySample], Trainer],
+    sample: LocalDataset,
+    make: Callable[[LocalDataset], Trainer],
     *,
     pairs: int,
     seed: int,
@@ -84,38 +84,38 @@ def count_selections(
     return Selections(features, keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
-def halved_by(sample: AnySample) -> str:
-    """What halves are made of: "rows"; of linked tables whole "circles", or else "linked rows"."""
-    if isinstance(sample, SparseSample) or sample.is_plain:
+def halved_by(sample: LocalDataset) -> str:
+    """What halves are made of: "rows"; of linked tables whole "components", or else "linked rows"."""
+    if isinstance(sample, SparseDataset) or sample.is_plain:
         return "rows"
-    return "circles" if np.bincount(_circles(sample)).max() <= LARGEST_CIRCLE * sample.n_rows else "linked rows"
+    return "components" if np.bincount(_circles(sample)).max() <= LARGEST_CIRCLE * sample.n_rows else "linked rows"
 
 
-def draw_halves(sample: AnySample, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_halves(sample: LocalDataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of rows, ascending, of two halves that share none; an odd row is in neither."""
-    if halved_by(sample) == "circles":
-        assert isinstance(sample, MegaSample)
-        circles = _circles(sample)
-        sizes = np.bincount(circles)
+    if halved_by(sample) == "components":
+        assert isinstance(sample, DenseDataset)
+        components = _circles(sample)
+        sizes = np.bincount(components)
         order = rng.permutation(len(sizes))
         first = order[np.cumsum(sizes[order]) <= sample.n_rows / 2]
-        mine = np.isin(circles, first)
+        mine = np.isin(components, first)
         return np.flatnonzero(mine), np.flatnonzero(~mine)
     order, half = rng.permutation(sample.n_rows), sample.n_rows // 2
     return np.sort(order[:half]), np.sort(order[half : 2 * half])
 
 
-def _halves(sample: AnySample, pairs: int, seed: int) -> Iterator[AnySample]:
+def _halves(sample: LocalDataset, pairs: int, seed: int) -> Iterator[LocalDataset]:
     rng = np.random.default_rng(seed)
     for _ in range(pairs):
         for rows in draw_halves(sample, rng):
-            if isinstance(sample, SparseSample):
+            if isinstance(sample, SparseDataset):
                 yield take_rows(sample, rows)
             elif sample.is_plain:
-                yield merge_equal_rows(take_rows(sample, rows))
+                yield deduplicate_rows(take_rows(sample, rows))
             else:
                 yield weigh_rows(sample, np.bincount(rows, minlength=sample.n_rows).astype(float))
 
 
-def _circles(sample: MegaSample) -> np.ndarray:
-    return sample.circles if sample.has_links else np.arange(sample.n_rows)
+def _circles(sample: DenseDataset) -> np.ndarray:
+    return sample.components if sample.has_links else np.arange(sample.n_rows)

@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Trainable
+from sparsefield.data import Dataset
 from sparsefield.induction import (
     Grafting,
     InductionRule,
     Proposals,
-    all_lifts,
+    all_expandable,
     choose_proposals,
     combine,
     merge,
-    score_lifts,
+    score_expansions,
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, widen
-from sparsefield.objectives import AnyEvaluator, Objective, make_evaluator
+from sparsefield.objectives import Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
-from sparsefield.solver.conjunction_moments import Moments
-from sparsefield.solver.fit_state import Learned, Options, Plot, Start
-from sparsefield.solver.iteration_record import Progress, Step
+from sparsefield.solver.conjunction_moments import ConjunctionMoments
+from sparsefield.solver.fit_state import FitResult, FitState, TrainingOptions, WarmStart
+from sparsefield.solver.iteration_record import IterationRecord, Progress
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
-from sparsefield.solver.parametrization import Coordinates
+from sparsefield.solver.parametrization import CenteredParametrization
 from sparsefield.solver.penalty import Penalty, pseudo_gradient
 
 __all__ = ["Trainer"]
@@ -68,7 +68,7 @@ features at hand may be at the first look of the certificate."""
 DEAD_WEIGHT = 0.1
 """Features at 0 that have no reason to leave it are let go when they are more than this share."""
 
-HIDDEN_SHARE = 0.1
+LATENT_PENALTY_FACTOR = 0.1
 """Share of l1 that a weight of a hidden state bears: it stands for many weights between columns, which bear all of it.
 Of 0, 0.03, 0.1, 0.3 and 1 the small ones score about alike, and 0.1 lets go of states that the data do not call for."""
 
@@ -76,24 +76,24 @@ Of 0, 0.03, 0.1, 0.3 and 1 the small ones score about alike, and 0.1 lets go of 
 class Trainer:
     """Learns a field from a mega-sample, be it one table or many; `run` does it all.
 
-    The loop is cut into scenes, each a batch, a step or a look at all candidates. Between two scenes the whole state of
+    The loop is cut into stages, each a batch, a step or a look at all candidates. Between two stages the whole state of
     the fit can be saved, and a fit that starts from what was saved ends with the same bits.
     """
 
     def __init__(
         self,
-        sample: Trainable,
+        sample: Dataset,
         *,
         rule: InductionRule,
         objective: Objective,
         inference: InferenceMethod,
-        options: Options,
+        options: TrainingOptions,
         engine: Engine,
         progress: Progress | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        start: Start | None = None,
+        start: WarmStart | None = None,
     ) -> None:
-        self.layout, self.given, self.for_good = sample.layout, start, np.zeros(0, dtype=bool)
+        self.layout, self.given, self.protected = sample.layout, start, np.zeros(0, dtype=bool)
         self.closed = rule.closed
         """Whether no further feature may join."""
         self.rule, self.inference, self.options, self.engine = rule, inference, options, engine
@@ -101,34 +101,34 @@ class Trainer:
         self.checkpoint = None
         if checkpoint is not None:
             self.checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, inference, options))
-        self.evaluator: AnyEvaluator = make_evaluator(sample, objective, engine)
+        self.evaluator: Evaluator = make_evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
         unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
         self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
         self.optimizer = OrthantLBFGS()
-        self.steps: list[Step] = []
+        self.steps: list[IterationRecord] = []
         self.scoring_seconds = 0.0
         self.started = time.perf_counter()
-        self.plot = Plot()
+        self.plot = FitState()
         self.calm, self.tol = 0, options.tol
         self.loss, self.stalled, self.slack = np.nan, False, 0.5 * self._allowed_violation
         self.plain = np.empty(0)
         """Gradient of the loss at the point at hand, of the plain weights."""
-        self.moments = Moments(self.evaluator, self.layout.n_columns)
-        self.coordinates = Coordinates(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+        self.moments = ConjunctionMoments(self.evaluator, self.layout.n_columns)
+        self.coordinates = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self._set_features(np.empty((0, options.max_order), dtype=np.int64))
 
     # -- the plot ------------------------------------------------------------------------------------------------
 
-    def run(self) -> Learned:
+    def run(self) -> FitResult:
         self._begin()
         self._resume()
         return self._play()
 
-    def _play(self) -> Learned:
-        scenes = {"start": self._start, "induce": self._induce, "optimize": self._optimize, "certify": self._certify}
-        while self.plot.scene != "end":
-            scenes[self.plot.scene]()
+    def _play(self) -> FitResult:
+        stages = {"start": self._start, "induce": self._induce, "optimize": self._optimize, "certify": self._certify}
+        while self.plot.stage != "end":
+            stages[self.plot.stage]()
             if self.checkpoint is not None and self.checkpoint.due():
                 self.checkpoint.save(*self._state())
         if self.checkpoint is not None:
@@ -145,10 +145,10 @@ class Trainer:
         if self.given is not None:
             theta = np.concatenate([self.given.unary, self.given.weights])
             self._set_features(widen(self.given.pairs, self.options.max_order))
-            if self.evaluator.has_gaps:
-                self.evaluator.fill_gaps(self.inference, self.graphs, theta)
+            if self.evaluator.has_missing:
+                self.evaluator.impute_missing(self.inference, self.graphs, theta)
             self.evaluator.evaluate(self.graphs, theta)  # for beliefs of hidden cells, whose moments come next
-        self.coordinates = Coordinates(*self.evaluator.moments(), self._to_centre(theta))
+        self.coordinates = CenteredParametrization(*self.evaluator.moments(), self._to_centre(theta))
         self._evaluate_at(self.coordinates.from_theta(theta, self.arcs))
         if self.options.stages == 2:
             self._go_optimize("unary", then="start")
@@ -159,19 +159,19 @@ class Trainer:
         if self.given is not None:
             start = start[~np.isin(self.layout.keys(start), self.known)]
         if len(start):
-            self._admit(widen(start, self.options.max_order))
+            self._add_features(widen(start, self.options.max_order))
         if self.closed:
             self._end_induction()
         else:
-            self.plot.scene = "induce"
+            self.plot.stage = "induce"
 
     def _induce(self) -> None:
         """Let a batch in and take a step or a few, unless no candidate stands out."""
         going_on = self._iterations_left()
         found = self._score(self.rule, self._enough(), pairs_first=True) if going_on else self._nothing()
-        self._let_go()
+        self._drop_inactive()
         proposed = choose_proposals(found, self._batch_size()).features
-        joined = self._admit(proposed) if len(proposed) else 0
+        joined = self._add_features(proposed) if len(proposed) else 0
         worthy = joined / max(len(proposed), 1) * len(found)
         if not joined or (self.options.certify and worthy < STRAGGLERS * len(self.features)):
             self._end_induction()
@@ -193,7 +193,7 @@ class Trainer:
     def _end_induction(self) -> None:
         """Without a certificate induction ends where an optimum of the features at hand brings no further candidate."""
         if self.plot.settled or (self.options.certify and self.evaluator.keeps_errors):
-            self.plot.scene = "certify"
+            self.plot.stage = "certify"
         elif not self.options.certify and not self.closed:
             self.plot.settled = True
             self._go_optimize("optimize", then="induce")
@@ -203,7 +203,7 @@ class Trainer:
 
     def _go_optimize(self, phase: str, *, then: str, fillings: int = MAX_FILLINGS) -> None:
         self.calm = 0
-        self.plot.scene, self.plot.phase, self.plot.then, self.plot.fillings = "optimize", phase, then, fillings
+        self.plot.stage, self.plot.phase, self.plot.then, self.plot.fillings = "optimize", phase, then, fillings
 
     def _optimize(self) -> None:
         """A step, until the paper's rule calls a halt, or the features at hand are optimal, and gaps have settled."""
@@ -214,7 +214,7 @@ class Trainer:
             if self.plot.fillings > 0 and self._refill_gaps():
                 self.plot.fillings -= 1
                 return
-        self.plot.scene = self.plot.then
+        self.plot.stage = self.plot.then
 
     def _certify(self) -> None:
         """Look at every candidate; let in what violates optimality, and go on, until nothing does by much."""
@@ -231,11 +231,11 @@ class Trainer:
         plot.violation, plot.converged = worst, worst <= allowed and not unsettled
         stuck = plot.idle > IDLE_ROUNDS or (not len(violators) and self.stalled and not unsettled)
         if plot.converged or not self.options.certify or not self._iterations_left() or stuck:
-            plot.scene = "end"
+            plot.stage = "end"
             return
         if len(violators):
-            self._let_go()
-            self._admit(choose_proposals(violators, max(self._batch_size(), LEAST_BATCH)).features)
+            self._drop_inactive()
+            self._add_features(choose_proposals(violators, max(self._batch_size(), LEAST_BATCH)).features)
         if inside > 0.5 * allowed:
             self.tol *= 0.1
         # While much is missing outside, there is no point in polishing what is inside.
@@ -256,8 +256,8 @@ class Trainer:
             field = replace(field, conjunctions=self.features[conjunctions], conjunction_weights=weights[conjunctions])
         return field
 
-    def _result(self) -> Learned:
-        return Learned(self.field, tuple(self.steps), self.point.value, self.plot.violation, self.plot.converged)
+    def _result(self) -> FitResult:
+        return FitResult(self.field, tuple(self.steps), self.point.value, self.plot.violation, self.plot.converged)
 
     def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All that a fit needs to go on from here: arrays, and plain values."""
@@ -269,7 +269,7 @@ class Trainer:
             "means": self.coordinates.means,
             "variances": self.coordinates.variances,
             "plain": self.plain,
-            "gaps": self.evaluator.beliefs_in_gaps(),
+            "gaps": self.evaluator.missing_beliefs(),
             **self.evaluator.state(self.graphs),
             **self.optimizer.state(),
         }
@@ -296,7 +296,7 @@ class Trainer:
         self.moments.recall(saved_there, self.layout.arcs(arrays["pairs"]))
         self._set_features(arrays["pairs"])
         self.coordinates = replace(self.coordinates, centered=arrays["centered"])
-        self.evaluator.believe_in_gaps(arrays["gaps"])
+        self.evaluator.set_missing_beliefs(arrays["gaps"])
         self.optimizer.restore(arrays)
         # Errors are those of the point; what else was found there is kept to the bit.
         self._evaluate_at(arrays["theta"])
@@ -304,8 +304,8 @@ class Trainer:
         self.plain = arrays["plain"]
         self.point = Point(arrays["theta"], facts["value"], arrays["gradient"])
         self.calm, self.tol, self.slack, self.stalled = (facts[k] for k in ("calm", "tol", "slack", "stalled"))
-        self.plot = Plot(**facts["plot"])
-        self.steps = [Step(**row) for row in facts["steps"]]
+        self.plot = FitState(**facts["plot"])
+        self.steps = [IterationRecord(**row) for row in facts["steps"]]
         self.scoring_seconds = facts["scoring_seconds"]
         self.started = time.perf_counter() - facts["seconds"]
 
@@ -379,7 +379,7 @@ class Trainer:
         self.calm = self.calm + 1 if calm else 0
         return found is not None
 
-    def _admit(self, features: np.ndarray, least: float | None = None) -> int:
+    def _add_features(self, features: np.ndarray, least: float | None = None) -> int:
         """New features join with weight 0; returns how many. With a certificate to come, only those join whose exact
         gradient lets them leave 0, or exceeds ``least``: what a rough score lets in besides would be carried along for
         nothing."""
@@ -400,13 +400,13 @@ class Trainer:
         self.calm = 0
         return len(features)
 
-    def _let_go(self) -> None:
+    def _drop_inactive(self) -> None:
         """Drop features at 0 whose gradient holds them there: they cost time in every pass, and may come back."""
         # Where gaps are filled anew the objective changes, and what goes might come back again and again.
-        if not self.options.certify or self.closed or self.evaluator.has_gaps:
+        if not self.options.certify or self.closed or self.evaluator.has_missing:
             return
         n, theta = self.layout.n_states, self.theta
-        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.penalty.l1_of(len(theta))[n:]) | self.for_good
+        alive = (theta[n:] != 0.0) | (np.abs(self.plain[n:]) > self.penalty.l1_of(len(theta))[n:]) | self.protected
         if alive.sum() >= (1.0 - DEAD_WEIGHT) * len(alive):
             return
         self._keep_features(alive)
@@ -421,9 +421,9 @@ class Trainer:
         self.optimizer.keep(places)
 
     def _set_features(self, features: np.ndarray) -> None:
-        self.features, self.for_good = features, np.zeros(len(features), dtype=bool)
+        self.features, self.protected = features, np.zeros(len(features), dtype=bool)
         if self.given is not None:
-            self.for_good = np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))
+            self.protected = np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))
         self.arcs = self.layout.arcs(features)
         self.penalty = self.penalty.on(self._factors(features))
         higher = self._is_higher(features)
@@ -438,7 +438,7 @@ class Trainer:
         useful, so each column beyond two makes it larger; those of hidden variables bear little."""
         factors = self.options.order_penalty ** ((features >= 0).sum(axis=1) - 2.0)
         if self.given is not None:
-            factors[np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))] *= HIDDEN_SHARE
+            factors[np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))] *= LATENT_PENALTY_FACTOR
         return factors
 
     def _is_higher(self, features: np.ndarray) -> np.ndarray:
@@ -459,7 +459,7 @@ class Trainer:
         higher = None
         if width > 2 and not (pairs_first and len(found) > STRAGGLERS * len(self.features)):
             rest = self.options.l1, self.known_higher, self.options.order_penalty
-            higher = score_lifts(contrast, self.layout, self._lifts(), rule.thresholds, *rest)
+            higher = score_expansions(contrast, self.layout, self._lifts(), rule.thresholds, *rest)
         self.scoring_seconds += time.perf_counter() - started
         return combine(found, higher, width)
 
@@ -472,7 +472,9 @@ class Trainer:
         weights = self.theta[self.layout.n_states :]
         active = self.features[(weights != 0.0) & (self.features[:, -1] < 0)]
         if self.options.lift == "all":
-            return np.concatenate([all_lifts(self.layout, self.options.max_order), active[self._is_higher(active)]])
+            return np.concatenate(
+                [all_expandable(self.layout, self.options.max_order), active[self._is_higher(active)]]
+            )
         return active
 
     def _nothing(self) -> Proposals:
@@ -502,9 +504,9 @@ class Trainer:
 
     def _refill_gaps(self) -> bool:
         """Re-estimate hidden cells; True when they moved enough for the optimizer to go on."""
-        if not self.evaluator.has_gaps:
+        if not self.evaluator.has_missing:
             return False
-        change = self.evaluator.fill_gaps(self.inference, self.graphs, self.theta)
+        change = self.evaluator.impute_missing(self.inference, self.graphs, self.theta)
         self._evaluate_at(self.point.theta)
         self.calm = 0
         return change > SETTLED
@@ -528,7 +530,7 @@ class Trainer:
 
     def _note(self, phase: str) -> None:
         theta = self.theta
-        step = Step(
+        step = IterationRecord(
             iteration=len(self.steps) + 1,
             objective=self.point.value,
             loss=self.loss,

@@ -11,7 +11,7 @@ import numpy as np
 __all__ = ["find_communities", "modularity"]
 
 LEAST_GAIN = 1e-12
-"""Of modularity, as a share of the total weight: smaller gains are rounding and could go round in circles."""
+"""Of modularity, as a share of the total weight: smaller gains are rounding and could go round in components."""
 
 MAX_ROUNDS = 100
 

@@ -69,8 +69,8 @@ def list_features(field: Field, most: int | None = None) -> list[Feature]:
 
     Examples
     --------
-    >>> from sparsefield.datasets import make_field
-    >>> made = make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
+    >>> from sparsefield.datasets import make_markov_field
+    >>> made = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
     >>> [feature.name for feature in list_features(made)]
     ['x0=1 & x2=1']
     """

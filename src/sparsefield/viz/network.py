@@ -87,8 +87,8 @@ def build_network(field: Field, features: Sequence[Feature] | None = None) -> Ne
 
     Examples
     --------
-    >>> from sparsefield.datasets import make_field
-    >>> network = build_network(make_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
+    >>> from sparsefield.datasets import make_markov_field
+    >>> network = build_network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
     >>> [node.name for node in network.nodes], network.edges[0].ends
     (['x0', 'x2'], (0, 1))
     """

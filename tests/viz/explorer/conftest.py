@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from surveys import make_survey, with_gaps
+from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField
 from sparsefield.viz.explorer.table_rows import Rows, TableGiven
@@ -12,7 +12,7 @@ from sparsefield.viz.explorer.table_rows import Rows, TableGiven
 
 @pytest.fixture(scope="session")
 def survey() -> pl.DataFrame:
-    return with_gaps(make_survey())
+    return with_missing(make_survey())
 
 
 @pytest.fixture(scope="session")

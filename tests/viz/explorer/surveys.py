@@ -27,7 +27,7 @@ def make_survey(n_rows: int = 300, seed: int = 0) -> pl.DataFrame:
     )
 
 
-def with_gaps(table: pl.DataFrame, share: float = 0.15, seed: int = 1) -> pl.DataFrame:
+def with_missing(table: pl.DataFrame, share: float = 0.15, seed: int = 1) -> pl.DataFrame:
     """The same with some cells gone; the first row has two gaps, the second none."""
     rng = np.random.default_rng(seed)
     columns = [name for name in table.columns if name != "person"]

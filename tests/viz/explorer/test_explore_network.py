@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, Relational, RelationalField
-from sparsefield.datasets import make_field
+from sparsefield.datasets import make_markov_field
 from sparsefield.viz.explorer.cytoscape_elements import elements, stylesheet
 from sparsefield.viz.explorer.subgraph import EDGES_A_NODE, Network
 
 
 @pytest.fixture(scope="module")
 def wide() -> Network:
-    return Network(make_field(400, 1, neighbors=6, burn_in=1, thin=1, seed=1).field.field_)
+    return Network(make_markov_field(400, 1, neighbors=6, burn_in=1, thin=1, seed=1).field.field_)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_the_overview_has_the_strongest_edges(wide: Network) -> None:
 
 
 def test_a_field_without_edges_still_shows_its_variables() -> None:
-    network = Network(make_field(5, 1, neighbors=0, burn_in=1, thin=1).field.field_)
+    network = Network(make_markov_field(5, 1, neighbors=0, burn_in=1, thin=1).field.field_)
     assert network.strongest(10).nodes == (0, 1, 2, 3, 4)
     assert network.around([2], 10).nodes == (2,)
     assert network.neighbors(2, 10) == []

@@ -12,7 +12,7 @@ pytest.importorskip("dash")
 from dash.development.base_component import Component
 
 from sparsefield import MarkovField
-from sparsefield.datasets import make_field
+from sparsefield.datasets import make_markov_field
 from sparsefield.viz.explorer.explorer_page import make_app
 from sparsefield.viz.explorer.page_elements import beliefs_list, variable_panel
 from sparsefield.viz.explorer.session import make_subject
@@ -39,7 +39,7 @@ def call(client, output: str, inputs: dict[str, object]):
 
 
 def test_a_large_field_makes_no_large_page() -> None:
-    subject = make_subject("large", make_field(3000, 1, neighbors=4, burn_in=1, thin=1).field)
+    subject = make_subject("large", make_markov_field(3000, 1, neighbors=4, burn_in=1, thin=1).field)
     client = make_app(subject, "t").server.test_client()
     size = sum(len(client.get(f"/t/{path}").data) for path in ("", "_dash-layout", "_dash-dependencies"))
     assert size < 40_000

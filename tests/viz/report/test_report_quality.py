@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.data import MegaSample, compile_table, read
+from sparsefield.data import DenseDataset, compile_table, read
 from sparsefield.evaluation.calibration import calibrate, count_contrasts, overall, score_columns
-from sparsefield.viz.report.missing_pattern import map_gaps
+from sparsefield.viz.report.missing_pattern import find_missing_pattern
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def asked():
         pl.when(pl.Series(rng.random(150) < 0.15)).then(None).otherwise(pl.col(name)).alias(name) for name in "ab"
     )
     model = MarkovField(l1=0.5).fit(data)
-    sample = MegaSample.single(compile_table(read(data), model.field_.schema))
+    sample = DenseDataset.single(compile_table(read(data), model.field_.schema))
     return data, model, sample, model._ask(sample), model.predict_proba(data)
 
 
@@ -103,7 +103,7 @@ def test_gap_patterns_are_counted_row_by_row() -> None:
     gaps[:, 4] = gaps[:, 2]
     gaps[:, 7] = False
     seen = {f"c{k}": ~gaps[:, k] for k in range(11)}
-    found = map_gaps(seen, most=10_000)
+    found = find_missing_pattern(seen, most=10_000)
     assert "c7" not in found.columns
     assert list(found.shares) == sorted((float(gaps[:, k].mean()) for k in range(11) if k != 7), reverse=True)
     slow = Counter(frozenset(np.flatnonzero(row).tolist()) for row in gaps)
@@ -114,12 +114,12 @@ def test_gap_patterns_are_counted_row_by_row() -> None:
     assert told == dict(slow)
     assert found.n_patterns == len(slow)
     assert list(found.counts) == sorted(found.counts, reverse=True)
-    few = map_gaps(seen, most=3)
+    few = find_missing_pattern(seen, most=3)
     assert len(few.counts) == 3
     assert few.n_patterns == len(slow)
 
 
 def test_a_table_without_gaps_has_one_pattern() -> None:
-    found = map_gaps({"a": np.ones(4, dtype=bool)})
+    found = find_missing_pattern({"a": np.ones(4, dtype=bool)})
     assert found.columns == ()
     assert found.counts.tolist() == [4]

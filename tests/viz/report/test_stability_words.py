@@ -69,7 +69,7 @@ def test_the_bound_is_told_where_it_holds(field) -> None:
     assert "Meinshausen and Bühlmann" in plain
     assert "tells nothing" in stability_in_words(tell(field, ones, mean_pairs=1000.0), features)[1]
     assert "cannot be bounded" in stability_in_words(tell(field, ones, halved="linked rows"), features)[1]
-    assert "sets of linked rows" in stability_in_words(tell(field, ones, halved="circles"), features)[1]
+    assert "sets of linked rows" in stability_in_words(tell(field, ones, halved="components"), features)[1]
     assert "as a graph" in stability_in_words(tell(field, ones, given_graph=True), features)[1]
 
 

@@ -73,9 +73,7 @@ def _choosing(app: Dash, subject: Subject) -> None:
     @app.callback(Output("variable-panel", "children"), Input("chosen", "data"), prevent_initial_call=True)
     def show_variable(chosen: int | None) -> Any:
         if chosen is None:
-            return html.P(
-                "The strongest links of the field. Click a variable to see its neighbors.", className="quiet"
-            )
+            return html.P("The strongest links of the field. Click a variable to see its neighbors.", className="quiet")
         return page_elements.variable_panel(subject.network, chosen, can_give=subject.asker is not None)
 
     names = ("variable", "evidence", "rows")

@@ -10,7 +10,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from sparsefield.data import Schema, Variable
-from sparsefield.data.layout import COUNT, HOW_MANY
+from sparsefield.data.layout import COUNT, NEIGHBOR_COUNT
 from sparsefield.data.schema import Label
 from sparsefield.model import Field
 
@@ -118,7 +118,7 @@ class Network:
         for table, schema in zip(layout.tables, layout.schemas, strict=True):
             names = sorted(schema.index_of_name, key=schema.index_of_name.__getitem__)
             found += [self._named(table, name) for name in names]
-        return found + [self._named(table, HOW_MANY) for table in layout.tables if self.linked]
+        return found + [self._named(table, NEIGHBOR_COUNT) for table in layout.tables if self.linked]
 
     @cached_property
     def _lower(self) -> list[str]:

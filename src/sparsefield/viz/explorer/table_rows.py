@@ -43,7 +43,7 @@ class TableGiven:
         return self.known.height
 
     @cached_property
-    def gap_rows(self) -> dict[str, frozenset[int]]:
+    def missing_rows(self) -> dict[str, frozenset[int]]:
         """{column: rows that have a gap there}"""
         return {name: frozenset(gap.arg_true().to_list()) for name, gap in self.gaps.items()}
 
@@ -173,7 +173,7 @@ class Rows:
                         name, states[place], float(belief[place]), states[best], float(belief[best]), taken is not None
                     )
                 )
-            elif row in given.gap_rows.get(name, ()):
+            elif row in given.missing_rows.get(name, ()):
                 gaps.append(Gap(name, variable.states, belief))
             else:
                 unknown.append((name, given.raw[name][row]))

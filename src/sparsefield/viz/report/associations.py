@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.data import MegaSample
+from sparsefield.data import DenseDataset
 from sparsefield.viz.feature_sentences import Feature
 
 __all__ = ["Association", "Surprise", "find_associations", "find_surprises", "log_odds_ratio", "slope"]
@@ -55,7 +55,7 @@ class Surprise:
         return abs(self.feature.weight) - math.copysign(1.0, self.feature.weight) * self.alone.value
 
 
-def find_associations(sample: MegaSample, features: Sequence[Feature]) -> list[Association | None]:
+def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list[Association | None]:
     """For each feature of two columns what these show alone; None for larger ones, or where no row speaks of it."""
     seen = _Columns(sample)
     return [_associate(seen, *feature.columns) if len(feature.columns) == 2 else None for feature in features]
@@ -108,7 +108,7 @@ def slope(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float] | None
 class _Columns:
     """Columns of a mega-sample by their number in the layout, each over all rows of its table."""
 
-    def __init__(self, sample: MegaSample) -> None:
+    def __init__(self, sample: DenseDataset) -> None:
         self.layout, self.tables = sample.layout, sample.tables
         self._codes = [table.codes() for table in sample.tables]
         self._kept: dict[int, np.ndarray] = {}

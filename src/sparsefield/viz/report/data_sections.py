@@ -18,9 +18,9 @@ from sparsefield.evaluation.calibration import (
 from sparsefield.viz.axes import write
 from sparsefield.viz.fit_summary import count, is_learned
 from sparsefield.viz.markup import Cell, absent, figure, paragraph, section, table
-from sparsefield.viz.report.missing_pattern import GapMap, map_gaps
+from sparsefield.viz.report.missing_pattern import MissingPattern, find_missing_pattern
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.scored_rows import Evidence
+from sparsefield.viz.report.scored_rows import ScoredRows
 from sparsefield.viz.report.sections import NO_DATA
 from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing
 
@@ -31,7 +31,7 @@ SHOWN_GAP_COLUMNS = 36
 BAR = 120.0
 
 
-def tell_quality(fitted: Fitted, evidence: Evidence | None) -> str:
+def tell_quality(fitted: Fitted, evidence: ScoredRows | None) -> str:
     """Scores by column against frequencies, and calibration."""
     name, title = "quality", "How well it predicts"
     if evidence is None:
@@ -64,7 +64,7 @@ def tell_quality(fitted: Fitted, evidence: Evidence | None) -> str:
     )  # fmt: skip
 
 
-def _whose_rows(fitted: Fitted, evidence: Evidence) -> str:
+def _whose_rows(fitted: Fitted, evidence: ScoredRows) -> str:
     """Whether these may be the rows of training, said plainly."""
     part = f" Of them {evidence.sample.n_rows:,}, spread evenly, were looked at." if evidence.in_part else ""
     rows, trained = count(evidence.n_rows, "row"), int(fitted.field.about["n_rows"])
@@ -140,7 +140,7 @@ def _tell_calibration(found: Calibration) -> str:
     return f'<div id="calibration"><h3>Calibration</h3>{figure(drawn, caption)}</div>'
 
 
-def tell_contrasts(evidence: Evidence | None) -> str:
+def tell_contrasts(evidence: ScoredRows | None) -> str:
     """Histograms of the paper's errors and signals."""
     name, title = "contrasts", "Signals and errors"
     if evidence is None:
@@ -161,7 +161,7 @@ def tell_contrasts(evidence: Evidence | None) -> str:
     return section(name, title, figure(draw_histograms("Signals and errors", panels, columns=2), caption))
 
 
-def tell_gaps(evidence: Evidence | None) -> str:
+def tell_gaps(evidence: ScoredRows | None) -> str:
     """Which cells are missing, and which together."""
     name, title = "gaps", "Missing values"
     if evidence is None:
@@ -170,7 +170,7 @@ def tell_gaps(evidence: Evidence | None) -> str:
     for owner, seen in evidence.seen.items():
         if not seen:
             continue
-        found = map_gaps(seen)
+        found = find_missing_pattern(seen)
         what = f"Table {owner}: " if owner else ""
         if not found.columns:
             parts.append(paragraph(f"Table {owner}: no cell is missing." if owner else "No cell is missing."))
@@ -186,7 +186,7 @@ def tell_gaps(evidence: Evidence | None) -> str:
     return section(name, title, *parts)
 
 
-def _caption(found: GapMap) -> str:
+def _caption(found: MissingPattern) -> str:
     return (
         "A row of the picture is a set of columns that are missing together (filled squares); beside it stands in how "
         f"many rows of the data. The {len(found.counts):,} most frequent sets"
@@ -194,14 +194,14 @@ def _caption(found: GapMap) -> str:
     )
 
 
-def _gap_table(found: GapMap) -> str:
+def _gap_table(found: MissingPattern) -> str:
     rows = [
         [Cell(name, "words"), _percent(float(share))] for name, share in zip(found.columns, found.shares, strict=True)
     ]
     return table(["column", "share that is missing"], rows[:SHOWN_SCORES], sortable=True)
 
 
-def _draw_gaps(found: GapMap) -> str:
+def _draw_gaps(found: MissingPattern) -> str:
     """Patterns by columns."""
     columns = found.columns[:SHOWN_GAP_COLUMNS]
     step, left, top = 20.0, 150.0, 132.0

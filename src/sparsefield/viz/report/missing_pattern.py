@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["GapMap", "map_gaps"]
+__all__ = ["MissingPattern", "find_missing_pattern"]
 
 
 @dataclass(frozen=True)
-class GapMap:
+class MissingPattern:
     """The gaps of one table.
 
     Attributes
@@ -37,12 +37,12 @@ class GapMap:
     n_patterns: int
 
 
-def map_gaps(seen: Mapping[str, np.ndarray], most: int = 12) -> GapMap:
+def find_missing_pattern(seen: Mapping[str, np.ndarray], most: int = 12) -> MissingPattern:
     """Shares of gaps by column, and the ``most`` frequent patterns, from {column: (rows,) whether there is a value}.
 
     Examples
     --------
-    >>> found = map_gaps({"a": np.array([True, False, False]), "b": np.array([True, True, False])})
+    >>> found = find_missing_pattern({"a": np.array([True, False, False]), "b": np.array([True, True, False])})
     >>> found.columns, found.patterns.astype(int).tolist(), found.counts.tolist()
     (('a', 'b'), [[0, 0], [1, 0], [1, 1]], [1, 1, 1])
     """
@@ -50,10 +50,10 @@ def map_gaps(seen: Mapping[str, np.ndarray], most: int = 12) -> GapMap:
     missing = {name: np.count_nonzero(~known) for name, known in seen.items()}
     columns = sorted((name for name, count in missing.items() if count), key=lambda name: -missing[name])
     if not columns:
-        return GapMap(n_rows, (), np.empty(0), np.zeros((1, 0), dtype=bool), np.array([n_rows]), 1)
+        return MissingPattern(n_rows, (), np.empty(0), np.zeros((1, 0), dtype=bool), np.array([n_rows]), 1)
     gaps = np.column_stack([~seen[name] for name in columns])
     packed = np.packbits(gaps, axis=1)
     _, first, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
     order = np.lexsort((first, -counts))[:most]
     shares = np.array([missing[name] / n_rows for name in columns])
-    return GapMap(n_rows, tuple(columns), shares, gaps[first[order]], counts[order], len(counts))
+    return MissingPattern(n_rows, tuple(columns), shares, gaps[first[order]], counts[order], len(counts))

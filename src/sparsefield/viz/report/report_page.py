@@ -11,7 +11,7 @@ from sparsefield.viz.network_view import ExtraColumns, View, look_at
 from sparsefield.viz.report.associations import find_associations, find_surprises
 from sparsefield.viz.report.data_sections import tell_contrasts, tell_gaps, tell_quality
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.scored_rows import Evidence
+from sparsefield.viz.report.scored_rows import ScoredRows
 from sparsefield.viz.report.sections import (
     tell_certificate,
     tell_features,
@@ -35,7 +35,7 @@ PLACES = {
 
 
 def make_report(
-    fitted: Fitted, *, title: str, evidence: Evidence | None = None, extra: ExtraColumns | None = None
+    fitted: Fitted, *, title: str, evidence: ScoredRows | None = None, extra: ExtraColumns | None = None
 ) -> str:
     """An HTML document about a field.
 
@@ -44,7 +44,7 @@ def make_report(
     fitted : Fitted
         The field, and how it was learned.
     title : str
-    evidence : Evidence, optional
+    evidence : ScoredRows, optional
         Rows to hold against it; parts that need them say so where there are none.
     extra : {title: {name of a feature: value}}, optional
         Further columns of the tables of features, such as how often each was selected. `Feature.name` has the names.

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsefield.data import MegaSample
-from sparsefield.inference import Answers
+from sparsefield.data import DenseDataset
+from sparsefield.inference import Posterior
 
-__all__ = ["Evidence"]
+__all__ = ["ScoredRows"]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ScoredRows:
     """Data, as far as a report looks at them.
 
     Attributes
     ----------
-    sample : MegaSample
+    sample : DenseDataset
         The rows that are looked at.
-    answers : Answers
+    answers : Posterior
         What the field believes of their cells.
     n_rows : int
         Rows of the data, over all tables; very large tables are looked at in part.
@@ -31,8 +31,8 @@ class Evidence:
         Columns of the data that the field does not know.
     """
 
-    sample: MegaSample
-    answers: Answers
+    sample: DenseDataset
+    answers: Posterior
     n_rows: int
     seen: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     unknown_columns: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
     field = fitted.field
     layout, learned = field.layout, is_learned(field)
     observed = sum(len(schema.observed) for schema in layout.schemas)
-    hidden = sum(len(schema.hidden) for schema in layout.schemas) if layout.has_hidden else 0
+    hidden = sum(len(schema.hidden) for schema in layout.schemas) if layout.has_latent else 0
     columns = count(layout.n_targets - hidden + observed, "column")
     also = f", of which {observed:,} are observed (conditioned on, never predicted)" if observed else ""
     also += f", with {count(hidden, 'hidden variable')} that no table has" if hidden else ""

@@ -126,7 +126,7 @@ def _are(number: int) -> str:
 def _resamples(how: dict) -> str:
     halves = {
         "rows": "of the rows",
-        "circles": "of the sets of linked rows",
+        "components": "of the sets of linked rows",
         "linked rows": "of the rows, beside their neighbors",
     }
     return f"{how['resamples']:,} halves {halves[how['halved']]}"
