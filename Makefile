@@ -37,26 +37,26 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 
 bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes pictures to bench/
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
-	$(BIN)/sparsefield bench peers --short
-	$(BIN)/sparsefield bench scale --short
-	$(BIN)/sparsefield bench paper --short
-	$(BIN)/sparsefield bench startup --short
-	$(BIN)/sparsefield bench kernels --short
-	$(BIN)/sparsefield bench impute
-	$(BIN)/sparsefield bench heldout
-	$(BIN)/sparsefield bench ablations
-	$(BIN)/sparsefield bench network
-	$(BIN)/sparsefield bench sequences
-	$(BIN)/sparsefield bench denoising
-	$(BIN)/sparsefield bench inference
-	$(BIN)/sparsefield bench hidden
-	$(BIN)/sparsefield bench choosing --nodes 100
-	$(BIN)/sparsefield bench cluster
+	$(BIN)/python -m benchmarks peers --short
+	$(BIN)/python -m benchmarks scale --short
+	$(BIN)/python -m benchmarks paper --short
+	$(BIN)/python -m benchmarks startup --short
+	$(BIN)/python -m benchmarks kernels --short
+	$(BIN)/python -m benchmarks impute
+	$(BIN)/python -m benchmarks heldout
+	$(BIN)/python -m benchmarks ablations
+	$(BIN)/python -m benchmarks network
+	$(BIN)/python -m benchmarks sequences
+	$(BIN)/python -m benchmarks denoising
+	$(BIN)/python -m benchmarks inference
+	$(BIN)/python -m benchmarks hidden
+	$(BIN)/python -m benchmarks choosing --nodes 100
+	$(BIN)/python -m benchmarks cluster
 
 reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and goes on where it was interrupted
-	$(BIN)/sparsefield reproduce table1 --output table1
-	$(BIN)/sparsefield reproduce figures --output reproduction
-	$(BIN)/sparsefield reproduce claims --output reproduction
+	$(BIN)/python -m reproduction table1 --output table1
+	$(BIN)/python -m reproduction figures --output reproduction
+	$(BIN)/python -m reproduction claims --output reproduction
 
 clean:
 	rm -rf $(VENV) build dist demo bench table1 reproduction quick-reproduction

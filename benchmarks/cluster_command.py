@@ -1,4 +1,4 @@
-"""``sparsefield bench cluster``."""
+"""``python -m benchmarks cluster``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sparsefield bench``: comparisons with what else there is."""
+"""``python -m benchmarks``: comparisons with what else there is."""
 
 from __future__ import annotations
 
@@ -243,11 +243,11 @@ def hidden(
         list[str] | None,
         typer.Option("--data", help="'latent classes', digits, nltcs (these unless told), dna, plants."),
     ] = None,
-    states: Annotated[int | None, typer.Option("--states", min=2, help="Of the hidden variable.")] = None,
+    states: Annotated[int | None, typer.Option("--states", min=2, help="Of the latent variable.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Score held-out rows with a hidden variable and without one, with l1 chosen on validation rows."""
+    """Score held-out rows with a latent variable and without one, with l1 chosen on validation rows."""
     from benchmarks.latent import LATENT_DATA, run_latent
 
     found = run_latent(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)

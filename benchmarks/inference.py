@@ -134,11 +134,11 @@ def _measure(made: SyntheticField, hidden: Array, method: InferenceMethod) -> di
         start = time.perf_counter()
         answers = infer(field, DenseDataset.single(table), method, engine)
         seconds = time.perf_counter() - start
-    total, count = log_belief(table, truth, answers.gaps[0])
+    total, count = log_belief(table, truth, answers.marginals[0])
     return {
         "seconds": seconds,
         "table": table,
-        "beliefs": answers.gaps[0],
+        "beliefs": answers.marginals[0],
         "cll": total / max(count, 1),
         "unconverged": answers.unconverged / table.n_rows,
     }
@@ -149,8 +149,8 @@ def _distance(table: Table, beliefs: Array, exact: Array) -> float:
     offsets, total, count = table.schema.state_offsets, 0.0, 0
     codes = table.codes()
     for v in range(len(table.schema.targets)):
-        gaps = codes[v] < 0
-        apart = (beliefs - exact)[offsets[v] : offsets[v + 1]][:, gaps]
+        missing_cells = codes[v] < 0
+        apart = (beliefs - exact)[offsets[v] : offsets[v + 1]][:, missing_cells]
         total += float(np.abs(apart).sum() + np.abs(apart.sum(axis=0)).sum())
         count += apart.size + apart.shape[1]
     return total / max(count, 1)

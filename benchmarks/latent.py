@@ -1,4 +1,4 @@
-"""Held-out score with a hidden variable and without one, on data of latent classes and on real tables."""
+"""Held-out score with a latent variable and without one, on data of latent classes and on real tables."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def run_latent(
             raise ValueError(f"data must be among {', '.join(GRIDS)}; got {name!r}.")
         splits, truth = _load(name, seed)
         count = STATES[name] if states is None else states
-        for method, hidden in (("columns alone", None), (f"hidden, {count} states", {"hidden": count})):
-            found.append({"data": name, "method": method, **_choose(name, splits, hidden, seed, n_jobs, report)})
+        for method, latent in (("columns alone", None), (f"hidden, {count} states", {"hidden": count})):
+            found.append({"data": name, "method": method, **_choose(name, splits, latent, seed, n_jobs, report)})
         if truth is not None:
             found.append({"data": name, "method": "the truth", "test_score": truth.score(splits[2])})
     return found
@@ -89,7 +89,7 @@ def run_latent(
 def _choose(
     name: str,
     splits: tuple[Array, Array, Array],
-    hidden: dict[str, int] | None,
+    latent: dict[str, int] | None,
     seed: int,
     n_jobs: int | None,
     report: Callable[[str], None],
@@ -100,10 +100,10 @@ def _choose(
 
     def validation_score(l1: float) -> float:
         started = time.perf_counter()
-        field = MarkovField(l1=l1, hidden=hidden, random_state=seed, n_jobs=n_jobs).fit(train)
+        field = MarkovField(l1=l1, latent=latent, random_state=seed, n_jobs=n_jobs).fit(train)
         fits[l1] = field, time.perf_counter() - started
         score = field.score(valid)
-        what = "hidden variable" if hidden else "columns alone"
+        what = "latent variable" if latent else "columns alone"
         report(f"{name}, {what}: l1 {l1:g}, validation score per row {score:.4f}, {fits[l1][1]:.1f} s")
         return score
 

@@ -52,7 +52,7 @@ CONTENTS = {
         "report",
         "explorer",
         "sequences-and-grids",
-        "hidden-variables",
+        "latent-variables",
         "large-data",
         "cluster",
     ],

@@ -1,4 +1,4 @@
-"""``sparsefield reproduce figures | claims``: the paper's synthetic study."""
+"""``python -m reproduction figures | claims``: the paper's synthetic study."""
 
 from __future__ import annotations
 

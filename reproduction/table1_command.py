@@ -1,4 +1,4 @@
-"""``sparsefield reproduce``: the paper's results, measured anew beside what it reports."""
+"""``python -m reproduction``: the paper's results, measured anew beside what it reports."""
 
 from __future__ import annotations
 

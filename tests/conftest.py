@@ -96,7 +96,7 @@ def random_problem(
     states: tuple[int, ...] = (2, 3, 2, 4),
     observed_states: tuple[int, ...] = (3,),
     numbers: int = 1,
-    gaps: float = 0.2,
+    missing: float = 0.2,
     weighted: bool = True,
     share: float = 0.6,
     size: float = 1.0,
@@ -112,7 +112,7 @@ def random_problem(
         # The first rows show every state, so that the schema is the same for every seed.
         column = np.concatenate([np.arange(count), rng.integers(0, count, n_rows)])[:n_rows]
         X[:, k] = rng.permutation(column).tolist()
-        X[rng.random(n_rows) < gaps, k] = None
+        X[rng.random(n_rows) < missing, k] = None
         if X[:, k].tolist() == [None] * n_rows:
             X[0, k] = 0
     for k in range(numbers):

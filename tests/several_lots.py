@@ -27,7 +27,7 @@ class HeldInLots(LocalBlocks):
         super().__init__(parts, engine)
         self._deal, self._all = deal, engine.made
 
-    def lots(self, function: Callable[..., Any], *shared: Any) -> Several:
+    def per_worker(self, function: Callable[..., Any], *shared: Any) -> Several:
         dealt: dict[int, list[Any]] = {}
         for k, part in enumerate(self._parts):
             dealt.setdefault(self._deal(k), []).append(part)
@@ -46,7 +46,7 @@ class Several(WorkerData):
     def __len__(self) -> int:
         return len(self.lots)
 
-    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
         return self._noted(function, [function(self._engine, lot, *shared) for lot in self.lots])
 
     def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:

@@ -72,4 +72,4 @@ def block_rows(n_rows: int) -> int:
 
 
 MAX_LATENT_STATES = 1024
-"""Most joint states of all hidden variables of a field: time and memory of every pass grow with them."""
+"""Most joint states of all latent variables of a field: time and memory of every pass grow with them."""

@@ -1,4 +1,4 @@
-"""Data of latent classes, and the comparison with and without a hidden variable."""
+"""Data of latent classes, and the comparison with and without a latent variable."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_score_of_the_truth_is_that_of_the_mixture_by_enumeration() -> None:
     assert drawn.score(drawn.rows) == pytest.approx(np.mean(expected))
 
 
-def test_a_hidden_variable_scores_better_on_latent_classes(monkeypatch) -> None:
+def test_a_latent_variable_scores_better_on_latent_classes(monkeypatch) -> None:
     drawn = draw_latent_classes(1200, 12, 3, seed=0)
     train, valid, test = np.split(drawn.rows, 3)
     monkeypatch.setattr(latent, "_load", lambda name, seed: ((train, valid, test), drawn))
     monkeypatch.setitem(latent.GRIDS, "latent classes", (5.0, 10.0))
     said: list[str] = []
-    alone, hidden, truth = run_latent(("latent classes",), said.append, states=3, n_jobs=1)
-    assert alone["test_score"] < hidden["test_score"] < truth["test_score"] + 0.05
+    alone, with_latent, truth = run_latent(("latent classes",), said.append, states=3, n_jobs=1)
+    assert alone["test_score"] < with_latent["test_score"] < truth["test_score"] + 0.05
     assert len(said) >= 2
 
 

@@ -15,8 +15,8 @@ def test_a_network_has_the_entities_links_and_gaps_that_were_asked_for() -> None
     assert people.shape == (300, 7)
     assert knows.shape == (700, 2)
     assert (knows["who"] != knows["whom"]).all()
-    gaps = people.drop("id").null_count().sum_horizontal()[0] / 1800
-    assert 0.2 < gaps < 0.3
+    missing_cells = people.drop("id").null_count().sum_horizontal()[0] / 1800
+    assert 0.2 < missing_cells < 0.3
     assert len([edge for edge in network.edges if edge[0] == WITHIN]) == 5
     assert len([edge for edge in network.edges if edge[0] == ACROSS]) == 6
 

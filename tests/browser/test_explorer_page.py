@@ -40,8 +40,8 @@ def explored() -> Iterator[Explored]:
     survey = with_missing(make_survey())
     known = survey.drop("person")
     field = MarkovField(l1=2.0).fit(known)
-    gaps = {name: known[name].is_null() for name in known.columns}
-    rows = Rows(field, {"": TableGiven(survey.with_columns(pl.all().cast(pl.String)), known, gaps, "survey.csv")})
+    missing = {name: known[name].is_null() for name in known.columns}
+    rows = Rows(field, {"": TableGiven(survey.with_columns(pl.all().cast(pl.String)), known, missing, "survey.csv")})
     with served(make_subject("survey.safetensors", field, rows)) as address:
         yield Explored(address, field, survey, rows)
 
@@ -188,9 +188,9 @@ def test_linked_tables_are_shown_by_table_and_entity(driver: Any) -> None:
     links: dict[str, Any] = {"who": ("visit", "who", "person")}
     data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
     field = RelationalField(l1=0.5).fit(data)
-    gaps = {"smokes": person["smokes"].is_null()}
+    missing = {"smokes": person["smokes"].is_null()}
     tables = {
-        "person": TableGiven(person, person.select("smokes"), gaps, key="id"),
+        "person": TableGiven(person, person.select("smokes"), missing, key="id"),
         "visit": TableGiven(visit, visit.select("fun")),
     }
     rows = Rows(field, tables, data)
@@ -200,9 +200,9 @@ def test_linked_tables_are_shown_by_table_and_entity(driver: Any) -> None:
         page.tab("evidence")
         assert "not offered for linked tables" in page.one("#evidence-panel").text
         page.tab("rows")
-        gap = wait(lambda: page.all("#gaps .gap"), "the gap")[0]
+        missing_cell = wait(lambda: page.all("#gaps .gap"), "the gap")[0]
         belief = field.predict_proba(data)["person"]["smokes"][39]
-        assert float(gap.get_attribute("data-p")) == pytest.approx(belief.max(), abs=1e-9)
+        assert float(missing_cell.get_attribute("data-p")) == pytest.approx(belief.max(), abs=1e-9)
         assert "n39 (row 40)" in page.one("#row").text
         page.choose("#table", "visit")
         wait(lambda: [cell.get_attribute("data-name") for cell in page.all("#cells > div")] == ["fun"], "a visit")

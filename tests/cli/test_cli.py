@@ -214,9 +214,9 @@ def test_predict_fills_gaps_and_keeps_everything_else(run, csv: Path, model: Pat
     assert after.columns == before.columns
     assert after["name"].to_list()[:2] == ["000", "001"]
     for name in before.columns:
-        gaps = before[name] == "NA"
-        assert (after[name] == before[name]).filter(~gaps).all()
-        assert set(after[name].filter(gaps)) <= set(before[name].filter(~gaps))
+        missing = before[name] == "NA"
+        assert (after[name] == before[name]).filter(~missing).all()
+        assert set(after[name].filter(missing)) <= set(before[name].filter(~missing))
     expected = load(model).transform(pl.read_csv(csv, null_values="NA").drop("name"))
     read_back = pl.read_csv(tmp_path / "filled.csv").drop("name")
     assert read_back.equals(expected)
@@ -244,11 +244,11 @@ def test_probabilities_of_each_gap_sum_to_one(run, csv: Path, model: Path, tmp_p
     long = pl.read_csv(tmp_path / "p.csv")
     assert long.columns == ["row", "column", "state", "probability"]
     assert np.allclose(long.group_by("row", "column").agg(pl.col("probability").sum())["probability"], 1.0)
-    gaps = pl.read_csv(csv, infer_schema=False)["wet"] == "NA"
-    assert set(long.filter(pl.col("column") == "wet")["row"]) == set((gaps.arg_true() + 1).to_list())
+    missing = pl.read_csv(csv, infer_schema=False)["wet"] == "NA"
+    assert set(long.filter(pl.col("column") == "wet")["row"]) == set((missing.arg_true() + 1).to_list())
     best = long.filter(pl.col("column") == "wet").sort("probability").group_by("row").last().sort("row")
     filled = load(model).transform(pl.read_csv(csv, null_values="NA").drop("name"))
-    assert best["state"].to_list() == [str(v) for v in filled["wet"].filter(gaps)]
+    assert best["state"].to_list() == [str(v) for v in filled["wet"].filter(missing)]
 
 
 def test_values_that_training_never_saw_stay_with_a_note(run, csv: Path, model: Path, tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_linked_rows_are_believed_together(school: Path, model: Path) -> None:
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
     view = rows.look("pupil", 0, "mean-field")
-    (gap,) = view.gaps
-    assert gap.name == "mood"
-    np.testing.assert_allclose(gap.belief, told["pupil"]["mood"][0], atol=1e-12)
+    (missing_cell,) = view.missing
+    assert missing_cell.name == "mood"
+    np.testing.assert_allclose(missing_cell.belief, told["pupil"]["mood"][0], atol=1e-12)
     assert [cell.name for cell in view.cells] == ["grade"]
     visit = int((describe(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
     before = rows.look("visit", visit, "mean-field").cells[0].probability

@@ -35,10 +35,10 @@ def test_only_gaps_change(run, school: Path, model: Path, tmp_path: Path) -> Non
     assert after.columns == before.columns
     assert after["id"].to_list()[:2] == ["000", "001"]
     assert after["name"].to_list()[:2] == ["007", "NA"]
-    gaps = before["mood"] == "?"
-    assert gaps.sum() == 7
-    assert after.filter(~gaps).equals(before.filter(~gaps))
-    assert set(after["mood"].filter(gaps)) <= {"glad", "sad", "odd"}
+    missing = before["mood"] == "?"
+    assert missing.sum() == 7
+    assert after.filter(~missing).equals(before.filter(~missing))
+    assert set(after["mood"].filter(missing)) <= {"glad", "sad", "odd"}
     assert after.drop("mood").equals(before.drop("mood"))
     assert (tmp_path / "out" / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
 

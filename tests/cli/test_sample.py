@@ -206,10 +206,10 @@ def test_gaps_of_linked_tables_are_drawn_into_a_folder(run, school: Path, model:
         f"wrote {out / 'pupil.csv'}, {out / 'visit.csv'}.\n"
     )
     before, after = text(school / "pupils.csv"), text(out / "pupil.csv")
-    gaps = before["mood"] == "?"
+    missing = before["mood"] == "?"
     assert after.drop("mood").equals(before.drop("mood"))
-    assert after.filter(~gaps).equals(before.filter(~gaps))
-    assert set(after["mood"].filter(gaps)) <= {"glad", "sad", "odd"}
+    assert after.filter(~missing).equals(before.filter(~missing))
+    assert set(after["mood"].filter(missing)) <= {"glad", "sad", "odd"}
     assert (out / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
     from sparsefield.io import read_schema
 

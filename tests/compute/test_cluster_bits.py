@@ -37,16 +37,16 @@ def here():
         yield cluster_here
 
 
-def table(gaps: float = 0.0, n_rows: int = 200, columns: int = 5) -> np.ndarray:
+def table(missing: float = 0.0, n_rows: int = 200, columns: int = 5) -> np.ndarray:
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, (n_rows, columns)).astype(float)
     for k in range(1, columns):
         X[:, k] = np.where(rng.random(n_rows) < 0.6, X[:, k - 1], X[:, k])
-    X[rng.random(X.shape) < gaps] = np.nan
+    X[rng.random(X.shape) < missing] = np.nan
     return X
 
 
-FULL, GAPS = table(), table(gaps=0.1)
+FULL, GAPS = table(), table(missing=0.1)
 
 
 def village() -> Relational:
@@ -66,7 +66,7 @@ WAYS = {
     "gaps": ({}, GAPS),
     "cd": ({"objective": "cd"}, GAPS),
     "order 3": ({"max_order": 3}, FULL),
-    "hidden": ({"hidden": {"topic": 2}}, GAPS),
+    "hidden": ({"latent": {"topic": 2}}, GAPS),
     "ideal parent": ({"induction": "ideal-parent"}, FULL),
     "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, FULL[:100, :3]),
 }

@@ -50,16 +50,16 @@ def engines(monkeypatch) -> list[DaskEngine]:
     return entered
 
 
-def table(gaps: float = 0.0) -> np.ndarray:
+def table(missing: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, (200, 5)).astype(float)
     for k in range(1, 5):
         X[:, k] = np.where(rng.random(200) < 0.6, X[:, k - 1], X[:, k])
-    X[rng.random(X.shape) < gaps] = np.nan
+    X[rng.random(X.shape) < missing] = np.nan
     return X
 
 
-FULL, GAPS = table(), table(gaps=0.1)
+FULL, GAPS = table(), table(missing=0.1)
 
 
 def saved(model: MarkovField, folder: Path) -> bytes:
@@ -68,8 +68,8 @@ def saved(model: MarkovField, folder: Path) -> bytes:
 
 
 @cache
-def bytes_on_threads(folder: Path, gaps: bool) -> bytes:
-    return saved(MarkovField(**OPTIONS).fit(GAPS if gaps else FULL), folder)
+def bytes_on_threads(folder: Path, missing: bool) -> bytes:
+    return saved(MarkovField(**OPTIONS).fit(GAPS if missing else FULL), folder)
 
 
 def assert_same(

@@ -26,13 +26,13 @@ COLUMNS: dict[str, st.SearchStrategy] = {
 
 
 @st.composite
-def frames(draw, most: int = 40, gaps: bool = True) -> pd.DataFrame:
+def frames(draw, most: int = 40, missing: bool = True) -> pd.DataFrame:
     """Rows of `COLUMNS`, each of which holds something in the first."""
     n_rows = draw(st.integers(1, most))
     columns: dict[str, Any] = {}
     for name, cells in COLUMNS.items():
         seen = cells.filter(lambda cell: cell is not None)
-        drawn = [draw(seen), *draw(st.lists(cells if gaps else seen, min_size=n_rows - 1, max_size=n_rows - 1))]
+        drawn = [draw(seen), *draw(st.lists(cells if missing else seen, min_size=n_rows - 1, max_size=n_rows - 1))]
         objects = name in ("word", "doubt", "sign")
         columns[name] = pd.Series(drawn, dtype=object) if objects else np.array(drawn, dtype=_dtype(name))
     return pd.DataFrame(columns)

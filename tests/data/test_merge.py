@@ -91,14 +91,14 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     assert repeated.field_.about["n_rows"] == len(often)
 
 
-def test_rows_with_hidden_variables_are_merged() -> None:
+def test_rows_with_latent_variables_are_merged() -> None:
     frame = survey(800, 5).drop(columns="height")
-    field = MarkovField(hidden={"kind": 2}, l1=5.0, random_state=0, max_iter=3, certify=False).fit(frame)
+    field = MarkovField(latent={"kind": 2}, l1=5.0, random_state=0, max_iter=3, certify=False).fit(frame)
     sample = DenseDataset.single(compile_table(read(frame), field.field_.schema))
     assert sample.has_missing
     assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
     often = frame.loc[np.repeat(frame.index, 3)]
-    again = MarkovField(hidden={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
+    again = MarkovField(latent={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
     assert again.field_.about["n_rows"] == 2400
 
 

@@ -15,13 +15,13 @@ from sparsefield.data import compile_table, read
 from sparsefield.errors import DataError
 
 
-def table(n_rows: int = 90, gaps: float = 0.15) -> np.ndarray:
+def table(n_rows: int = 90, missing: float = 0.15) -> np.ndarray:
     rng = np.random.default_rng(8)
     a = rng.integers(0, 3, n_rows)
     b = np.where(rng.random(n_rows) < 0.7, a, rng.integers(0, 3, n_rows))
     c = (a == 1) ^ (rng.random(n_rows) < 0.2)
     X = np.column_stack([a, b, c, rng.normal(size=n_rows) + c]).astype(float)
-    X[:, :3][rng.random((n_rows, 3)) < gaps] = np.nan
+    X[:, :3][rng.random((n_rows, 3)) < missing] = np.nan
     return X
 
 
@@ -61,12 +61,12 @@ def test_a_gap_has_its_belief_and_a_seen_cell_its_conditional(fitted) -> None:
 def test_transform_takes_the_most_probable_state_of_each_gap(fitted) -> None:
     X, field, _, _ = fitted
     filled, answers = field.transform(X), field.predict_proba(X)
-    gaps = np.isnan(X)
-    assert gaps.any()
-    assert np.array_equal(filled[~gaps], X[~gaps])
+    missing = np.isnan(X)
+    assert missing.any()
+    assert np.array_equal(filled[~missing], X[~missing])
     for c in range(3):
         best = np.array(field.states_[f"x{c}"])[answers[f"x{c}"].argmax(axis=1)]
-        assert np.array_equal(filled[gaps[:, c], c], best[gaps[:, c]])
+        assert np.array_equal(filled[missing[:, c], c], best[missing[:, c]])
 
 
 def test_score_is_the_mean_pseudo_log_likelihood_of_seen_cells(fitted) -> None:
@@ -76,7 +76,7 @@ def test_score_is_the_mean_pseudo_log_likelihood_of_seen_cells(fitted) -> None:
 
 def test_score_without_gaps_is_that_of_enumeration(fitted) -> None:
     _, field, slow, _ = fitted
-    X = table(20, gaps=0.0)
+    X = table(20, missing=0.0)
     n = field.field_.schema.n_states
     total = 0.0
     for row in rows_of(compile_table(read(X), field.field_.schema)):
@@ -87,7 +87,7 @@ def test_score_without_gaps_is_that_of_enumeration(fitted) -> None:
 
 def test_conditional_log_likelihood_is_the_mean_log_belief_in_what_was_hidden(fitted) -> None:
     _, field, _, _ = fitted
-    X = table(40, gaps=0.1)
+    X = table(40, missing=0.1)
     hidden = X.copy()
     hidden[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
     hidden[:, 3] = X[:, 3]

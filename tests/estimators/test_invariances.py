@@ -71,15 +71,15 @@ def test_labels_may_be_of_any_type(X) -> None:
     assert np.array_equal(one.field_.theta, other.field_.theta)
 
 
-@given(X=tables(), seed=st.integers(0, 2**32 - 1), gaps=st.booleans())
-def test_the_order_of_rows_does_not_matter(X, seed, gaps) -> None:
+@given(X=tables(), seed=st.integers(0, 2**32 - 1), missing=st.booleans())
+def test_the_order_of_rows_does_not_matter(X, seed, missing) -> None:
     rng = np.random.default_rng(seed)
     X = X.astype(float)
-    if gaps:
+    if missing:
         X[:-1][rng.random(X[:-1].shape) < 0.2] = np.nan
     order = rng.permutation(len(X))
     one, other = MarkovField(**TIGHT).fit(X), MarkovField(**TIGHT).fit(X[order])
-    if gaps:
+    if missing:
         # Hidden cells are filled between steps, until they settle to 1e-3.
         assert other.objective_ == pytest.approx(one.objective_, rel=1e-2, abs=1e-2)
         return

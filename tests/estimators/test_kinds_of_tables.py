@@ -161,7 +161,7 @@ def test_nested_lists_give_the_same_field(reference) -> None:
 
 
 def test_complete_tables_of_whole_numbers_words_truths_and_sparse_ones_agree() -> None:
-    table = cells(gaps=0.0)[:, :2].astype(int)
+    table = cells(missing=0.0)[:, :2].astype(int)
     kinds = {
         "int": table,
         "int8": table.astype(np.int8),
@@ -205,7 +205,7 @@ def test_numpy_words_and_sparse_matrices_come_back_as_they_went_in() -> None:
 
 @pytest.mark.parametrize("fmt", ["lil", "dok"])
 def test_sparse_matrices_of_other_formats_are_read(fmt) -> None:
-    table = cells(gaps=0.0)[:, :2].astype(int)
+    table = cells(missing=0.0)[:, :2].astype(int)
     field = MarkovField(n_jobs=1).fit(sp.csr_matrix(table).asformat(fmt))
     assert np.array_equal(field.field_.theta, MarkovField(n_jobs=1).fit(table).field_.theta)
 

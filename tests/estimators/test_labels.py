@@ -40,10 +40,10 @@ def test_labels_of_any_kind(labels) -> None:
     assert np.array_equal(model.classes_[model.predict_proba(given).argmax(axis=1)], predicted)
 
 
-@pytest.mark.parametrize("gap", [None, np.nan])
-def test_gaps_in_a_list_of_words_are_gaps(gap) -> None:
+@pytest.mark.parametrize("cell", [None, np.nan])
+def test_gaps_in_a_list_of_words_are_gaps(cell) -> None:
     labels = [["no", "yes"][int(v)] for v in np.nan_to_num(X[:, 0])]
-    labels[3] = gap
+    labels[3] = cell
     assert CRFClassifier(n_jobs=1).fit(X[:, 1:], labels).classes_.tolist() == ["no", "yes"]
 
 

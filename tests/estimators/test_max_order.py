@@ -179,9 +179,9 @@ def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) 
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.features_.equals(table)
-    hidden = data.with_tables({"person": data.tables["person"].with_columns(c=pl.lit(None, dtype=pl.Int64))})
+    latent = data.with_tables({"person": data.tables["person"].with_columns(c=pl.lit(None, dtype=pl.Int64))})
     for one in (model, again):
-        filled = one.transform(hidden).tables["person"]
+        filled = one.transform(latent).tables["person"]
         assert (filled["c"] == (filled["a"] ^ filled["b"])).all()
 
 

@@ -51,9 +51,9 @@ def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> N
     with pytest.warns(UnseenStateWarning):
         answers = field.predict_proba(odd)
     if kind == "array":
-        gap = odd.copy()
-        gap[2, 2] = np.nan
-        for column, p in field.predict_proba(gap).items():
+        cell = odd.copy()
+        cell[2, 2] = np.nan
+        for column, p in field.predict_proba(cell).items():
             assert np.array_equal(p, answers[column])
 
 
@@ -68,13 +68,13 @@ def test_gaps_next_to_an_unseen_state_are_filled() -> None:
 
 
 def test_an_unseen_state_of_an_observed_column_carries_no_signal() -> None:
-    table = cells(gaps=0.0)
+    table = cells(missing=0.0)
     field = MarkovField(n_jobs=1).fit(table, observed=[2])
-    odd, gap = table[:4].copy(), table[:4].copy()
-    odd[:, 2], gap[:, 2] = 9.0, np.nan
+    odd, cell = table[:4].copy(), table[:4].copy()
+    odd[:, 2], cell[:, 2] = 9.0, np.nan
     with pytest.warns(UnseenStateWarning, match="'x2'"):
         answers = field.predict_proba(odd)
-    assert np.array_equal(answers["x0"], field.predict_proba(gap)["x0"])
+    assert np.array_equal(answers["x0"], field.predict_proba(cell)["x0"])
 
 
 def test_states_known_to_exist_need_no_example() -> None:
@@ -136,7 +136,7 @@ def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(state
     """Unpenalized, the weight against it would run off without end."""
     for seen in states:
         column = np.array([seen] * N, dtype=object)
-        table = np.column_stack([column, cells(gaps=0.0)[:, 1:].astype(object)])
+        table = np.column_stack([column, cells(missing=0.0)[:, 1:].astype(object)])
         field = MarkovField(penalize_unary=penalize_unary, n_jobs=1).fit(table, states={"x0": states})
         assert field.converged_
         assert np.abs(field.field_.theta).max() < 8

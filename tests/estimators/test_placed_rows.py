@@ -24,7 +24,7 @@ def client(dask_client):
     return dask_client
 
 
-def frame(n_rows: int, seed: int = 0, gaps: float = 0.0) -> pd.DataFrame:
+def frame(n_rows: int, seed: int = 0, missing: float = 0.0) -> pd.DataFrame:
     """Three columns that depend on each other, one that does not, and an observed number."""
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 3, n_rows)
@@ -40,7 +40,7 @@ def frame(n_rows: int, seed: int = 0, gaps: float = 0.0) -> pd.DataFrame:
         }
     )
     for name in ("mood", "coin"):
-        table.loc[rng.random(n_rows) < gaps, name] = None
+        table.loc[rng.random(n_rows) < missing, name] = None
     return table
 
 
@@ -49,10 +49,10 @@ def saved(field: MarkovField, path) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.2])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("n_partitions", [1, 5])
-def test_dask_frames(client, tmp_path, gaps, n_partitions) -> None:
-    table = frame(3000, gaps=gaps)
+def test_dask_frames(client, tmp_path, missing, n_partitions) -> None:
+    table = frame(3000, missing=missing)
     here = MarkovField(l1=5.0).fit(table, observed=["age"])
     parts = dd.from_pandas(table, npartitions=n_partitions)
     there = MarkovField(l1=5.0, engine=client).fit(parts, observed=["age"])
@@ -105,7 +105,7 @@ def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
     class StopError(Exception):
         pass
 
-    table = frame(3000, seed=4, gaps=0.1)
+    table = frame(3000, seed=4, missing=0.1)
     parts, folder = dd.from_pandas(table, npartitions=3), tmp_path / "checkpoint"
 
     def stop(step) -> None:
@@ -134,7 +134,7 @@ def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
 
 
 def test_parquet_that_workers_read(client, tmp_path) -> None:
-    table = pl.from_pandas(frame(2500, seed=6, gaps=0.1)).with_columns(who=pl.int_range(2500))
+    table = pl.from_pandas(frame(2500, seed=6, missing=0.1)).with_columns(who=pl.int_range(2500))
     folder = tmp_path / "rows"
     folder.mkdir()
     for k, start in enumerate(range(0, 2500, 900)):
@@ -188,7 +188,7 @@ def test_what_cannot_be_done_is_said(client) -> None:
     with pytest.raises(DataError, match="selection='ebic'"):
         MarkovField(l1="auto", engine=client).fit(table)
     with pytest.raises(DataError, match="in parts"):
-        MarkovField(hidden={"topic": 2}, engine=client).fit(table)
+        MarkovField(latent={"topic": 2}, engine=client).fit(table)
     field = MarkovField().fit(frame(600), observed=["age"])
     for ask in (field.score, field.transform, field.predict_proba, CRFClassifier(engine=client).fit):
         with pytest.raises(DataError, match=r"of Dask.*compute\(\)"):

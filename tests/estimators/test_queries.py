@@ -162,11 +162,13 @@ def test_questions_that_make_no_sense_are_answered_in_words(field, event, given,
 def test_a_table_is_completed_by_its_most_probable_joint_states(field) -> None:
     rng = np.random.default_rng(1)
     whole = weather(seed=1, rows=30)
-    hidden = rng.random((30, 4)) < 0.6
+    latent = rng.random((30, 4)) < 0.6
     holes = whole.with_columns(
         [
             pl.Series(
-                name, [None if gap else v for v, gap in zip(whole[name], hidden[:, k], strict=True)], whole[name].dtype
+                name,
+                [None if cell else v for v, cell in zip(whole[name], latent[:, k], strict=True)],
+                whole[name].dtype,
             )
             for k, name in enumerate(whole.columns[:4])
         ]

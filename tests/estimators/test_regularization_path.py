@@ -86,7 +86,7 @@ def test_all_kinds_of_estimators_and_tables() -> None:
     assert path.filter("chosen")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
     matrix = sp.csr_array((np.random.default_rng(0).random((300, 40)) < 0.05).astype(np.int8))
     assert len(MarkovField(selection="ebic").regularization_path(matrix)) > 8
-    path = MarkovField(hidden={"topic": 2}, random_state=0).regularization_path(rows)
+    path = MarkovField(latent={"topic": 2}, random_state=0).regularization_path(rows)
     assert path["l1"].to_list() == MarkovField(random_state=0).regularization_path(rows)["l1"].to_list()
     assert type(MarkovField().regularization_path(rows.to_pandas())).__module__.startswith("pandas")
 

@@ -8,21 +8,21 @@ import pytest
 from sparsefield import CRFClassifier, MarkovField, config
 
 
-def table(n_rows: int = 900, gaps: float = 0.0) -> np.ndarray:
+def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 2, n_rows)]
     for count in (2, 3, 2, 4, 2, 2, 3):
         columns.append(np.where(rng.random(n_rows) < 0.5, columns[-1] % count, rng.integers(0, count, n_rows)))
     X = np.column_stack(columns).astype(float)
-    X[rng.random(X.shape) < gaps] = np.nan
+    X[rng.random(X.shape) < missing] = np.nan
     return X
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.1])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
-def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, gaps) -> None:
-    X = table(gaps=gaps)
+def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, missing) -> None:
+    X = table(missing=missing)
     assert len(X) > 2 * config.block_rows(len(X))
     outcomes = []
     for n_jobs in (1, 2, 3):
@@ -42,7 +42,7 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, inductio
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
-    X = table(gaps=0.1)
+    X = table(missing=0.1)
     field = MarkovField(n_jobs=n_jobs)
     field.fit(X).save(tmp_path / "first")
     first = field.field_

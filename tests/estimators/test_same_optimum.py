@@ -16,7 +16,7 @@ from sparsefield.inference import MeanField
 RULES = ("cfi", "grafting", "ideal-parent", "full")
 
 
-def correlated(seed: int, n_rows: int = 120, gaps: float = 0.0) -> np.ndarray:
+def correlated(seed: int, n_rows: int = 120, missing: float = 0.0) -> np.ndarray:
     """Columns of 2, 3, 2, 4 and 2 states, each leaning on the one before, and a number."""
     rng = np.random.default_rng(seed)
     columns = [rng.choice(2, n_rows, p=[0.6, 0.4])]
@@ -24,7 +24,7 @@ def correlated(seed: int, n_rows: int = 120, gaps: float = 0.0) -> np.ndarray:
         fresh = rng.choice(count, n_rows, p=np.arange(count, 0, -1) / np.arange(count, 0, -1).sum())
         columns.append(np.where(rng.random(n_rows) < 0.5, columns[-1] % count, fresh))
     X = np.column_stack(columns).astype(float)
-    X[rng.random(X.shape) < gaps] = np.nan
+    X[rng.random(X.shape) < missing] = np.nan
     return np.column_stack([X, rng.normal(size=n_rows) + 0.7 * np.nan_to_num(X[:, 0])])
 
 
@@ -115,14 +115,14 @@ def test_with_default_tolerances_the_certificate_holds(rule) -> None:
 def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_unary) -> None:
     """Hidden cells move until they change by less than 1e-3, so the certificate, taken with cells that have
     come all the way, is off by about that much per hidden cell."""
-    X = correlated(4, gaps=0.15)
-    hidden = np.isnan(X).sum()
+    X = correlated(4, missing=0.15)
+    latent = np.isnan(X).sum()
     options = {"penalize_unary": penalize_unary, "n_jobs": 1}
     field = MarkovField(induction=rule, **options).fit(X, observed=[5])
     full = MarkovField(induction="full", **options).fit(X, observed=[5])
     assert field.converged_
     assert field.objective_ == pytest.approx(full.objective_, rel=2e-3)
-    assert candidates_violation(field, X) <= 0.02 + 1e-3 * hidden
+    assert candidates_violation(field, X) <= 0.02 + 1e-3 * latent
 
 
 def test_without_certificate_a_fit_stops_where_its_rule_does_and_says_how_far_off_it_is() -> None:

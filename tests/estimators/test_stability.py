@@ -39,9 +39,9 @@ def named(frame: pl.DataFrame) -> list[tuple]:
 
 
 @pytest.mark.parametrize("max_order", [2, 3])
-@pytest.mark.parametrize("gaps", [True, False])
-def test_it_is_the_share_of_fits_to_halves_of_the_table(gaps, max_order) -> None:
-    rows = make_rows() if gaps else make_rows().drop("e")
+@pytest.mark.parametrize("missing", [True, False])
+def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> None:
+    rows = make_rows() if missing else make_rows().drop("e")
     options = {"kkt_tol": 1e-5, "max_order": max_order}
     field = MarkovField(l1=7.0, **options).fit(rows)
     found = field.stability(rows, resamples=8, random_state=5)
@@ -222,8 +222,8 @@ def test_refusals_say_what_is_wrong(tmp_path) -> None:
             field.stability(rows, wrong)
     with pytest.raises(DataError, match="at least 4"):
         field.stability(rows[:3])
-    with pytest.raises(DataError, match="hidden variables"):
-        MarkovField(hidden={"topic": 2}, random_state=0).fit(rows).stability(rows)
+    with pytest.raises(DataError, match="latent variables"):
+        MarkovField(latent={"topic": 2}, random_state=0).fit(rows).stability(rows)
     with pytest.raises(DataError, match="l1 = 0"):
         MarkovField(l1=0.0).fit(rows.drop("mood")).stability(rows.drop("mood"))
     with pytest.raises(DataError, match="given, not learned"):

@@ -150,9 +150,9 @@ def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing
     seen: list[tuple[Any, Any]] = []
     found = evaluate(X, MarkovField(n_jobs=1), folds=3, look=lambda *given: seen.append(given))
     assert quality(found) == quality(evaluate(X, MarkovField(n_jobs=1), folds=3))
-    gaps = np.array([np.isnan(incomplete) for _, incomplete in seen])
-    assert [int(hidden.sum()) for hidden in gaps] == [fold.cells for fold in found.folds]
-    assert (gaps.sum(axis=0) == 1).all()
+    missing = np.array([np.isnan(incomplete) for _, incomplete in seen])
+    assert [int(hidden.sum()) for hidden in missing] == [fold.cells for fold in found.folds]
+    assert (missing.sum(axis=0) == 1).all()
     for (field, incomplete), fold in zip(seen, found.folds, strict=True):
         assert np.array_equal(incomplete[~np.isnan(incomplete)], X[~np.isnan(incomplete)])
         assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)

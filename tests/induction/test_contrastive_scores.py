@@ -27,9 +27,9 @@ def score(rule, problem, contrast, cut: float = 0.0) -> dict[tuple[int, int], tu
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@given(seed=st.integers(0, 2**32 - 1), gaps=st.sampled_from([0.0, 0.3]))
-def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, objective, seed, gaps) -> None:
-    problem = make_problem(seed, gaps=gaps)
+@given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.3]))
+def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, objective, seed, missing) -> None:
+    problem = make_problem(seed, missing=missing)
     found = score(Grafting(), problem, contrast_of(problem, objective))
     pairs = candidate_pairs(problem.schema)
     exact = GRADIENT[objective](problem.slow, problem.rows, pairs)[problem.schema.n_states :]
@@ -39,9 +39,9 @@ def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, o
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("product", ["dense", "sparse", "auto"])
-@given(seed=st.integers(0, 2**32 - 1), gaps=st.sampled_from([0.0, 0.3]))
-def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, seed, gaps) -> None:
-    problem = make_problem(seed, gaps=gaps)
+@given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.3]))
+def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, seed, missing) -> None:
+    problem = make_problem(seed, missing=missing)
     contrast = contrast_of(problem, objective)
     exact = score(Grafting(), problem, contrast)
     found = score(CFI(0.0, 0.0, product), problem, contrast)
@@ -139,7 +139,7 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
 def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     """More states than a tile has, more rows than a block has, more finds than the first room holds."""
     problem = make_problem(
-        5, n_rows=600, states=(3,) * 70, observed_states=(4,) * 45, numbers=3, share=0.01, size=0.3, gaps=0.05
+        5, n_rows=600, states=(3,) * 70, observed_states=(4,) * 45, numbers=3, share=0.01, size=0.3, missing=0.05
     )
     assert problem.schema.n_states > 128
     assert problem.schema.n_columns - problem.schema.n_states > 128

@@ -53,9 +53,9 @@ def test_all_lifts_are_all_candidate_pairs(make_problem) -> None:
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, small_pieces, name, gaps) -> None:
-    problem = with_conjunctions(make_problem(3, gaps=gaps), 4)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, small_pieces, name, missing) -> None:
+    problem = with_conjunctions(make_problem(3, missing=missing), 4)
     assert len(problem.plain.table.blocks) > 1
     evaluator, _, _ = evaluate(problem, name)
     found = score(evaluator.contrast(), problem.layout, all_expandable(problem.layout, 3))
@@ -70,7 +70,7 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
 @pytest.mark.parametrize("name", OBJECTIVES)
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.3, 4.0]))
 def test_triples_grow_to_features_of_four_with_their_exact_gradient(make_problem, name, seed, size) -> None:
-    problem = with_conjunctions(make_problem(seed, states=(2, 3, 2), gaps=0.2, size=size), seed, size=size)
+    problem = with_conjunctions(make_problem(seed, states=(2, 3, 2), missing=0.2, size=size), seed, size=size)
     evaluator, _, _ = evaluate(problem, name)
     found = score(evaluator.contrast(), problem.layout, lifts_of(problem.schema, 3))
     assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 4)
@@ -99,7 +99,7 @@ def test_pairs_and_triples_may_be_lifted_together(make_problem) -> None:
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("thresholds", [(0.2, 0.2), (0.05, 0.4), (0.0, 0.3), (0.3, 0.0)])
 def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pieces, name, thresholds) -> None:
-    problem = with_conjunctions(make_problem(5, gaps=0.2), 6)
+    problem = with_conjunctions(make_problem(5, missing=0.2), 6)
     evaluator, _, _ = evaluate(problem, name)
     lifts = np.concatenate([all_expandable(problem.layout, 4)[::3], widen(lifts_of(problem.schema, 3), 4)[::9]])
     found = score(evaluator.contrast(), problem.layout, lifts, thresholds)

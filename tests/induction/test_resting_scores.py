@@ -32,7 +32,7 @@ def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem_of(make_problem, seed: int, shape: str, **options):
-    return make_problem(seed, **{"gaps": 0.0, "numbers": 0, **SHAPES[shape], **options})
+    return make_problem(seed, **{"missing": 0.0, "numbers": 0, **SHAPES[shape], **options})
 
 
 def contrast_at(sample, engine, pairs, theta):

@@ -58,7 +58,7 @@ def bits(found) -> list[bytes]:
 def test_any_way_to_deal_rows_out_gives_the_same_bits(
     make_problem, shape, seed, deal, cut, threshold, share, limit, weighted, untold
 ) -> None:
-    problem = make_problem(seed, gaps=0.0, numbers=0, n_rows=40, share=share, weighted=weighted, **SHAPES[shape])
+    problem = make_problem(seed, missing=0.0, numbers=0, n_rows=40, share=share, weighted=weighted, **SHAPES[shape])
     sample, known = sparse_sample(problem), np.sort(problem.layout.keys(problem.pairs))
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +74,7 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
 @pytest.mark.parametrize("n_lots", [1, 3, 32])
 def test_at_the_cut_the_last_bit_decides(make_problem, n_lots) -> None:
     """What places compute for themselves is rounded in ways of its own, and must not decide."""
-    problem = make_problem(1, gaps=0.0, numbers=0, n_rows=60, weighted=True, **SHAPES["binary"])
+    problem = make_problem(1, missing=0.0, numbers=0, n_rows=60, weighted=True, **SHAPES["binary"])
     with InLots(lambda k: k % n_lots) as engine:
         contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
         everyone = score_sparse_pairs(contrast, problem.layout, 0.0, 0.0, NOTHING)
@@ -169,7 +169,7 @@ def test_only_what_is_open_is_asked_for_again() -> None:
 @pytest.mark.parametrize("power", [-900, -40, 40, 900])
 def test_weights_of_any_size_give_the_same_scores(make_problem, power) -> None:
     """Errors are multiples of a unit that goes with the total weight: sums neither overflow nor lose digits."""
-    problem = make_problem(3, gaps=0.0, numbers=0, n_rows=40, **SHAPES["observed"])
+    problem = make_problem(3, missing=0.0, numbers=0, n_rows=40, **SHAPES["observed"])
     table, outcomes = sparse_sample(problem).table, []
     for scale in (1.0, 2.0**power):
         weighed = SparseTable(table.schema, table.offsets, table.columns, table.weight * scale)
@@ -191,7 +191,7 @@ def test_no_sum_of_errors_overflows(total) -> None:
 
 def test_sums_in_the_field_do_not_depend_on_the_lots_either(make_problem) -> None:
     """Blocks are added up by a tree of their own."""
-    problem = make_problem(5, gaps=0.0, numbers=0, n_rows=60, **SHAPES["many states"])
+    problem = make_problem(5, missing=0.0, numbers=0, n_rows=60, **SHAPES["many states"])
     outcomes = []
     for engine in (Threads(1), Threads(3), InLots(lambda k: k % 3)):
         with engine:

@@ -73,7 +73,7 @@ def small_field(
     ties: str = "tree",
     size: float = 1.0,
     rows: int = 6,
-    gaps: float = 0.7,
+    missing: float = 0.7,
     triples: int = 0,
 ) -> Small:
     """``ties``: "tree", "loop" or "all" pairs of targets; each is tied to a numeric observed column as well."""
@@ -104,15 +104,15 @@ def small_field(
         conjunctions=conjunctions,
         conjunction_weights=rng.normal(scale=size, size=len(conjunctions)),
     )
-    return Small(field, random_rows(schema, rng, rows, gaps), slow_of(field))
+    return Small(field, random_rows(schema, rng, rows, missing), slow_of(field))
 
 
-def random_rows(schema: Schema, rng: np.random.Generator, rows: int, gaps: float) -> Table:
+def random_rows(schema: Schema, rng: np.random.Generator, rows: int, missing: float) -> Table:
     X = np.empty((rows, schema.n_variables), dtype=object)
     for v, variable in enumerate(schema.variables):
         if variable.numeric:
             X[:, v] = rng.normal(size=rows).round(3).tolist()
         else:
             X[:, v] = rng.integers(0, len(variable.states), rows).tolist()
-            X[rng.random(rows) < gaps, v] = None
+            X[rng.random(rows) < missing, v] = None
     return compile_table(replace(read(X), names=schema.order), schema)

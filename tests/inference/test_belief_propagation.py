@@ -25,25 +25,25 @@ SEEDS = st.integers(0, 2**32 - 1)
     damping=st.sampled_from([0.0, 0.5]),
 )
 def test_beliefs_on_trees_are_exact(seed, states, size, damping) -> None:
-    small = small_field(seed, states=states, ties="tree", size=size, rows=3, gaps=0.9)
-    answers = small.ask(BeliefPropagation(damping=damping))
+    small = small_field(seed, states=states, ties="tree", size=size, rows=3, missing=0.9)
+    answers = small.infer(BeliefPropagation(damping=damping))
     assert answers.unconverged == 0
-    assert small.worst(answers.gaps[0]) < 1e-8
+    assert small.worst(answers.marginals[0]) < 1e-8
 
 
 @given(seed=SEEDS)
 def test_two_passes_are_enough_on_trees(seed) -> None:
     """The cap on further updates never matters there."""
-    small = small_field(seed, states=(3, 2, 4, 2, 3), ties="tree", size=2.0, rows=3, gaps=1.0)
-    answers = small.ask(BeliefPropagation(max_updates=1))
+    small = small_field(seed, states=(3, 2, 4, 2, 3), ties="tree", size=2.0, rows=3, missing=1.0)
+    answers = small.infer(BeliefPropagation(max_updates=1))
     assert answers.unconverged == 0
-    assert small.worst(answers.gaps[0]) < 1e-10
+    assert small.worst(answers.marginals[0]) < 1e-10
 
 
 @given(seed=SEEDS, chained=st.booleans())
 def test_conjunctions_that_make_up_a_tree_are_exact(seed, chained) -> None:
     """Tables that share one gap: v0 v1 v2 and v2 v3 v4, with pairs inside of them."""
-    small = small_field(seed, states=(2, 3, 2, 3, 2), ties="none", rows=3, gaps=0.9)
+    small = small_field(seed, states=(2, 3, 2, 3, 2), ties="none", rows=3, missing=0.9)
     rng, offsets = np.random.default_rng(seed), small.field.schema.offsets
     first = [offsets[v] for v in range(5)]
     triples = [(first[0], first[1], first[2]), (first[0], first[1] + 1, first[2]), (first[2], first[3] + 1, first[4])]
@@ -58,29 +58,29 @@ def test_conjunctions_that_make_up_a_tree_are_exact(seed, chained) -> None:
         conjunction_weights=rng.normal(scale=2.0, size=len(triples)),
     )
     small = replace(small, field=field, slow=slow_of(field))
-    assert small.worst(small.ask(BeliefPropagation()).gaps[0]) < 1e-8
-    assert small.worst(small.ask(ExactInference()).gaps[0]) < 1e-10
+    assert small.worst(small.infer(BeliefPropagation()).marginals[0]) < 1e-8
+    assert small.worst(small.infer(ExactInference()).marginals[0]) < 1e-10
 
 
 @given(seed=SEEDS, damping=st.sampled_from([0.0, 0.1, 0.6]))
 def test_weak_loops_are_nearly_exact(seed, damping) -> None:
-    small = small_field(seed, ties="loop", size=0.5, rows=3, gaps=1.0)
-    answers = small.ask(BeliefPropagation(damping=damping))
+    small = small_field(seed, ties="loop", size=0.5, rows=3, missing=1.0)
+    answers = small.infer(BeliefPropagation(damping=damping))
     assert answers.unconverged == 0
-    assert small.worst(answers.gaps[0]) < 0.03
+    assert small.worst(answers.marginals[0]) < 0.03
 
 
 @given(seed=SEEDS)
 def test_where_it_settles_does_not_hang_on_the_damping(seed) -> None:
-    small = small_field(seed, ties="all", size=0.5, rows=2, gaps=1.0)
-    one, other = (small.ask(BeliefPropagation(tolerance=1e-10, damping=damping)) for damping in (0.0, 0.5))
+    small = small_field(seed, ties="all", size=0.5, rows=2, missing=1.0)
+    one, other = (small.infer(BeliefPropagation(tolerance=1e-10, damping=damping)) for damping in (0.0, 0.5))
     assert one.unconverged == other.unconverged == 0
-    np.testing.assert_allclose(one.gaps[0], other.gaps[0], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(one.marginals[0], other.marginals[0], rtol=0, atol=1e-8)
 
 
 def frustrated(weight: float) -> MarkovField:
     """Five binary columns, any two of which want to differ."""
-    small = small_field(0, states=(2,) * 5, ties="all", rows=1, gaps=1.0)
+    small = small_field(0, states=(2,) * 5, ties="all", rows=1, missing=1.0)
     targets = small.field.pairs[:, 1] < 5
     pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), -weight)
     unary = 2.0 * weight + np.linspace(-0.2, 0.2, 5)
@@ -99,21 +99,21 @@ def test_a_frustrated_loop_that_does_not_settle_is_told_of() -> None:
 
 
 def test_the_cap_is_a_cap() -> None:
-    small = small_field(5, ties="all", size=2.0, rows=5, gaps=1.0)
-    assert small.ask(BeliefPropagation(max_updates=1, tolerance=1e-14)).unconverged == 5
-    assert small.ask(BeliefPropagation(max_updates=1, tolerance=1e9)).unconverged == 0
+    small = small_field(5, ties="all", size=2.0, rows=5, missing=1.0)
+    assert small.infer(BeliefPropagation(max_updates=1, tolerance=1e-14)).unconverged == 5
+    assert small.infer(BeliefPropagation(max_updates=1, tolerance=1e9)).unconverged == 0
 
 
 def test_long_chains_and_wide_stars_are_exact() -> None:
     for ties in ("chain", "star"):
-        small = small_field(2, states=(2,) * 300, ties="none", rows=1, gaps=1.0)
+        small = small_field(2, states=(2,) * 300, ties="none", rows=1, missing=1.0)
         rng = np.random.default_rng(0)
         pairs = [(k if ties == "chain" else 0, k + 1) for k in range(299)]
         field = replace(small.field, pairs=np.array(pairs), weights=rng.normal(scale=3.0, size=299))
         with Threads(1) as engine:
             exact, found = (infer(field, small.sample, m, engine) for m in (ExactInference(), BeliefPropagation()))
         assert found.unconverged == 0
-        np.testing.assert_allclose(found.gaps[0], exact.gaps[0], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found.marginals[0], exact.marginals[0], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("options", [{"damping": 1.0}, {"damping": -0.1}, {"tolerance": -1.0}, {"max_updates": 0}])

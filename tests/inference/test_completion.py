@@ -48,17 +48,17 @@ def test_it_is_the_best_of_all(seed, ties, size, triples) -> None:
 def test_a_search_is_marked_and_nearly_always_as_good(seed, ties, size) -> None:
     small = small_field(seed, ties=ties, size=size, triples=3, rows=4)
     found = completed(small, max_cells=1)
-    gaps = (small.table.codes() < 0).any(axis=0)
-    assert np.array_equal(found.exact[0], ~gaps)
-    for (mine, best, said), gap in zip(chances(small, found), gaps, strict=True):
-        assert math.isnan(said) == gap
+    missing = (small.table.codes() < 0).any(axis=0)
+    assert np.array_equal(found.exact[0], ~missing)
+    for (mine, best, said), cell in zip(chances(small, found), missing, strict=True):
+        assert math.isnan(said) == cell
         # Fields of five columns have few modes; a search that ends in a worse one would show here.
         assert mine == pytest.approx(best, rel=1e-9)
 
 
 def test_joint_states_may_differ_from_the_best_of_each() -> None:
     """Three states: the first is the likeliest alone, and yet in no likely pair."""
-    small = small_field(0, states=(3, 3), ties="all", rows=1, gaps=1.0)
+    small = small_field(0, states=(3, 3), ties="all", rows=1, missing=1.0)
     joint = np.array([[0.0, 0.2, 0.2], [0.3, 0.0, 0.0], [0.0, 0.15, 0.15]]) + 1e-9
     logs = np.log(joint / joint[0, 0])
     targets = small.field.pairs[:, 1] < 4
@@ -73,7 +73,7 @@ def test_joint_states_may_differ_from_the_best_of_each() -> None:
 
 
 def test_threads_and_rows_beside_change_nothing() -> None:
-    small = small_field(9, ties="all", rows=300, gaps=0.5)
+    small = small_field(9, ties="all", rows=300, missing=0.5)
     assert len(small.table.blocks) > 1
     for cells in (2**20, 1):
         one, other = (completed(small, threads, max_cells=cells) for threads in (1, 3))
@@ -82,7 +82,7 @@ def test_threads_and_rows_beside_change_nothing() -> None:
 
 
 def test_rows_without_gaps_are_certain() -> None:
-    small = small_field(2, rows=5, gaps=0.0)
+    small = small_field(2, rows=5, missing=0.0)
     found = completed(small)
     assert np.array_equal(found.codes[0], small.table.codes())
     assert found.exact[0].all()

@@ -24,14 +24,14 @@ def filled(problem, method: MeanField) -> np.ndarray:
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.5, 2.0]))
 def test_one_sweep_of_mean_field_is_that_of_the_oracle(make_problem, seed, size) -> None:
-    problem = with_conjunctions(make_problem(seed, gaps=0.5), seed, size=size)
+    problem = with_conjunctions(make_problem(seed, missing=0.5), seed, size=size)
     beliefs = filled(problem, MeanField(tolerance=0.0, max_sweeps=1))
     for i, row in enumerate(problem.rows):
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
 def test_mean_field_ends_where_the_oracle_does(make_problem) -> None:
-    problem = with_conjunctions(make_problem(2, gaps=0.5), 2, size=0.5)
+    problem = with_conjunctions(make_problem(2, missing=0.5), 2, size=0.5)
     beliefs = filled(problem, MeanField(tolerance=1e-12, max_sweeps=3000))
     for i, row in enumerate(problem.rows):
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=300), rtol=0, atol=1e-8)
@@ -40,7 +40,7 @@ def test_mean_field_ends_where_the_oracle_does(make_problem) -> None:
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1.0, 5.0]))
 def test_no_sweep_raises_the_free_energy(make_problem, seed, size) -> None:
     """The update is that of Eq. 3 for an energy with these features in it."""
-    problem = with_conjunctions(make_problem(seed, gaps=0.5), seed, size=size)
+    problem = with_conjunctions(make_problem(seed, missing=0.5), seed, size=size)
     energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
     for sweeps in (1, 2, 8):
         beliefs = filled(problem, MeanField(tolerance=0.0, max_sweeps=sweeps))
@@ -50,7 +50,7 @@ def test_no_sweep_raises_the_free_energy(make_problem, seed, size) -> None:
 
 @pytest.mark.parametrize("seen", [{}, {1: 2.0}])
 def test_draws_have_the_exact_joint_distribution(make_problem, seen) -> None:
-    small = make_problem(1, states=(2, 3, 2), observed_states=(), numbers=1, gaps=0.0, size=0.5)
+    small = make_problem(1, states=(2, 3, 2), observed_states=(), numbers=1, missing=0.0, size=0.5)
     problem = with_conjunctions(small, 1, size=0.9)
     count, row = 6000, np.array([np.nan, np.nan, np.nan, 0.7])
     for column, value in seen.items():
@@ -72,7 +72,7 @@ def test_draws_have_the_exact_joint_distribution(make_problem, seen) -> None:
 
 
 def test_seen_cells_are_predicted_as_by_enumeration(make_problem) -> None:
-    small = make_problem(1, states=(2, 3, 2), observed_states=(2,), numbers=0, gaps=0.0)
+    small = make_problem(1, states=(2, 3, 2), observed_states=(2,), numbers=0, missing=0.0)
     problem = with_conjunctions(small, 3)
     model = MarkovField.from_field(problem.field, n_jobs=1)
     X = np.array([[0, 0, 0, 0], [1, 2, 1, 1], [0, 1, 1, 1]], dtype=float)

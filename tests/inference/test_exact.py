@@ -30,18 +30,18 @@ SEEDS = st.integers(0, 2**32 - 1)
 )
 def test_beliefs_are_those_of_enumeration(seed, ties, states, size, triples) -> None:
     many = triples if min(states) > 1 else 0  # a column of one state has no place in a feature
-    small = small_field(seed, states=states, ties=ties, size=size, triples=many, rows=3, gaps=0.8)
-    answers = small.ask(ExactInference())
+    small = small_field(seed, states=states, ties=ties, size=size, triples=many, rows=3, missing=0.8)
+    answers = small.infer(ExactInference())
     assert answers.unconverged == 0
-    assert small.worst(answers.gaps[0]) < 1e-10
+    assert small.worst(answers.marginals[0]) < 1e-10
 
 
 def test_parts_of_one_shape_taken_a_few_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = small_field(7, ties="all", rows=60, gaps=0.5)
-    together = small.ask(ExactInference()).gaps[0]
+    small = small_field(7, ties="all", rows=60, missing=0.5)
+    together = small.infer(ExactInference()).marginals[0]
     for cells in (1, 100):
         monkeypatch.setattr(elimination, "CELLS_AT_A_TIME", cells)
-        assert np.array_equal(small.ask(ExactInference()).gaps[0], together)
+        assert np.array_equal(small.infer(ExactInference()).marginals[0], together)
 
 
 def grid(side: int) -> Shape:
@@ -71,11 +71,11 @@ def test_a_plan_is_an_elimination(seed, n) -> None:
     plan = plan_of(shape, 2**20)
     around = {g: {h for f in factors if g in f for h in f} - {g} for g in range(n)}
     assert sorted(plan.order) == list(range(n))
-    for step, gap in enumerate(plan.order):
-        assert plan.cliques[step] == tuple(sorted({gap, *around[gap]}))
-        for other in around[gap]:
-            around[other] = (around[other] | around[gap]) - {gap, other}
-        after = [plan.order.index(other) for other in plan.cliques[step] if other != gap]
+    for step, cell in enumerate(plan.order):
+        assert plan.cliques[step] == tuple(sorted({cell, *around[cell]}))
+        for other in around[cell]:
+            around[other] = (around[other] | around[cell]) - {cell, other}
+        after = [plan.order.index(other) for other in plan.cliques[step] if other != cell]
         assert plan.parents[step] == min(after, default=-1)
     assert plan.cells == max(int(np.prod([shape.states[g] for g in clique])) for clique in plan.cliques)
     assert plan.width == max(map(len, plan.cliques)) - 1
@@ -97,7 +97,7 @@ def test_planning_ends_early_where_there_is_no_narrow_order() -> None:
 
 
 def test_what_is_too_wide_is_refused_by_width_row_and_limit() -> None:
-    small = small_field(1, states=(2,) * 12, ties="all", rows=4, gaps=0.0)
+    small = small_field(1, states=(2,) * 12, ties="all", rows=4, missing=0.0)
     X = np.full((4, 13), 0.0)
     X[2, :12] = np.nan
     field = MarkovField.from_field(small.field, inference=ExactInference(max_cells=1000))
@@ -152,13 +152,13 @@ def pgmpy_marginals(small: Small, method: str) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(("ties", "theirs"), [("all", "elimination"), ("tree", "elimination"), ("tree", "messages")])
 def test_pgmpy_says_the_same(ties, theirs) -> None:
-    small = small_field(11, states=(2, 3, 4, 2, 3, 2), ties=ties, rows=1, gaps=1.0)
+    small = small_field(11, states=(2, 3, 4, 2, 3, 2), ties=ties, rows=1, missing=1.0)
     within = small.field.pairs[:, 1] < small.field.schema.n_states
     bare = replace(small.field, pairs=small.field.pairs[within], weights=small.field.weights[within])
     small = replace(small, field=bare)
     wanted = pgmpy_marginals(small, theirs)
     for method in (ExactInference(), *([BeliefPropagation()] if ties == "tree" else [])):
-        (found,) = small.ask(method).gaps
+        (found,) = small.infer(method).marginals
         for v, exact in enumerate(wanted):
             columns = list(small.slow.columns(v))
             np.testing.assert_allclose(found[columns, 0], exact[1:], rtol=0, atol=1e-9)

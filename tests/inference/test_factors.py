@@ -44,9 +44,9 @@ def sets_of(graph) -> list[tuple[int, ...]]:
     ]
 
 
-@given(seed=SEEDS, ties=TIES, triples=st.integers(0, 8), gaps=st.sampled_from([0.3, 0.7, 1.0]))
-def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, ties, triples, gaps) -> None:
-    small = small_field(seed, states=(2, 3, 2, 3), ties=ties, triples=triples, rows=2, gaps=gaps)
+@given(seed=SEEDS, ties=TIES, triples=st.integers(0, 8), missing=st.sampled_from([0.3, 0.7, 1.0]))
+def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, ties, triples, missing) -> None:
+    small = small_field(seed, states=(2, 3, 2, 3), ties=ties, triples=triples, rows=2, missing=missing)
     graph, woven = graph_of(small)
     _, variable, row = woven.gap_cells
     rng = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ def test_every_assignment_has_the_energy_that_the_field_gives_it(seed, ties, tri
 
 @given(seed=SEEDS, ties=TIES, triples=st.integers(0, 8))
 def test_no_factor_is_part_of_another(seed, ties, triples) -> None:
-    small = small_field(seed, ties=ties, triples=triples, rows=3, gaps=0.9)
+    small = small_field(seed, ties=ties, triples=triples, rows=3, missing=0.9)
     graph, _ = graph_of(small)
     sets = sets_of(graph)
     assert all(list(one) == sorted(set(one)) for one in sets)
@@ -74,7 +74,7 @@ def test_no_factor_is_part_of_another(seed, ties, triples) -> None:
 
 @given(seed=SEEDS, triples=st.integers(0, 3))
 def test_parts_are_the_connected_components(seed, triples) -> None:
-    small = small_field(seed, triples=triples, rows=4, gaps=0.6)
+    small = small_field(seed, triples=triples, rows=4, missing=0.6)
     graph, _ = graph_of(small)
     together = {g: {g} for g in range(graph.n_missing)}
     for one in sets_of(graph):
@@ -92,7 +92,7 @@ def test_parts_are_the_connected_components(seed, triples) -> None:
 
 
 def test_weights_of_zero_tie_nothing() -> None:
-    small = small_field(0, ties="all", gaps=1.0)
+    small = small_field(0, ties="all", missing=1.0)
     silent = replace(small.field, weights=np.zeros_like(small.field.weights))
     graph, _ = graph_of(small, silent)
     assert sets_of(graph) == []
@@ -100,7 +100,7 @@ def test_weights_of_zero_tie_nothing() -> None:
 
 
 def test_the_keys_of_parts_follow_cells_and_what_they_see_but_not_weights() -> None:
-    small = small_field(0, ties="tree", rows=40, gaps=0.5)
+    small = small_field(0, ties="tree", rows=40, missing=0.5)
     graph, _ = graph_of(small)
     heavier, _ = graph_of(small, replace(small.field, weights=small.field.weights * 2))
     assert np.array_equal(graph.part_keys, heavier.part_keys)
@@ -108,14 +108,14 @@ def test_the_keys_of_parts_follow_cells_and_what_they_see_but_not_weights() -> N
 
 
 def test_tables_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = small_field(0, ties="all", gaps=1.0)
+    small = small_field(0, ties="all", missing=1.0)
     monkeypatch.setattr(memory, "machine_memory", lambda: 100.0)
     with pytest.raises(DataError, match="tables of all gaps"):
         graph_of(small)
 
 
 def test_probabilities_of_large_logits_are_finite() -> None:
-    small = small_field(0, ties="none", gaps=1.0)
+    small = small_field(0, ties="none", missing=1.0)
     graph, _ = graph_of(small)
     beliefs = normalized(graph, np.linspace(-1e4, 1e4, graph.offsets[-1]))
     assert np.isfinite(beliefs).all()

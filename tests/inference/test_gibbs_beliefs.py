@@ -43,7 +43,7 @@ def too_far(distance: np.ndarray, error: np.ndarray) -> bool:
 @pytest.mark.parametrize("triples", [0, 5])
 @pytest.mark.parametrize("ties", ["tree", "loop", "all"])
 def test_means_lie_within_their_standard_errors(ties, triples) -> None:
-    small = small_field(21, ties=ties, triples=triples, size=0.8, rows=6, gaps=0.8)
+    small = small_field(21, ties=ties, triples=triples, size=0.8, rows=6, missing=0.8)
     distance, error = deviations(small, Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
     assert len(distance) > 20
     assert not too_far(distance, error)
@@ -51,7 +51,7 @@ def test_means_lie_within_their_standard_errors(ties, triples) -> None:
 
 
 def test_a_slightly_other_field_fails_the_same_test() -> None:
-    small = small_field(21, ties="all", size=0.8, rows=6, gaps=0.8)
+    small = small_field(21, ties="all", size=0.8, rows=6, missing=0.8)
     other = replace(small.field, weights=small.field.weights * 0.9)
     distance, error = deviations(replace(small, field=other), Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
     assert too_far(distance, error)
@@ -59,23 +59,23 @@ def test_a_slightly_other_field_fails_the_same_test() -> None:
 
 def test_means_of_conditionals_vary_less_than_means_of_draws() -> None:
     """Rao-Blackwell: n independent draws would have p (1 - p) / n."""
-    small = small_field(3, ties="tree", size=0.5, rows=4, gaps=0.9)
+    small = small_field(3, ties="tree", size=0.5, rows=4, missing=0.9)
     options = Gibbs(chains=CHAINS, burn_in=50, sweeps=1000)
     _, error = deviations(small, options)
     assert np.median(error) < 0.5 * np.sqrt(0.2 / (options.chains * options.sweeps))
 
 
 def test_seeds_decide_and_rows_draw_apart() -> None:
-    small = small_field(4, ties="all", rows=30, gaps=0.9)
-    one, same, other = (small.ask(Gibbs(sweeps=40, seed=seed)).gaps[0] for seed in (1, 1, 2))
+    small = small_field(4, ties="all", rows=30, missing=0.9)
+    one, same, other = (small.infer(Gibbs(sweeps=40, seed=seed)).marginals[0] for seed in (1, 1, 2))
     assert np.array_equal(one, same)
-    gaps = np.repeat(small.table.codes() < 0, np.diff(small.field.schema.state_offsets), axis=0)
-    assert (one != other)[gaps].mean() > 0.9
+    missing = np.repeat(small.table.codes() < 0, np.diff(small.field.schema.state_offsets), axis=0)
+    assert (one != other)[missing].mean() > 0.9
 
 
 def locked(weight: float, rows: int) -> Small:
     """Six binary columns that all want to be the same: two modes, and no way between them when weights are large."""
-    small = small_field(0, states=(2,) * 6, ties="all", rows=rows, gaps=1.0)
+    small = small_field(0, states=(2,) * 6, ties="all", rows=rows, missing=1.0)
     targets = small.field.pairs[:, 1] < 6
     pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), weight)
     field = replace(small.field, unary=np.full(6, -2.5 * weight), pairs=pairs, weights=weights)
@@ -83,11 +83,11 @@ def locked(weight: float, rows: int) -> Small:
 
 
 def test_chains_in_different_modes_count_as_not_converged() -> None:
-    assert locked(8.0, 5).ask(Gibbs()).unconverged == 5
+    assert locked(8.0, 5).infer(Gibbs()).unconverged == 5
     easy = locked(0.3, 5)
-    answers = easy.ask(Gibbs())
+    answers = easy.infer(Gibbs())
     assert answers.unconverged == 0
-    assert easy.worst(answers.gaps[0]) < 0.05
+    assert easy.worst(answers.marginals[0]) < 0.05
 
 
 def test_r_hat_is_one_for_chains_that_say_the_same_and_large_for_those_that_do_not() -> None:
@@ -105,9 +105,9 @@ def test_r_hat_is_one_for_chains_that_say_the_same_and_large_for_those_that_do_n
 
 
 def test_an_odd_number_of_sweeps_counts_them_all() -> None:
-    small = small_field(6, ties="all", rows=3, gaps=1.0)
+    small = small_field(6, ties="all", rows=3, missing=1.0)
     with Threads(1) as engine:
-        beliefs = infer(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).gaps[0]
+        beliefs = infer(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).marginals[0]
     totals = np.add.reduceat(beliefs, small.field.schema.state_offsets[:-1])
     assert (totals <= 1 + 1e-12).all()
 

@@ -56,9 +56,9 @@ def some_rows(block, rows):
 
 
 @pytest.mark.parametrize("name", INFERENCE)
-@given(seed=SEEDS, gaps=st.sampled_from([0.2, 0.6]), size=st.sampled_from([0.3, 2.0, 20.0, 200.0]))
-def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, name, seed, gaps, size) -> None:
-    problem = make_problem(seed, gaps=gaps, size=size)
+@given(seed=SEEDS, missing=st.sampled_from([0.2, 0.6]), size=st.sampled_from([0.3, 2.0, 20.0, 200.0]))
+def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, name, seed, missing, size) -> None:
+    problem = make_problem(seed, missing=missing, size=size)
     before = problem.table.blocks[0]
     block, left = filled(problem, name)
     offsets = problem.schema.state_offsets
@@ -68,15 +68,15 @@ def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, 
         states = slice(offsets[v], offsets[v + 1])
         seen = block.codes[v] >= 0
         assert np.array_equal(block.beliefs[states][:, seen], before.beliefs[states][:, seen])
-        gap = block.beliefs[states][:, ~seen]
-        assert (gap >= 0).all()
-        assert (gap.sum(axis=0) <= 1 + 1e-12).all()
+        cell = block.beliefs[states][:, ~seen]
+        assert (cell >= 0).all()
+        assert (cell.sum(axis=0) <= 1 + 1e-12).all()
 
 
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
 def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -> None:
-    problem = make_problem(seed, gaps=0.4, size=2.0)
+    problem = make_problem(seed, missing=0.4, size=2.0)
     together, _ = filled(problem, name)
     graphs = problem.graphs
     whole = problem.table.blocks[0]
@@ -89,7 +89,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
 def test_rows_in_another_order_get_the_same_beliefs(make_problem, name, seed) -> None:
-    problem = make_problem(seed, gaps=0.5, size=2.0)
+    problem = make_problem(seed, missing=0.5, size=2.0)
     straight, left = filled(problem, name)
     order = np.random.default_rng(seed).permutation(straight.n_rows)
     mixed = some_rows(problem.table.blocks[0], order)
@@ -99,17 +99,17 @@ def test_rows_in_another_order_get_the_same_beliefs(make_problem, name, seed) ->
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_threads_change_no_bit(name) -> None:
-    small = small_field(3, ties="all", size=1.5, rows=700, gaps=0.5)
+    small = small_field(3, ties="all", size=1.5, rows=700, missing=0.5)
     assert len(small.table.blocks) > 2
-    found = [small.ask(method(name), threads) for threads in (1, 3)]
-    assert np.array_equal(found[0].gaps[0], found[1].gaps[0])
+    found = [small.infer(method(name), threads) for threads in (1, 3)]
+    assert np.array_equal(found[0].marginals[0], found[1].marginals[0])
     assert np.array_equal(found[0].conditionals[0], found[1].conditionals[0])
     assert found[0].unconverged == found[1].unconverged
 
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_without_gaps_nothing_happens(make_problem, name) -> None:
-    problem = make_problem(5, gaps=0.0, size=3.0)
+    problem = make_problem(5, missing=0.0, size=3.0)
     block, left = filled(problem, name)
     assert left == 0
     assert np.array_equal(block.beliefs, problem.table.blocks[0].beliefs)
@@ -117,7 +117,7 @@ def test_without_gaps_nothing_happens(make_problem, name) -> None:
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
-    small = small_field(0, ties="none", gaps=1.0)
+    small = small_field(0, ties="none", missing=1.0)
     bare = replace(small.field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
     with Threads(1) as engine:
         answers = infer(bare, small.sample, method(name), engine)
@@ -126,12 +126,12 @@ def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
         columns = list(small.slow.columns(v))
         weights = np.exp(np.append(0.0, bare.unary[columns]))
         wanted = np.tile((weights / weights.sum())[1:, None], small.table.n_rows)
-        np.testing.assert_allclose(answers.gaps[0][columns], wanted, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(answers.marginals[0][columns], wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_independent_variables_get_their_exact_marginals(make_problem, name) -> None:
-    problem = make_problem(1, gaps=0.4, share=0.0)
+    problem = make_problem(1, missing=0.4, share=0.0)
     block, left = filled(problem, name)
     assert left == 0
     for i, row in enumerate(problem.rows):
@@ -145,7 +145,7 @@ def test_independent_variables_get_their_exact_marginals(make_problem, name) -> 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_a_single_gap_gets_its_exact_conditional(make_problem, name) -> None:
     """With everything else seen, mean field is exact."""
-    problem = make_problem(2, gaps=0.12, size=1.5)
+    problem = make_problem(2, missing=0.12, size=1.5)
     block, _ = filled(problem, name)
     singles = [(i, row) for i, row in enumerate(problem.rows) if sum(code < 0 for code in row.codes) == 1]
     assert singles
@@ -158,8 +158,8 @@ def test_a_single_gap_gets_its_exact_conditional(make_problem, name) -> None:
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
 def test_conjunctions_with_one_gap_left_get_their_exact_conditional(name, seed) -> None:
-    small = small_field(seed, ties="all", triples=6, rows=8, gaps=0.15)
-    beliefs = small.ask(method(name)).gaps[0]
+    small = small_field(seed, ties="all", triples=6, rows=8, missing=0.15)
+    beliefs = small.infer(method(name)).marginals[0]
     for row in range(small.table.n_rows):
         codes = small.codes(row)
         if codes.count(-1) == 1:
@@ -186,7 +186,7 @@ def test_weights_of_fifty_give_finite_beliefs(name, seed, ties) -> None:
     )
     with Threads(1) as engine:
         answers = infer(field, small.sample, method(name), engine)
-    for found in (answers.gaps[0], answers.conditionals[0]):
+    for found in (answers.marginals[0], answers.conditionals[0]):
         assert np.isfinite(found).all()
         assert (found >= 0).all()
         assert (found <= 1 + 1e-9).all()
@@ -201,8 +201,8 @@ def line_of_people() -> Relational:
     people = pl.DataFrame(
         {
             "id": range(60),
-            "mood": [None if gap else int(value) for value, gap in zip(mood, hidden[0], strict=True)],
-            "smokes": [None if gap else bool(value) for value, gap in zip(smokes, hidden[1], strict=True)],
+            "mood": [None if cell else int(value) for value, cell in zip(mood, hidden[0], strict=True)],
+            "smokes": [None if cell else bool(value) for value, cell in zip(smokes, hidden[1], strict=True)],
         }
     )
     friends = pl.DataFrame({"who": range(59), "whom": range(1, 60)})

@@ -29,7 +29,7 @@ def gap_updates(problem, q, row):
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.5, 2.0]), damping=st.sampled_from([0.0, 0.5]))
 def test_it_ends_at_a_fixed_point(make_problem, seed, size, damping) -> None:
-    problem = make_problem(seed, gaps=0.5, size=size)
+    problem = make_problem(seed, missing=0.5, size=size)
     beliefs, left = filled(problem, MeanField(tolerance=1e-10, max_sweeps=20000, damping=damping))
     assert left == 0
     for i, row in enumerate(problem.rows):
@@ -43,7 +43,7 @@ def test_it_ends_at_a_fixed_point(make_problem, seed, size, damping) -> None:
     damping=st.sampled_from([0.0, 0.3]),
 )
 def test_no_sweep_raises_the_free_energy(make_problem, seed, size, damping) -> None:
-    problem = make_problem(seed, gaps=0.5, size=size)
+    problem = make_problem(seed, missing=0.5, size=size)
     energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
     for sweeps in (1, 2, 5, 30):
         beliefs, _ = filled(problem, MeanField(tolerance=0.0, max_sweeps=sweeps, damping=damping))
@@ -53,14 +53,14 @@ def test_no_sweep_raises_the_free_energy(make_problem, seed, size, damping) -> N
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_one_sweep_is_that_of_the_oracle(make_problem, seed) -> None:
-    problem = make_problem(seed, gaps=0.5)
+    problem = make_problem(seed, missing=0.5)
     beliefs, _ = filled(problem, MeanField(tolerance=0.0, max_sweeps=1))
     for i, row in enumerate(problem.rows):
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
 def test_rows_that_reach_the_cap_are_counted(make_problem) -> None:
-    problem = make_problem(3, gaps=0.6, size=2.0)
+    problem = make_problem(3, missing=0.6, size=2.0)
     _, left = filled(problem, MeanField(tolerance=1e-12, max_sweeps=1))
     assert left > 0
     assert filled(problem, MeanField(tolerance=1e-12, max_sweeps=5000))[1] == 0

@@ -86,10 +86,10 @@ def test_few_columns_are_listed_whole() -> None:
     assert is_parquet(Path("A.PQ"))
 
 
-def test_readers_are_found_by_name() -> None:
+def test_io_are_found_by_name() -> None:
     assert io.read_table is read_table
     for name in io.__all__:
-        assert getattr(readers, name) is not None
+        assert getattr(io, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = io.nonsense  # pyright: ignore
 

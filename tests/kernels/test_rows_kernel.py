@@ -64,7 +64,7 @@ class Case:
 @pytest.fixture(params=["binary", "many states"])
 def case(request, make_problem, engine) -> Case:
     states = (2,) * 7 if request.param == "binary" else (2, 4, 3, 2)
-    return Case(make_problem(5, gaps=0.0, numbers=0, states=states, observed_states=(2,), n_rows=25), engine)
+    return Case(make_problem(5, missing=0.0, numbers=0, states=states, observed_states=(2,), n_rows=25), engine)
 
 
 def test_a_pass_sums_what_is_beyond_rest(case) -> None:
@@ -147,7 +147,7 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
 def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) -> None:
     """1024 states and 4096 arcs fit at first; normalizers are multiplied, and 2^1200 is no double."""
     problem = make_problem(
-        2, gaps=0.0, numbers=0, n_rows=4, states=(2,) * 1200, observed_states=(2,) * 5, share=0.0, weighted=False
+        2, missing=0.0, numbers=0, n_rows=4, states=(2,) * 1200, observed_states=(2,) * 5, share=0.0, weighted=False
     )
     schema = problem.schema
     rng = np.random.default_rng(0)

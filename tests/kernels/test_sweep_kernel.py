@@ -50,7 +50,7 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
 
 
 def test_uncertainty_is_p_times_1_minus_p_over_seen_cells(make_problem, engine) -> None:
-    problem = make_problem(3, gaps=0.2)
+    problem = make_problem(3, missing=0.2)
     evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
     expected = np.zeros(problem.schema.n_states)

@@ -24,19 +24,19 @@ def evaluate(problem):
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    gaps=st.sampled_from([0.0, 0.2, 0.7]),
+    missing=st.sampled_from([0.0, 0.2, 0.7]),
     size=st.sampled_from([0.01, 1.0, 10.0, 200.0]),
     n_rows=st.sampled_from([1, 4, 12]),
 )
-def test_loss_is_never_negative(make_problem, seed, gaps, size, n_rows) -> None:
-    problem = make_problem(seed, n_rows=n_rows, gaps=gaps, size=size)
+def test_loss_is_never_negative(make_problem, seed, missing, size, n_rows) -> None:
+    problem = make_problem(seed, n_rows=n_rows, missing=missing, size=size)
     loss, _, _ = evaluate(problem)
     total = sum(row.weight for row in problem.rows) * max(size, 1.0)
     assert loss >= -1e-12 * total
 
 
 def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> None:
-    problem = make_problem(12, gaps=0.3)
+    problem = make_problem(12, missing=0.3)
     _, _, contrast = evaluate(problem)
     n = problem.schema.n_states
     for i, row in enumerate(problem.rows):
@@ -59,7 +59,7 @@ def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() ->
 
 
 def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_problem) -> None:
-    problem = make_problem(2, gaps=0.2, observed_states=(), states=(2, 3, 2))
+    problem = make_problem(2, missing=0.2, observed_states=(), states=(2, 3, 2))
     hidden = problem.table.blocks[0]
     hidden = hidden._replace(codes=np.full_like(hidden.codes, -1))
     cell_variable, missing_rows = np.nonzero(hidden.codes < 0)

@@ -36,9 +36,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("orders", ORDERS)
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_loss_and_gradient_are_those_of_the_oracle(make_problem, small_blocks, name, shape, orders, gaps) -> None:
-    problem = with_conjunctions(make_problem(3, gaps=gaps, **SHAPES[shape]), 4, ORDERS[orders])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_loss_and_gradient_are_those_of_the_oracle(make_problem, small_blocks, name, shape, orders, missing) -> None:
+    problem = with_conjunctions(make_problem(3, missing=missing, **SHAPES[shape]), 4, ORDERS[orders])
     assert len(problem.plain.table.blocks) > 1
     _, loss, gradient = evaluate(problem, name)
     assert loss == pytest.approx(LOSS[name](problem.slow, problem.rows), rel=1e-11, abs=1e-11)
@@ -47,9 +47,9 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, small_blocks, n
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@given(seed=st.integers(0, 2**32 - 1), gaps=st.sampled_from([0.0, 0.4]), size=st.sampled_from([0.1, 1.0, 6.0]))
-def test_so_they_are_of_any_field(make_problem, name, seed, gaps, size) -> None:
-    problem = with_conjunctions(make_problem(seed, gaps=gaps, size=size), seed, size=size)
+@given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.4]), size=st.sampled_from([0.1, 1.0, 6.0]))
+def test_so_they_are_of_any_field(make_problem, name, seed, missing, size) -> None:
+    problem = with_conjunctions(make_problem(seed, missing=missing, size=size), seed, size=size)
     _, loss, gradient = evaluate(problem, name)
     assert loss == pytest.approx(LOSS[name](problem.slow, problem.rows), rel=1e-10, abs=1e-10)
     expected = GRADIENT[name](problem.slow, problem.rows, [*problem.field.pairs, *problem.field.conjunctions])
@@ -58,7 +58,7 @@ def test_so_they_are_of_any_field(make_problem, name, seed, gaps, size) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_blocks, shape) -> None:
-    problem = with_conjunctions(make_problem(7, gaps=0.2, **SHAPES[shape]), 8)
+    problem = with_conjunctions(make_problem(7, missing=0.2, **SHAPES[shape]), 8)
     evaluator, _, gradient = evaluate(problem, "pl")
     step, theta = 1e-5, problem.field.theta
     found = np.empty(len(theta))
@@ -71,7 +71,7 @@ def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_bl
 
 
 def test_errors_of_cd_are_those_of_one_sequential_sweep(make_problem) -> None:
-    problem = with_conjunctions(make_problem(12, gaps=0.3), 5)
+    problem = with_conjunctions(make_problem(12, missing=0.3), 5)
     contrast = evaluate(problem, "cd")[0].contrast()
     n = problem.schema.n_states
     assert contrast.averaged
@@ -119,7 +119,7 @@ def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
 
 
 def test_moments_are_those_of_products_of_columns(make_problem, small_blocks) -> None:
-    problem = with_conjunctions(make_problem(5, gaps=0.2), 5)
+    problem = with_conjunctions(make_problem(5, missing=0.2), 5)
     evaluator, _, _ = evaluate(problem, "pl")
     mean, variance = evaluator.moments_of(problem.field.conjunctions)
     weights = [row.weight for row in problem.rows]

@@ -38,9 +38,9 @@ def evaluate(problem, name: str):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, gaps) -> None:
-    problem = make_problem(3, gaps=gaps, **SHAPES[shape])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_loss_and_gradient_are_those_of_the_oracle(make_problem, name, shape, missing) -> None:
+    problem = make_problem(3, missing=missing, **SHAPES[shape])
     _, loss, gradient = evaluate(problem, name)
     assert loss == pytest.approx(LOSS[name](problem.slow, problem.rows), rel=1e-11, abs=1e-11)
     np.testing.assert_allclose(gradient, GRADIENT[name](problem.slow, problem.rows, problem.pairs), rtol=0, atol=1e-11)
@@ -70,12 +70,12 @@ def _certain_loss(problem) -> float:
 @pytest.mark.parametrize("name", OBJECTIVES)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    gaps=st.sampled_from([0.0, 0.1, 0.5]),
+    missing=st.sampled_from([0.0, 0.1, 0.5]),
     size=st.sampled_from([0.1, 1.0, 6.0]),
 )
-def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name, seed, gaps, size) -> None:
+def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name, seed, missing, size) -> None:
     """GDT (Eq. 13): g_AB = sum_i err_A sig_B + err_B sig_A + E[B] g_A + E[A] g_B, for every candidate."""
-    problem = make_problem(seed, gaps=gaps, size=size)
+    problem = make_problem(seed, missing=missing, size=size)
     evaluator, _, _ = evaluate(problem, name)
     contrast = evaluator.contrast()
     n, columns = problem.schema.n_states, problem.schema.n_columns
@@ -140,7 +140,7 @@ def test_a_row_of_weight_0_adds_nothing(make_problem, name) -> None:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_row_three_times_is_a_row_of_weight_3(make_problem, name) -> None:
-    problem = make_problem(4, n_rows=10, gaps=0.0)
+    problem = make_problem(4, n_rows=10, missing=0.0)
     block = problem.table.blocks[0]
     often = np.arange(10) % 3 + 1
     weighted = block._replace(weight=often.astype(float))

@@ -12,10 +12,10 @@ from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, gaps) -> None:
-    problem = make_problem(seed, gaps=gaps, n_rows=15)
+def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, missing) -> None:
+    problem = make_problem(seed, missing=missing, n_rows=15)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     graphs = problem.graphs
     _, gradient = evaluator.evaluate(graphs, problem.theta)
@@ -29,7 +29,7 @@ def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, gaps
 
 
 def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem, engine) -> None:
-    problem = make_problem(6, gaps=0.0)
+    problem = make_problem(6, missing=0.0)
     n = problem.schema.n_states
     expected = 0.0
     for row in problem.rows:
@@ -40,7 +40,7 @@ def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem,
 
 
 def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
-    problem = make_problem(7, gaps=0.4)
+    problem = make_problem(7, missing=0.4)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
     errors = evaluator.contrast().errors[0][0]
@@ -54,7 +54,7 @@ def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
 
 def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, engine) -> None:
     """Normalizers are multiplied along a row: 800 variables with three even states make about 3^800."""
-    problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, gaps=0.1)
+    problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, missing=0.1)
     theta = np.zeros(problem.schema.n_states)
     loss, _ = DenseEvaluator(problem.sample, PseudoLikelihood(), engine).evaluate(
         graphs_of(problem.schema, np.empty((0, 2), dtype=np.int64)), theta

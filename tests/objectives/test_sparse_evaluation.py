@@ -30,7 +30,7 @@ def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def problem_of(make_problem, seed: int, shape: str = "many states", **options):
-    return make_problem(seed, **{"gaps": 0.0, "numbers": 0, **SHAPES[shape], **options})
+    return make_problem(seed, **{"missing": 0.0, "numbers": 0, **SHAPES[shape], **options})
 
 
 def evaluators(problem, engine, pairs=None, theta=None):
@@ -82,7 +82,7 @@ def test_loss_and_gradient_are_those_of_the_oracle(make_problem, engine, shape) 
 def test_hubs(make_problem, engine, states, observed) -> None:
     """One column that everything hangs on: a row in which it is on touches every variable."""
     problem = make_problem(
-        1, gaps=0.0, numbers=0, n_rows=30, states=(states,) * 60, observed_states=(2,) * observed, share=0.0
+        1, missing=0.0, numbers=0, n_rows=30, states=(states,) * 60, observed_states=(2,) * observed, share=0.0
     )
     pairs = np.array(candidate_pairs(problem.schema))
     hub = problem.schema.n_columns - 1 if observed else 0

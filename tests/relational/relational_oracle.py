@@ -333,15 +333,15 @@ class SlowRelational:
         Rows that touch go on together; what other rows do never matters to them.
         """
         q = dict(self.q)
-        gaps: dict[tuple[str, int], list[Cell]] = {}
+        missing: dict[tuple[str, int], list[Cell]] = {}
         for cell in self.cells():
             if self.is_missing(cell):
-                gaps.setdefault(cell[:2], []).append(cell)
+                missing.setdefault(cell[:2], []).append(cell)
         circle = self.components()
-        moving = {circle[entity] for entity in gaps}
+        moving = {circle[entity] for entity in missing}
         for sweep in range(1, max_sweeps + 1):
             moved = set()
-            for entity, cells in gaps.items():
+            for entity, cells in missing.items():
                 if circle[entity] not in moving:
                     continue
                 for cell in cells:

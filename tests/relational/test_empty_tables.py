@@ -21,9 +21,10 @@ def people() -> pl.DataFrame:
     smokes = rng.integers(0, 2, N)
     coughs = np.where(rng.random(N) < 0.85, smokes, 1 - smokes)
     table = pl.DataFrame({"id": np.arange(N), "smokes": smokes, "coughs": coughs})
-    gaps = rng.random((2, N)) < 0.1
+    missing = rng.random((2, N)) < 0.1
     return table.with_columns(
-        pl.when(pl.Series(~gap)).then(name).alias(name) for name, gap in zip(("smokes", "coughs"), gaps, strict=True)
+        pl.when(pl.Series(~cell)).then(name).alias(name)
+        for name, cell in zip(("smokes", "coughs"), missing, strict=True)
     )
 
 

@@ -220,7 +220,7 @@ def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
 def test_rows_see_the_sum_of_their_neighbors(block_rows, seed) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
-        data, rows = village(seed, persons=5, letters=6, gaps=0.3, loose=0.05)
+        data, rows = village(seed, persons=5, letters=6, missing=0.3, loose=0.05)
         problem = problem_of(data, rows, seed, counted=ends_counted("any", data, rows, seed))
     layout, slow = problem.layout, problem.slow
     for view in layout.views:
@@ -256,7 +256,7 @@ def test_a_plain_table_is_a_layout_of_one_table_without_views() -> None:
 
 
 def test_a_feature_is_named_in_the_direction_of_its_template() -> None:
-    data, _ = village(0, gaps=0.0, persons=12, letters=12)
+    data, _ = village(0, missing=0.0, persons=12, letters=12)
     layout = layout_of(data)
     tables = {
         t.label: tuple(layout.tables[e] for e in ends) for t, ends in zip(layout.templates, layout.ends, strict=True)

@@ -71,8 +71,8 @@ def network(friends: list[tuple[int, int]], hidden: float = 0.0, templates=(FRIE
     n = len(next(iter(columns.values())))
     people = pl.DataFrame({"id": np.arange(n), **columns})
     first = next(iter(columns))
-    gaps = np.random.default_rng(7).random(n) < hidden
-    people = people.with_columns(pl.when(pl.Series(~gaps)).then(first).alias(first))
+    missing = np.random.default_rng(7).random(n) < hidden
+    people = people.with_columns(pl.when(pl.Series(~missing)).then(first).alias(first))
     return Relational(
         {"person": people, "friend": pl.DataFrame(friends, schema=["who", "whom"], orient="row")},
         keys={"person": "id"},
@@ -134,7 +134,7 @@ def chance(field: RelationalField, data: Relational, labels: tuple) -> np.ndarra
 @given(seed=SEEDS, persons=st.integers(2, 6), loose=st.sampled_from([0.0, 0.15, 1.0]))
 @settings(max_examples=20)
 def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
-    data, rows = village(seed, persons=persons, gaps=0.0, loose=loose)
+    data, rows = village(seed, persons=persons, missing=0.0, loose=loose)
     layout = RelationalField(l1=50.0, certify=False, max_iter=1, n_jobs=1).fit(data).field_.layout
     differ = neighbors_differ(data, rows, TEMPLATES)
     for template, flags in zip(layout.templates, layout.counted, strict=True):
@@ -285,7 +285,7 @@ def everything(problem: Problem) -> dict:
             evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
             found[objective] = evaluator.evaluate(problem.field.graphs, problem.field.theta)[0]
     found["log-likelihood"] = answers.log_likelihood
-    for kind, parts in (("gaps", answers.gaps), ("conditionals", answers.conditionals)):
+    for kind, parts in (("gaps", answers.marginals), ("conditionals", answers.conditionals)):
         for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, parts, strict=True):
             beliefs: dict = {}
             for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
@@ -301,12 +301,12 @@ def everything(problem: Problem) -> dict:
 @given(
     seed=SEEDS,
     templates=st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True),
-    gaps=st.sampled_from([0.0, 0.3]),
+    missing=st.sampled_from([0.0, 0.3]),
 )
 @settings(max_examples=40)
-def test_another_base_takes_other_weights_and_says_the_same(seed, templates, gaps) -> None:
+def test_another_base_takes_other_weights_and_says_the_same(seed, templates, missing) -> None:
     """For all tables, templates and weights: what one base can say, every other can."""
-    data, rows = village(seed, gaps=gaps, templates=templates, persons=5, letters=5)
+    data, rows = village(seed, missing=missing, templates=templates, persons=5, letters=5)
     # Gaps start at training frequencies, in this order for either base.
     problem = problem_of(data, rows, seed, scatter=False)
     rng = np.random.default_rng(seed)

@@ -67,12 +67,12 @@ def edges_of(data) -> list[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def full():
-    return village(3, persons=30, letters=36, gaps=0.0)
+    return village(3, persons=30, letters=36, missing=0.0)
 
 
 @pytest.fixture(scope="module")
 def incomplete():
-    return village(4, persons=30, letters=36, gaps=0.2)
+    return village(4, persons=30, letters=36, missing=0.2)
 
 
 # -- certificates ------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_contrastive_divergence_learns_over_links(incomplete) -> None:
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
-    data, _ = village(5, persons=600, letters=700, gaps=0.1, templates=TEMPLATES[:8] + TEMPLATES[12:14])
+    data, _ = village(5, persons=600, letters=700, missing=0.1, templates=TEMPLATES[:8] + TEMPLATES[12:14])
     fits = [RelationalField(l1=3.0, n_jobs=n_jobs).fit(data) for n_jobs in (1, 2)]
     assert len(fits[0].field_.weights) > 0
     assert np.array_equal(fits[0].field_.pairs, fits[1].field_.pairs)
@@ -156,9 +156,9 @@ def weights_by_name(field, data, rows) -> dict:
     return {**slow.unary, **slow.weights}
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.15])
-def test_the_order_of_rows_does_not_matter(gaps) -> None:
-    _, rows = village(6, persons=16, letters=20, gaps=gaps)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_the_order_of_rows_does_not_matter(missing) -> None:
+    _, rows = village(6, persons=16, letters=20, missing=missing)
     rng = np.random.default_rng(0)
     # A step that takes the order of the rows as it is would mean something else.
     shuffled = {n: t if n == "letter" else [t[k] for k in rng.permutation(len(t))] for n, t in rows.items()}
@@ -312,7 +312,7 @@ def test_fit_transform_is_fit_and_then_transform(incomplete) -> None:
 
 
 def test_a_field_answers_for_rows_it_has_never_seen(fitted, incomplete) -> None:
-    data, rows = village(77, persons=9, letters=7, gaps=0.3)
+    data, rows = village(77, persons=9, letters=7, missing=0.3)
     slow = slow_over(data, rows, fitted.field_.layout, counted=neighbors_differ(*incomplete, TEMPLATES))
     tell(slow, fitted.field_)
     q, _ = slow.mean_field(1e-8)
@@ -401,14 +401,14 @@ def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, inc
     _, rows = incomplete
     odd = {name: [dict(row) for row in table] for name, table in rows.items()}
     odd["person"][0]["mood"] = "furious"
-    gap = {name: [dict(row) for row in table] for name, table in rows.items()}
-    gap["person"][0]["mood"] = None
+    missing_cell = {name: [dict(row) for row in table] for name, table in rows.items()}
+    missing_cell["person"][0]["mood"] = None
     with pytest.warns(UnseenStateWarning, match="'mood' of table 'person' has 1 cell"):
         filled = fitted.transform(relational(odd))
     assert filled.tables["person"]["mood"][0] == "furious"
     with pytest.warns(UnseenStateWarning):
         beliefs = fitted.predict_proba(relational(odd))
-    assert np.array_equal(beliefs["person"]["mood"], fitted.predict_proba(relational(gap))["person"]["mood"])
+    assert np.array_equal(beliefs["person"]["mood"], fitted.predict_proba(relational(missing_cell))["person"]["mood"])
 
 
 def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> None:
@@ -426,7 +426,7 @@ def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> No
 
 
 def test_inference_that_reaches_its_cap_is_said() -> None:
-    data, _ = village(4, persons=20, letters=20, gaps=0.5)
+    data, _ = village(4, persons=20, letters=20, missing=0.5)
     field = RelationalField(**{**OPTIONS, "l1": 0.2}, certify=False).fit(data)
     field.inference = MeanField(tolerance=0.0, max_sweeps=1)
     with pytest.warns(UserWarning, match="Inference reached its cap in"):

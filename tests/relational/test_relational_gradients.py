@@ -69,7 +69,7 @@ SMALL = (
 @pytest.mark.parametrize("seed", [0, 1])
 def test_conditionals_are_those_of_the_joint_distribution_of_all_cells(seed) -> None:
     """One table of the probabilities of all assignments of all cells, from which every conditional is summed."""
-    data, rows = village(seed, persons=3, letters=3, gaps=0.0, templates=SMALL, moods=3, loose=0.05)
+    data, rows = village(seed, persons=3, letters=3, missing=0.0, templates=SMALL, moods=3, loose=0.05)
     problem = problem_of(data, rows, seed, share=1.0)
     slow, cells = problem.slow, problem.slow.cells()
     joint = slow.joint(cells)
@@ -85,7 +85,7 @@ def test_conditionals_are_those_of_the_joint_distribution_of_all_cells(seed) -> 
 
 @given(seed=SEEDS, templates=SOME_TEMPLATES, counts=COUNTS)
 def test_a_conditional_is_a_ratio_of_potentials(seed, templates, counts) -> None:
-    data, rows = village(seed, gaps=0.0, templates=templates)
+    data, rows = village(seed, missing=0.0, templates=templates)
     problem = problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
     found, loss = conditionals(problem), 0.0
     for cell in problem.slow.cells():
@@ -98,7 +98,7 @@ def test_a_conditional_is_a_ratio_of_potentials(seed, templates, counts) -> None
 
 def test_a_symmetric_pair_of_a_state_with_itself_counts_each_pair_of_rows_once() -> None:
     """Two rows, one weight w between equal states: the log-odds of one, given that the other has it, move by w."""
-    data, rows = village(0, persons=2, gaps=0.0, templates=[Template("across", ("elder",), symmetric=True)])
+    data, rows = village(0, persons=2, missing=0.0, templates=[Template("across", ("elder",), symmetric=True)])
     for row, rank in zip(rows["person"], (0, 1), strict=True):
         row.update(rank=rank, smokes=rank)
     data = relational(rows, data.templates)
@@ -114,10 +114,10 @@ def test_a_symmetric_pair_of_a_state_with_itself_counts_each_pair_of_rows_once()
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 
-@given(seed=SEEDS, gaps=st.sampled_from([0.0, 0.3]))
+@given(seed=SEEDS, missing=st.sampled_from([0.0, 0.3]))
 @settings(max_examples=8)
-def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, gaps) -> None:
-    data, rows = village(seed, gaps=gaps)
+def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, missing) -> None:
+    data, rows = village(seed, missing=missing)
     problem = problem_of(data, rows, seed)
     slow = problem.slow
     loss, gradient, names = evaluated(problem, "pl")
@@ -134,14 +134,16 @@ def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, g
 
 @pytest.mark.parametrize("block_rows", [1, 2, 256])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@given(seed=SEEDS, gaps=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7), counts=COUNTS)
+@given(
+    seed=SEEDS, missing=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7), counts=COUNTS
+)
 @settings(max_examples=15)
 def test_losses_and_gradients_are_those_of_plain_loops(
-    objective, block_rows, seed, gaps, templates, persons, counts
+    objective, block_rows, seed, missing, templates, persons, counts
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
-        data, rows = village(seed, gaps=gaps, templates=templates, persons=persons, letters=5)
+        data, rows = village(seed, missing=missing, templates=templates, persons=persons, letters=5)
         problem = problem_of(data, rows, seed, counted=ends_counted(counts, data, rows, seed))
     slow = problem.slow
     loss, gradient, names = evaluated(problem, objective)
@@ -155,7 +157,7 @@ def test_losses_and_gradients_are_those_of_plain_loops(
 @given(seed=SEEDS)
 @settings(max_examples=10)
 def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) -> None:
-    data, rows = village(seed, gaps=0.0)
+    data, rows = village(seed, missing=0.0)
     layout = layout_of(data)
     for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
         for row in rows[table]:
@@ -174,7 +176,7 @@ def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) 
 @given(seed=SEEDS, counts=COUNTS)
 @settings(max_examples=10)
 def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective, seed, counts) -> None:
-    data, rows = village(seed, gaps=0.4, persons=5, letters=6)
+    data, rows = village(seed, missing=0.4, persons=5, letters=6)
     problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))
     slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
     before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
@@ -197,7 +199,7 @@ def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective,
 
 def test_one_weight_is_shared_by_all_places_of_its_template() -> None:
     """Twice the same village side by side: the same gradient twice over."""
-    data, rows = village(5, gaps=0.0, persons=4, letters=5)
+    data, rows = village(5, missing=0.0, persons=4, letters=5)
     twice = {name: list(table) for name, table in rows.items()}
     for name, columns in {
         "badge": ["owner"],

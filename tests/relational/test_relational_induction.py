@@ -58,17 +58,17 @@ RULES_WITHOUT_THRESHOLDS = {
 @given(
     seed=SEEDS,
     templates=SOME_TEMPLATES,
-    gaps=st.sampled_from([0.0, 0.3]),
+    missing=st.sampled_from([0.0, 0.3]),
     counts=COUNTS,
     block_rows=st.sampled_from([1, 3, 256]),
     tile=st.sampled_from([1, 2, 8, 128]),
 )
 @settings(max_examples=12)
 def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
-    rule, objective, seed, templates, gaps, counts, block_rows, tile
+    rule, objective, seed, templates, missing, counts, block_rows, tile
 ) -> None:
     """So is a state that meets itself over a symmetric template, which has one direction, not two."""
-    options = {"gaps": gaps, "templates": templates, "counts": counts, "block_rows": block_rows}
+    options = {"missing": missing, "templates": templates, "counts": counts, "block_rows": block_rows}
     problem = random_problem(seed, persons=5, letters=5, **options)
     slow = problem.slow
     with pytest.MonkeyPatch.context() as patch:
@@ -81,7 +81,7 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
 
 
 def test_all_candidates_of_a_village_are_looked_at_at_once() -> None:
-    problem = random_problem(11, persons=12, letters=12, gaps=0.1)
+    problem = random_problem(11, persons=12, letters=12, missing=0.1)
     contrast = contrast_of(problem, "pl")
     _, exact = problem.slow.pl_gradient(problem.slow.q)
     assert {label for label, *_ in exact} == {template.label for template in TEMPLATES}
@@ -116,15 +116,15 @@ def by_hand(problem, contrast, threshold: float) -> dict:
 @given(
     seed=SEEDS,
     templates=SOME_TEMPLATES,
-    gaps=st.sampled_from([0.0, 0.3]),
+    missing=st.sampled_from([0.0, 0.3]),
     counts=COUNTS,
     tile=st.sampled_from([2, 128]),
 )
 @settings(max_examples=12)
 def test_with_thresholds_both_products_leave_out_the_same(
-    objective, threshold, seed, templates, gaps, counts, tile
+    objective, threshold, seed, templates, missing, counts, tile
 ) -> None:
-    problem = random_problem(seed, gaps=gaps, templates=templates, counts=counts, persons=6, letters=6)
+    problem = random_problem(seed, missing=missing, templates=templates, counts=counts, persons=6, letters=6)
     contrast = contrast_of(problem, objective)
     wanted = by_hand(problem, contrast, threshold)
     for product in ("dense", "sparse"):
@@ -157,7 +157,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
 
 
 def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
-    problem = random_problem(3, persons=8, letters=9, gaps=0.0)
+    problem = random_problem(3, persons=8, letters=9, missing=0.0)
     layout, contrast = problem.layout, contrast_of(problem, "pl")
     found = scores(IdealParent(0.0, 0.0), problem, contrast)
     candidates = all_pairs(layout)
@@ -181,7 +181,7 @@ def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
 
 @pytest.fixture(scope="module")
 def problem():
-    return random_problem(8, persons=10, letters=10, gaps=0.0)
+    return random_problem(8, persons=10, letters=10, missing=0.0)
 
 
 def graph(problem, *edges) -> set:
@@ -235,7 +235,7 @@ def test_an_edge_that_no_template_allows_is_refused(problem, edge, words) -> Non
 
 
 def test_a_state_that_meets_itself_ranks_by_its_own_gradient_not_by_twice_of_it() -> None:
-    data, rows = village(1, persons=6, gaps=0.0, templates=[Template("across", ("elder",), symmetric=True)])
+    data, rows = village(1, persons=6, missing=0.0, templates=[Template("across", ("elder",), symmetric=True)])
     problem = problem_of(relational(rows, data.templates), rows, 1)
     assert layout_of(data).n_candidate_pairs == len(problem.slow.candidates)
     contrast = contrast_of(problem, "pl")

@@ -27,7 +27,7 @@ def beliefs(problem, method) -> dict:
     with Threads(1) as engine:
         answers = infer(problem.field, problem.sample, method, engine)
     found = {}
-    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.gaps, strict=True):
+    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.marginals, strict=True):
         for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
             found.update({(name, row, variable, state): p for row, p in enumerate(values.tolist())})
     return found
@@ -46,7 +46,7 @@ def worst(problem, method) -> float:
 def small_village(seed: int, templates):
     """Linked tables with few enough gaps to enumerate, but some."""
     for attempt in range(1000):
-        data, rows = village(seed + attempt, persons=3, letters=3, gaps=0.35, templates=templates)
+        data, rows = village(seed + attempt, persons=3, letters=3, missing=0.35, templates=templates)
         cells = [row[column] for row in rows["person"] for column in ("mood", "smokes")]
         cells += [row["kind"] for row in rows["letter"]]
         if 3 <= cells.count(None) <= 5:

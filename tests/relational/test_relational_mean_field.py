@@ -30,7 +30,7 @@ def beliefs(problem, inference) -> tuple[dict, object]:
     with Threads(1) as engine:
         answers = infer(problem.field, problem.sample, inference, engine)
     found = {}
-    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.gaps, strict=True):
+    for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.marginals, strict=True):
         for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
             found.update({(name, row, variable, state): p for row, p in enumerate(values.tolist())})
     return found, answers
@@ -62,7 +62,7 @@ def test_entities_are_visited_in_order_until_no_belief_moves_by_more(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "MIN_BLOCK_ROWS", block_rows)
-        data, rows = village(seed, gaps=0.5, persons=5, letters=5, templates=templates)
+        data, rows = village(seed, missing=0.5, persons=5, letters=5, templates=templates)
         counted = ends_counted(counts, data, rows, seed)
         problem = problem_of(data, rows, seed, scatter=bool(seed % 2), counted=counted)
     found, answers = beliefs(problem, MeanField(**options))
@@ -75,7 +75,7 @@ def test_the_tolerance_says_in_which_round_linked_rows_stop() -> None:
     """A round earlier or later the beliefs are others, so that the test above would see it."""
     rounds, apart = [], []
     for seed in range(12):
-        data, rows = village(seed, gaps=0.7, persons=6, letters=6)
+        data, rows = village(seed, missing=0.7, persons=6, letters=6)
         problem = problem_of(data, rows, seed, size=1.0 + seed % 3)
         found, _ = beliefs(problem, MeanField(tolerance=0.1))
         wanted, last = problem.slow.mean_field(0.1)
@@ -113,7 +113,7 @@ def test_rows_that_see_each_other_go_on_together_and_others_never_matter_to_them
 @given(seed=SEEDS)
 @settings(max_examples=10)
 def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
-    data, rows = village(seed, gaps=0.5, persons=5, letters=5)
+    data, rows = village(seed, missing=0.5, persons=5, letters=5)
     problem = problem_of(data, rows, seed, size=0.5)
     found, answers = beliefs(problem, MeanField(tolerance=1e-12, max_sweeps=20_000))
     assert answers.unconverged == 0
@@ -128,7 +128,7 @@ def test_settled_beliefs_are_those_that_their_neighbors_call_for(seed) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=10)
 def test_seen_cells_are_predicted_from_what_is_believed_of_the_gaps(seed) -> None:
-    data, rows = village(seed, gaps=0.3)
+    data, rows = village(seed, missing=0.3)
     problem = problem_of(data, rows, seed)
     found, answers = beliefs(problem, MeanField(tolerance=1e-6))
     slow = problem.slow
@@ -143,11 +143,11 @@ def test_seen_cells_are_predicted_from_what_is_believed_of_the_gaps(seed) -> Non
 
 
 def test_a_cap_on_sweeps_says_how_many_rows_have_not_settled() -> None:
-    data, rows = village(3, gaps=0.7, persons=6, letters=6)
+    data, rows = village(3, missing=0.7, persons=6, letters=6)
     problem = problem_of(data, rows, 3)
-    gaps = [cell for cell in problem.slow.cells() if problem.slow.is_missing(cell)]
+    missing = [cell for cell in problem.slow.cells() if problem.slow.is_missing(cell)]
     _, answers = beliefs(problem, MeanField(tolerance=0.0, max_sweeps=2))
-    assert 0 < answers.unconverged <= len({cell[:2] for cell in gaps})
+    assert 0 < answers.unconverged <= len({cell[:2] for cell in missing})
 
 
 # -- close to the truth ------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_on_a_chain_beliefs_are_close_to_the_marginals(weight, close) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_on_a_weak_field_beliefs_are_close_to_the_marginals(seed, size, close) -> None:
     """All cells of all rows hidden, and many loops."""
-    data, rows = village(seed, gaps=0.0, persons=3, letters=3, loose=0.0)
+    data, rows = village(seed, missing=0.0, persons=3, letters=3, loose=0.0)
     layout = layout_of(data)
     for table, columns in {"person": ["mood", "smokes"], "letter": ["kind"]}.items():
         for row in rows[table]:
@@ -203,14 +203,14 @@ def test_rows_without_links_stop_one_by_one() -> None:
     a = rng.integers(0, 2, 60)
     seen = pl.DataFrame({"a": a, "b": np.where(rng.random(60) < 0.95, a, 1 - a), "c": rng.integers(0, 2, 60)})
     field = MarkovField(l1=0.3, n_jobs=1, inference=MeanField(tolerance=0.05)).fit(seen)
-    gaps = seen.cast(pl.Int64).with_columns(
+    missing = seen.cast(pl.Int64).with_columns(
         a=pl.when(pl.int_range(60) % 2 == 0).then(None).otherwise("a"),
         b=pl.when(pl.int_range(60) % 3 == 0).then(None).otherwise("b"),
     )
-    alone = np.concatenate([field.predict_proba(gaps[[k]])["a"] for k in range(60)])
-    assert np.array_equal(field.predict_proba(gaps)["a"], alone)
+    alone = np.concatenate([field.predict_proba(missing[[k]])["a"] for k in range(60)])
+    assert np.array_equal(field.predict_proba(missing)["a"], alone)
     # As one table of a Relational: the same bits.
-    data = Relational({"only": gaps})
+    data = Relational({"only": missing})
     linked = RelationalField(l1=0.3, n_jobs=1, inference=MeanField(tolerance=0.05)).fit(Relational({"only": seen}))
     assert np.array_equal(linked.predict_proba(data)["only"]["a"], alone)
 
@@ -218,7 +218,7 @@ def test_rows_without_links_stop_one_by_one() -> None:
 @given(seed=SEEDS)
 @settings(max_examples=10)
 def test_each_row_of_a_plain_table_stops_as_plain_loops_do(seed) -> None:
-    data, rows = village(seed, gaps=0.6, persons=6, templates=TEMPLATES[:1])
+    data, rows = village(seed, missing=0.6, persons=6, templates=TEMPLATES[:1])
     problem = problem_of(data, rows, seed, share=1.0, size=1.5)
     assert not problem.sample.has_links
     found, _ = beliefs(problem, MeanField(tolerance=0.1))
@@ -260,7 +260,7 @@ def copies(rows: dict[str, list[dict]], count: int) -> dict[str, list[dict]]:
 @pytest.mark.parametrize("seed", [0, 4, 5])
 def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -> None:
     """Copies of one village are independent of each other, so each is a draw; all are one chain of linked rows."""
-    _, rows = village(seed, gaps=0.0, persons=2, letters=2, loose=0.0)
+    _, rows = village(seed, missing=0.0, persons=2, letters=2, loose=0.0)
     for row in rows["letter"]:
         row.update(sender="p0", receiver="p1")
     rows["letter"][1].update(sender="p1", receiver="p0", bag=rows["letter"][0]["bag"])
@@ -294,7 +294,7 @@ def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -
 
 
 def test_draws_are_the_same_for_a_seed_and_on_any_number_of_threads() -> None:
-    data, rows = village(4, gaps=0.4, persons=300, letters=400)
+    data, rows = village(4, missing=0.4, persons=300, letters=400)
     layout = layout_of(data, counted=ends_counted("every", data, rows))
     field = random_field(layout, np.random.default_rng(4), size=0.2)
     drawn = []

@@ -47,7 +47,7 @@ def village(
     *,
     persons: int = 4,
     letters: int = 4,
-    gaps: float = 0.2,
+    missing: float = 0.2,
     templates=TEMPLATES,
     moods: int = 3,
     loose: float = 0.15,
@@ -56,8 +56,8 @@ def village(
     has no variables; some links lead nowhere."""
     rng = np.random.default_rng(seed)
 
-    def pick(values, missing: float = 0.0):
-        return None if rng.random() < missing else values[rng.integers(len(values))]
+    def pick(values, share: float = 0.0):
+        return None if rng.random() < share else values[rng.integers(len(values))]
 
     def given(rows: list[dict], column: str, values) -> None:
         """A column has a value somewhere, and mostly two different ones."""
@@ -70,17 +70,17 @@ def village(
     places = ["hill", "lake", "wood"]
     mood = ["calm", "glad", "sad", "odd"][:moods]
     badges = [
-        {"owner": pick(ids, loose), "color": pick(["red", "blue", "gray"], gaps / 2)}
+        {"owner": pick(ids, loose), "color": pick(["red", "blue", "gray"], missing / 2)}
         for _ in range(max(2, persons // 2))
     ]
     given(badges, "color", ["red", "blue", "gray"])
     people = [
         {
             "id": name,
-            "mood": pick(mood, gaps),
-            "smokes": pick([0, 1], gaps),
-            "town": pick(["north", "south"], gaps / 2),
-            "age": None if rng.random() < gaps / 2 else float(np.round(rng.normal(40.5, 9), 3)),
+            "mood": pick(mood, missing),
+            "smokes": pick([0, 1], missing),
+            "town": pick(["north", "south"], missing / 2),
+            "age": None if rng.random() < missing / 2 else float(np.round(rng.normal(40.5, 9), 3)),
             "home": pick(places, loose),
             "best": pick(ids, loose),
             "rank": int(rank),
@@ -90,7 +90,7 @@ def village(
     post = [
         {
             "sender": pick(ids, loose),
-            "kind": pick(["bill", "love"], gaps),
+            "kind": pick(["bill", "love"], missing),
             "receiver": pick(ids, loose),
             "weight": float(np.round(rng.normal(20.5, 3), 3)),
             "bag": int(rng.integers(2)),

@@ -91,9 +91,9 @@ def test_gaps_hold_what_is_believed_of_them(objective) -> None:
     X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
     field = MarkovField(objective=objective, l1=0.5, certify=False, n_jobs=1).fit(X)
     ((_, _, errors),) = _blocks(_contrast(field, X))
-    gaps = np.isnan(X[:, 0])
-    assert np.abs(errors[0, gaps]).max() < 0.01
-    assert np.abs(errors[0, ~gaps]).min() > 0.01
+    missing = np.isnan(X[:, 0])
+    assert np.abs(errors[0, missing]).max() < 0.01
+    assert np.abs(errors[0, ~missing]).min() > 0.01
     assert 0.0 < share_looked_at(field, X, 0.1) < 1.0
 
 

@@ -1,4 +1,4 @@
-"""``sparsefield reproduce figures | claims``, called as a person would call them."""
+"""``python -m reproduction figures | claims``, called as a person would call them."""
 
 from __future__ import annotations
 

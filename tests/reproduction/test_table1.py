@@ -170,10 +170,10 @@ def test_l1_is_the_best_for_a_further_tenth(villages: Relational, monkeypatch: p
 
 
 def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monkeypatch: pytest.MonkeyPatch) -> None:
-    gaps = []
+    missing = []
 
     def looking(data: Relational, *_: Any, **__: Any) -> Fold:
-        gaps.append(sum(table.null_count().sum_horizontal()[0] for table in data.tables.values()))
+        missing.append(sum(table.null_count().sum_horizontal()[0] for table in data.tables.values()))
         return fold()
 
     picks = Picks()
@@ -182,7 +182,7 @@ def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monke
     monkeypatch.setattr(chosen_penalty, "hold_out", looking)
     found = evaluate(villages, field, folds=3)
     # Two looks at the table as such come first: which columns there are, and a run before the clock starts.
-    assert gaps[2 * len(CHOICES) :: len(CHOICES)] == [one.cells for one in found.folds]
+    assert missing[2 * len(CHOICES) :: len(CHOICES)] == [one.cells for one in found.folds]
     assert len(picks.l1) == 3
 
 

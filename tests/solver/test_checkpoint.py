@@ -31,11 +31,11 @@ def killer(after: int):
     return progress
 
 
-def table(gaps: float = 0.0, seed: int = 0) -> np.ndarray:
+def table(missing: float = 0.0, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 3, (120, 6)).astype(float)
     X[:, 1:] = np.where(rng.random((120, 5)) < 0.6, X[:, :1], X[:, 1:])
-    X[rng.random(X.shape) < gaps] = np.nan
+    X[rng.random(X.shape) < missing] = np.nan
     return X
 
 

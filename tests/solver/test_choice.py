@@ -174,9 +174,9 @@ def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
     assert refit.score(test) > shrunk.score(test)
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_judging_a_refit_leaves_the_trainer_as_it_was(gaps: float) -> None:
-    X = pd.DataFrame(chain(300)).astype(float).mask(np.random.default_rng(0).random((300, 8)) < gaps)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_judging_a_refit_leaves_the_trainer_as_it_was(missing: float) -> None:
+    X = pd.DataFrame(chain(300)).astype(float).mask(np.random.default_rng(0).random((300, 8)) < missing)
     sample = sample_of(X.rename(columns=str))
     with Threads(1) as engine:
         straight, around = (trainer_of(sample, engine, l1=30.0) for _ in range(2))

@@ -77,7 +77,7 @@ def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> 
 
 def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:
     """Eq. 13 without its last two terms."""
-    problem = make_problem(4, gaps=0.0)
+    problem = make_problem(4, missing=0.0)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     _, gradient = evaluator.evaluate(problem.graphs, problem.theta)
     contrast = evaluator.contrast()

@@ -306,8 +306,8 @@ SETTINGS = {
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-    options, gaps = SETTINGS[setting]
-    X = with_missing(triangle(150, 6), gaps)
+    options, missing = SETTINGS[setting]
+    X = with_missing(triangle(150, 6), missing)
     field = MarkovField(l1=0.7, batch_size=4, n_jobs=1, **options).fit(X)
     assert len(field.field_.conjunctions)
     field.save(tmp_path / "straight")
@@ -317,10 +317,10 @@ def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_
         assert not (tmp_path / "folder" / NAME).exists()
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.1])
-def test_threads_change_no_bit(gaps, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_threads_change_no_bit(missing, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.config.MIN_BLOCK_ROWS", 16)
-    X = with_missing(triangle(100, 7), gaps)
+    X = with_missing(triangle(100, 7), missing)
     files = []
     for n_jobs in (1, 2):
         MarkovField(l1=0.7, max_order=3, lift="all", n_jobs=n_jobs).fit(X).save(tmp_path / "m")

@@ -199,7 +199,7 @@ def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
     other = moved._direction(turned(place)[1], np.zeros(5, dtype=bool), np.copy)
     assert one @ point.gradient < 0
     assert other @ turned(place)[1] < 0
-    for s, y, t, z in zip(plain._moves, plain._turns, moved._moves, moved._turns, strict=True):
+    for s, y, t, z in zip(plain.s_history, plain.y_history, moved.s_history, moved.y_history, strict=True):
         assert s @ y == pytest.approx(t @ z, rel=1e-9)
 
 

@@ -50,7 +50,7 @@ def test_memory_has_positive_curvature_whatever_is_let_go(seed, steps, data) -> 
     places = np.array(sorted(data.draw(st.sets(st.integers(0, size - 1)))), dtype=np.int64)
     optimizer.keep(places)
     state = optimizer.state()
-    for s, y in zip(state["moves"], state["turns"], strict=True):
+    for s, y in zip(state["s_history"], state["y_history"], strict=True):
         assert s.shape == y.shape == (len(places),)
         assert s @ y > 0.0
     if len(places):
@@ -104,7 +104,7 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
         found, gradient = self._objective(self.point.theta)
         assert found == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(gradient, self.point.gradient, atol=1e-7)
-        for s, y in zip(self.optimizer._moves, self.optimizer._turns, strict=True):
+        for s, y in zip(self.optimizer.s_history, self.optimizer.y_history, strict=True):
             assert s.shape == self.point.theta.shape
             assert s @ y > 0.0
 
@@ -137,7 +137,7 @@ def curvature(problem, engine, theta=None, centered=True):
     size=st.sampled_from([0.1, 1.0, 8.0]),
 )
 def test_it_is_symmetric_and_positive(make_problem, engine, seed, states, observed, l2, size) -> None:
-    problem = make_problem(seed, gaps=0.0, numbers=0, states=states, observed_states=observed, size=size, n_rows=20)
+    problem = make_problem(seed, missing=0.0, numbers=0, states=states, observed_states=observed, size=size, n_rows=20)
     rng = np.random.default_rng(seed)
     _, places, arcs, unsure, shared = curvature(problem, engine, centered=rng.random(problem.schema.n_states) < 0.7)
     multiply = places.preconditioner(arcs, unsure, shared, np.full(len(problem.theta), l2))
@@ -182,7 +182,7 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
         if kind == "two targets"
         else {"states": (2,), "observed_states": (2,)}
     )
-    problem = make_problem(seed, gaps=0.0, numbers=0, n_rows=30, share=2.0, **shape)
+    problem = make_problem(seed, missing=0.0, numbers=0, n_rows=30, share=2.0, **shape)
     assert len(problem.pairs) == 1
     penalty = np.append(np.zeros(problem.schema.n_states), l2)
     evaluator, places, arcs, unsure, shared = curvature(problem, engine, centered=centered)
@@ -201,7 +201,7 @@ def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_unary_weights(
     """The inverse of the second derivatives in which pair weights that share an end only meet by way of its unary
     weight's elimination: that block is taken to be diagonal."""
     monkeypatch.setattr(parametrization, "SMALLEST", 0.0)
-    problem = make_problem(2, gaps=0.0, numbers=0, n_rows=40, states=(2,) * 5, observed_states=(2,))
+    problem = make_problem(2, missing=0.0, numbers=0, n_rows=40, states=(2,) * 5, observed_states=(2,))
     n = problem.schema.n_states
     evaluator, places, arcs, unsure, shared = curvature(problem, engine)
     multiply = places.preconditioner(arcs, unsure, shared, np.zeros(len(problem.theta)))

@@ -115,10 +115,10 @@ def test_without_a_certificate_a_fit_with_gaps_ends_too(induction) -> None:
     assert field.history_["phase"][-1] == "optimize"
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.2])
-def test_a_penalty_beyond_every_gradient_leaves_nothing(gaps) -> None:
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_penalty_beyond_every_gradient_leaves_nothing(missing) -> None:
     X = correlated().astype(float)
-    X[np.random.default_rng(0).random(X.shape) < gaps] = np.nan
+    X[np.random.default_rng(0).random(X.shape) < missing] = np.nan
     field = MarkovField(n_jobs=1, l1=1e5, penalize_unary=True).fit(X)
     assert not field.field_.theta.any()
     assert field.converged_

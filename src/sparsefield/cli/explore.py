@@ -94,7 +94,8 @@ def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
         asked = as_known(raw, schema, reading.markers(data))
         mark = separator_of(data, reading.separator)
         return Rows(
-            field, {"": TableGiven(raw, asked.table, asked.gaps, f"{data.stem}-completed.csv", mark, reading.header)}
+            field,
+            {"": TableGiven(raw, asked.table, asked.missing, f"{data.stem}-completed.csv", mark, reading.header)},
         )
     described = read_linked(data, reading)
     tables, known = {}, {}
@@ -108,5 +109,5 @@ def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
         mark = "," if file is None else separator_of(file.path, file.reading.separator)
         header = file is None or file.reading.header
         key = described.data.keys.get(name)
-        tables[name] = TableGiven(raw, asked.table, asked.gaps, f"{name}-completed.csv", mark, header, key)
+        tables[name] = TableGiven(raw, asked.table, asked.missing, f"{name}-completed.csv", mark, header, key)
     return Rows(field, tables, described.data.with_tables(known))

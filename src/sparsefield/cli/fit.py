@@ -87,7 +87,7 @@ def fit(
     template: opt.Templates = None,
     induction: Induction = "cfi",
     objective: opt.Objective = "pl",
-    hidden: opt.Hidden = None,
+    latent: opt.Hidden = None,
     l1: opt.L1 = "auto",
     selection: opt.Selection = None,
     refit: opt.Refit = False,
@@ -124,7 +124,7 @@ def fit(
         selection=selection or ("ebic" if stream or on_workers else "heldout"), refit=refit, threshold=threshold,
         batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
         order_penalty=order_penalty, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter,
-        jobs=jobs, seed=seed, hidden=hidden,
+        jobs=jobs, seed=seed, latent=latent,
     )  # fmt: skip
     field.checkpoint = checkpoint
     with _client_of(cluster) as field.engine:  # pyright: ignore[reportAttributeAccessIssue]
@@ -189,7 +189,7 @@ def _report(field: AnyField, seconds: float) -> None:
         from sparsefield.estimators.field_estimator import SELECTIONS
 
         tried, by = len(field.field_.about["path"]), SELECTIONS[field.selection]
-        whose = ", of a field without hidden variables" if getattr(field, "hidden", None) else ""
+        whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     sent = [step.get("traffic", 0) for step in field.field_.about["history"]]

@@ -29,19 +29,19 @@ class Asked:
     """The columns that a model knows, in its order and with its types, and the gaps of those that it predicts."""
 
     table: pl.DataFrame
-    gaps: dict[str, pl.Series]
+    missing: dict[str, pl.Series]
     """Columns that have gaps -> (rows,) bool."""
 
     @property
     def n_missing(self) -> int:
-        return sum(int(gap.sum()) for gap in self.gaps.values())
+        return sum(int(missing_cell.sum()) for missing_cell in self.missing.values())
 
     def repeated(self, times: int) -> Asked:
         """The same with every row that many times in a row."""
         import numpy as np
 
         rows = np.repeat(np.arange(self.table.height), times)
-        return Asked(self.table[rows], {name: gap.gather(rows) for name, gap in self.gaps.items()})
+        return Asked(self.table[rows], {name: missing_cell.gather(rows) for name, missing_cell in self.missing.items()})
 
 
 def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> Asked:
@@ -49,41 +49,45 @@ def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: 
     import polars as pl
 
     the_table = f"Table {name!r}" if name else "The table"
-    columns, gaps, added = {}, {}, []
+    columns, missing, added = {}, {}, []
     # All at once: polars takes its time over each of ten thousand columns.
     there = dict(zip(table.columns, table.get_columns(), strict=True))
     gap_of = dict(zip(table.columns, _all_gaps(table, markers).get_columns(), strict=True))
     for variable in schema.variables:
-        if variable.role == "hidden":
-            gaps[variable.name] = pl.Series([True] * table.height, dtype=pl.Boolean)
+        if variable.role == "latent":
+            missing[variable.name] = pl.Series([True] * table.height, dtype=pl.Boolean)
             continue
         if variable.name in there:
-            column, gap = there[variable.name], gap_of[variable.name]
+            column, missing_cell = there[variable.name], gap_of[variable.name]
         elif variable.role == "observed":
             raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs.")
         else:
             added.append(variable.name)
             column = pl.Series([None] * table.height, dtype=pl.Null)
-            gap = pl.Series([True] * table.height, dtype=pl.Boolean)
-        columns[variable.name] = _with_type_of(variable, column, gap, name)
-        if variable.role == "target" and gap.any():
-            gaps[variable.name] = gap
+            missing_cell = pl.Series([True] * table.height, dtype=pl.Boolean)
+        columns[variable.name] = _with_type_of(variable, column, missing_cell, name)
+        if variable.role == "target" and missing_cell.any():
+            missing[variable.name] = missing_cell
     if len(added) == 1:
         note(f"{the_table} has no column {added[0]!r}; it is added and filled.")
     elif added:
         note(f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {listed(added)}.")
-    return Asked(pl.DataFrame({column: columns[column] for column in schema.input_names}), gaps)
+    return Asked(pl.DataFrame({column: columns[column] for column in schema.input_names}), missing)
 
 
 def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
     """Refuse values that the model does not know: a row that keeps them would be none of the field's."""
     for variable in schema.variables:
-        if variable.numeric or variable.role == "hidden" or variable.name not in table.columns:
+        if variable.numeric or variable.role == "latent" or variable.name not in table.columns:
             continue
         column = table[variable.name]
-        gap = _gaps(column, markers)
+        missing_cell = _gaps(column, markers)
         known = set(variable.states)
-        seen = zip(column.filter(~gap), _typed(variable, column.set(gap, None)).filter(~gap), strict=True)
+        seen = zip(
+            column.filter(~missing_cell),
+            _typed(variable, column.set(missing_cell, None)).filter(~missing_cell),
+            strict=True,
+        )
         odd = [cell for cell, label in seen if label not in known]
         if odd:
             states = ", ".join(map(str, variable.states[:SHOWN_STATES]))
@@ -98,9 +102,9 @@ def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], 
 def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: States) -> pl.DataFrame:
     """The table as it came, with its gaps replaced by what the model answers."""
     columns = []
-    for name, gap in asked.gaps.items():
+    for name, missing_cell in asked.missing.items():
         labels = _labels(states[name], answer[name])
-        columns.append(_fill(table[name], gap, labels) if name in table.columns else labels.alias(name))
+        columns.append(_fill(table[name], missing_cell, labels) if name in table.columns else labels.alias(name))
     return table.with_columns(columns)
 
 
@@ -111,8 +115,8 @@ def probabilities(asked: Asked, beliefs: Mapping[str, Any], states: States) -> p
 
     schema = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
     parts = [pl.DataFrame(schema=schema)]
-    for name, gap in asked.gaps.items():
-        rows, labels = np.flatnonzero(gap.to_numpy()), [str(state) for state in states[name]]
+    for name, missing_cell in asked.missing.items():
+        rows, labels = np.flatnonzero(missing_cell.to_numpy()), [str(state) for state in states[name]]
         lines = {
             "row": np.repeat(rows + 1, len(labels)),
             "column": [name] * (len(rows) * len(labels)),
@@ -141,10 +145,10 @@ def _all_gaps(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:
     return table.select(wanted)
 
 
-def _with_type_of(variable: Variable, column: pl.Series, gap: pl.Series, table: str) -> pl.Series:
+def _with_type_of(variable: Variable, column: pl.Series, missing_cell: pl.Series, table: str) -> pl.Series:
     """The column with labels of the type of the model's states; null for a gap, and for what does not fit."""
-    made = _typed(variable, column.set(gap, None))
-    odd = column.filter(made.is_null() & ~gap)
+    made = _typed(variable, column.set(missing_cell, None))
+    odd = column.filter(made.is_null() & ~missing_cell)
     where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
     if len(odd) and variable.numeric:
         raise DataError(f"{where} is a number in the model, but holds {odd[0]!r} in the table.")
@@ -185,12 +189,12 @@ def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
     return column.cast(pl.Int64, strict=False) if whole else column
 
 
-def _fill(column: pl.Series, gap: pl.Series, states: pl.Series) -> pl.Series:
+def _fill(column: pl.Series, missing_cell: pl.Series, states: pl.Series) -> pl.Series:
     """The column as it came, with its gaps replaced; as text, where its type has no room for the states."""
     import polars as pl
 
     try:
         kept = column if column.dtype != pl.Null else column.cast(states.dtype)
-        return states.cast(kept.dtype).zip_with(gap, kept).alias(column.name)
+        return states.cast(kept.dtype).zip_with(missing_cell, kept).alias(column.name)
     except pl.exceptions.PolarsError:
-        return states.cast(pl.String).zip_with(gap, column.cast(pl.String)).alias(column.name)
+        return states.cast(pl.String).zip_with(missing_cell, column.cast(pl.String)).alias(column.name)

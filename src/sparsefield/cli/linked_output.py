@@ -38,7 +38,7 @@ def predict_linked(field: RelationalField, described: Described, output: Path, p
     keep_inputs([output, *paths.values()], described.inputs)
     raw = _raw(described)
     asked = _asked(field, described, raw)
-    total, columns = sum(one.n_missing for one in asked.values()), sum(len(one.gaps) for one in asked.values())
+    total, columns = sum(one.n_missing for one in asked.values()), sum(len(one.missing) for one in asked.values())
     with Watch(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
         known = _as_known(data, asked)
         if proba:

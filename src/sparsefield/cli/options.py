@@ -191,7 +191,7 @@ MaxIter = Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations
 Hidden = Annotated[
     list[str] | None,
     typer.Option(
-        "--hidden",
+        "--latent",
         metavar="NAME=STATES",
         help="Variable that no table has, with so many states, such as topic=8; 'predict' adds it. May be repeated.",
         rich_help_panel=LEARNING,
@@ -224,7 +224,7 @@ def make_markov_field(
     batch_size: str,
     jobs: int | None,
     seed: int,
-    hidden: list[str] | None = None,
+    latent: list[str] | None = None,
     **options: object,
 ) -> AnyField:
     """A field for the data, with the options of the command line, which keep the names that they have in Python."""
@@ -237,13 +237,13 @@ def make_markov_field(
     options |= {"random_state": seed, "numeric": given.numeric}
     if templates and not given.linked:
         raise typer.BadParameter("--template is for linked tables; DATA is one table")
-    if hidden and given.linked:
+    if latent and given.linked:
         raise typer.BadParameter("--hidden is for one table; DATA describes linked tables")
     if given.linked:
         resolve_templates(given.X, templates)  # a mistake in them is told at once
         field = RelationalField(templates=templates, **options)  # pyright: ignore[reportArgumentType]
     else:
-        field = MarkovField(hidden=_hidden(hidden), **options)  # pyright: ignore[reportArgumentType]
+        field = MarkovField(latent=_hidden(latent), **options)  # pyright: ignore[reportArgumentType]
     field._check_parameters()
     return field
 

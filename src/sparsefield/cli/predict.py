@@ -84,14 +84,14 @@ def predict(
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = with_found_types(answer)
     write_table(answer, output, separator)
-    show(f"{asked.n_missing:,} gaps in {len(asked.gaps):,} columns and {table.height:,} rows; wrote {output}.")
+    show(f"{asked.n_missing:,} gaps in {len(asked.missing):,} columns and {table.height:,} rows; wrote {output}.")
 
 
 def _answer(field: Any, asked: Asked) -> Any:
-    """The table with its gaps filled, and with the most probable state of each hidden variable."""
+    """The table with its gaps filled, and with the most probable state of each latent variable."""
     import polars as pl
 
-    answer, hidden = field.transform(asked.table), field.field_.schema.hidden
+    answer, hidden = field.transform(asked.table), field.field_.schema.latent
     beliefs = field.predict_proba(asked.table) if hidden else {}
     return answer.with_columns(pl.Series(v.name, [v.states[k] for k in beliefs[v.name].argmax(axis=1)]) for v in hidden)
 

@@ -138,7 +138,7 @@ def place_rows(
         n_rows,
         # In the order of `Table.total_weight`.
         float(sum(weight for fact in facts for weight in fact.weights)),
-        any(fact.gaps for fact in facts),
+        any(fact.missing for fact in facts),
         digest_of_all(digest for fact in facts for digest in fact.digests),
         source.n_rows,
         made is not None,
@@ -162,7 +162,7 @@ class _Table:
         looks: Any = client.gather(client.map(_look, rows, schema=self.there, pure=False))
         _warn_of_unseen([look.unseen for look in looks])
         rows = OnWorkers(client, client.map(_first, rows, pure=False), self.parts.counts)
-        if merge and not any(look.gaps for look in looks):
+        if merge and not any(look.missing for look in looks):
             rows = merge_in_rounds(rows.chunked())
         if blocks_per_shard is None:
             blocks_per_shard = choose_blocks_per_shard(client, rows.n_rows, self.schema.n_columns)
@@ -280,12 +280,12 @@ def _warn_of_unseen(found: Sequence[Mapping[str, tuple[int, Label]]]) -> None:
 
 class _Look(NamedTuple):
     unseen: Mapping[str, tuple[int, Label]]
-    gaps: bool
+    missing: bool
 
 
 class _Told(NamedTuple):
     weights: list[float]
-    gaps: bool
+    missing: bool
     digests: list[bytes]
 
 

@@ -104,7 +104,7 @@ class BinarySchema(Schema):
         return self.switches[1]
 
     @property
-    def hidden(self) -> Sequence[Variable]:
+    def latent(self) -> Sequence[Variable]:
         return ()
 
     @property

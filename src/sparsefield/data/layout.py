@@ -185,7 +185,7 @@ class Layout:
     @property
     def has_latent(self) -> bool:
         """Whether there are variables that no table has a cell of."""
-        return any(len(schema.hidden) for schema in self.schemas)
+        return any(len(schema.latent) for schema in self.schemas)
 
     @cached_property
     def column_of_state(self) -> Array:

@@ -13,7 +13,7 @@ from sparsefield.data.labels import Label
 
 __all__ = ["Label", "Role", "Schema", "Variable"]
 
-Role = Literal["target", "observed", "hidden"]
+Role = Literal["target", "observed", "latent"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Variable:
 class Schema:
     """All variables, targets first, so that target states are numbered 0 .. n_states - 1 and observed ones follow.
 
-    Hidden variables are the last targets: whatever predicts a gap serves them too.
+    Latent variables are the last targets: whatever predicts a gap serves them too.
     """
 
     variables: tuple[Variable, ...]
@@ -80,15 +80,15 @@ class Schema:
         return tuple(v for v in self.variables if v.role != "observed")
 
     @cached_property
-    def hidden(self) -> Sequence[Variable]:
+    def latent(self) -> Sequence[Variable]:
         """Variables that no table ever has a cell of."""
-        return tuple(v for v in self.variables if v.role == "hidden")
+        return tuple(v for v in self.variables if v.role == "latent")
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
         """Names of the columns that a table has."""
-        hidden = {variable.name for variable in self.hidden}
-        return tuple(name for name in self.order if name not in hidden)
+        latent = {variable.name for variable in self.latent}
+        return tuple(name for name in self.order if name not in latent)
 
     @cached_property
     def observed(self) -> Sequence[Variable]:
@@ -96,7 +96,7 @@ class Schema:
 
     def without_latent(self) -> Schema:
         """The schema of a table's own columns."""
-        return Schema(tuple(v for v in self.variables if v.role != "hidden"), self.input_names) if self.hidden else self
+        return Schema(tuple(v for v in self.variables if v.role != "latent"), self.input_names) if self.latent else self
 
     @cached_property
     def widths(self) -> np.ndarray:

@@ -75,8 +75,8 @@ def concatenate(pieces: Sequence[Piece]) -> Piece:
 
 
 def has_missing(piece: Piece, schema: Schema) -> bool:
-    """Whether a cell is missing that a table could have: those of hidden variables are not."""
-    own = len(schema.targets) - len(schema.hidden)
+    """Whether a cell is missing that a table could have: those of latent variables are not."""
+    own = len(schema.targets) - len(schema.latent)
     return bool((piece.codes[:own] < 0).any())
 
 

@@ -131,7 +131,7 @@ def read_rows(
     unseen: dict[str, Unseen] = {}
     for v, variable in enumerate(schema.targets):
         if variable.name not in there:
-            if absent_targets or variable.role == "hidden":
+            if absent_targets or variable.role == "latent":
                 continue
             raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
         codes[v] = look_up(source, variable, unseen)
@@ -179,10 +179,10 @@ def _observed_columns(source: Columns, variable: Variable, unseen: dict[str, Uns
 
 def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
     hot = np.empty((variable.width, len(codes)), dtype=config.FLOAT)
-    gaps = codes < 0
+    missing = codes < 0
     for k in range(variable.width):
         hot[k] = codes == k + 1
-        hot[k, gaps] = variable.column_frequencies[k]
+        hot[k, missing] = variable.column_frequencies[k]
     return hot
 
 
@@ -210,9 +210,9 @@ def cut_into_blocks(
         variable, row = np.nonzero(part > 0)
         beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
         for v in np.flatnonzero(np.diff(offsets)):
-            gaps = missing_rows[offsets[v] : offsets[v + 1]]
+            missing = missing_rows[offsets[v] : offsets[v + 1]]
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
-            beliefs[columns, gaps] = schema.targets[int(v)].column_frequencies[:, None]
+            beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
         if givens:
             beliefs[schema.n_states : schema.n_columns] = np.concatenate([given[:, rows] for given in givens])
         counts = schema.n_states, schema.n_columns

@@ -179,7 +179,7 @@ def draw_completions(completions: Sequence[Completion], *, levels: int) -> str:
     for k, one in enumerate(completions):
         x, right = left + k * room, one.guess == one.label
         _draw_pixels(drawing, one.truth, x, top, levels)
-        _draw_pixels(drawing, one.truth, x, top + drop, levels, gaps=one.hidden)
+        _draw_pixels(drawing, one.truth, x, top + drop, levels, missing=one.hidden)
         _draw_pixels(drawing, one.filled, x, top + 2 * drop, levels, wrong=one.filled != one.truth)
         middle, foot = x + 32, top + 3 * drop + 10
         color = INK if right else ORANGE
@@ -200,12 +200,12 @@ def _draw_pixels(
     y: float,
     levels: int,
     *,
-    gaps: Array | None = None,
+    missing: Array | None = None,
     wrong: Array | None = None,
 ) -> None:
     cell = 64.0 / picture.shape[0]
     drawing.rect(x - 1, y - 1, 66, 66, fill=PAPER[0], stroke=PALE)
-    covered = np.zeros(picture.shape, dtype=bool) if gaps is None else gaps
+    covered = np.zeros(picture.shape, dtype=bool) if missing is None else missing
     layers = [(picture == level) & ~covered for level in range(1, levels)]
     shades = [blend(PAPER, level / (levels - 1)) for level in range(1, levels)]
     for layer, shade in zip([*layers, covered], [*shades, GAP_COLOR], strict=True):

@@ -95,8 +95,8 @@ def make_table(values: Array, hidden: Array | None = None) -> pl.DataFrame:
     """A frame of named columns, with nulls for what is hidden."""
     frame = {}
     for k, name in enumerate(NAMES):
-        gap = np.zeros(len(values), dtype=bool) if hidden is None else hidden[:, k]
-        cells = zip(values[:, k].tolist(), gap.tolist(), strict=True)
+        cell = np.zeros(len(values), dtype=bool) if hidden is None else hidden[:, k]
+        cells = zip(values[:, k].tolist(), cell.tolist(), strict=True)
         frame[name] = pl.Series([None if gone else value for value, gone in cells], dtype=pl.Int64)
     return pl.DataFrame(frame)
 

@@ -22,25 +22,25 @@ def probabilities(schema: Schema, beliefs: np.ndarray) -> dict[str, np.ndarray]:
     return {v.name: state_probabilities(v, _columns(schema, beliefs, k)) for k, v in enumerate(schema.targets)}
 
 
-def filled_cells(table: Table, gaps: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
+def filled_cells(table: Table, missing: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
     """{column: (rows, labels)}: the most probable state of each gap. What training never saw stays as it is."""
     cells, codes = {}, table.codes()
     for k, variable in enumerate(table.schema.targets):
         rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unseen.get(variable.name, []))
         if len(rows):
-            best = state_probabilities(variable, _columns(table.schema, gaps, k)[:, rows]).argmax(axis=1)
+            best = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows]).argmax(axis=1)
             cells[variable.name] = (rows, [variable.states[position] for position in best])
     return cells
 
 
-def log_belief(table: Table, truth: Table, gaps: np.ndarray) -> tuple[float, int]:
+def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, int]:
     """Sum of the log-beliefs in the truth over the cells that are gaps in one table and known in the other, and how
     many these are."""
     hidden, known = table.codes() < 0, truth.codes()
     total, count = 0.0, 0
     for k, variable in enumerate(table.schema.targets):
         rows = np.flatnonzero(hidden[k] & (known[k] >= 0))
-        found = state_probabilities(variable, _columns(table.schema, gaps, k)[:, rows])
+        found = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows])
         picked = found[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
         total += float(np.log(np.maximum(picked, np.finfo(float).tiny)).sum())
         count += len(rows)

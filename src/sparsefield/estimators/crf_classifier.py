@@ -104,7 +104,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
-        (beliefs,) = self._ask(DenseDataset.single(table)).gaps
+        (beliefs,) = self._ask(DenseDataset.single(table)).marginals
         return list(probabilities(schema, beliefs).values())
 
     def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:

@@ -1,4 +1,4 @@
-"""Hidden variables: what may be asked for, and weights to start from, which tell their states apart."""
+"""Latent variables: what may be asked for, and weights to start from, which tell their states apart."""
 
 from __future__ import annotations
 
@@ -29,52 +29,52 @@ REFINEMENTS = 30
 """Steps of expectation maximization, from clusters to latent classes."""
 
 
-def check_latent(hidden: Any) -> dict[str, int]:
+def check_latent(latent: Any) -> dict[str, int]:
     """{name: number of states}, refused unless it makes sense by itself."""
-    if hidden is None:
+    if latent is None:
         return {}
-    if not isinstance(hidden, Mapping):
-        raise ValueError(f"hidden must map names to numbers of states, such as {{'topic': 8}}; got {hidden!r}.")
-    for name, count in hidden.items():
+    if not isinstance(latent, Mapping):
+        raise ValueError(f"latent must map names to numbers of states, such as {{'topic': 8}}; got {latent!r}.")
+    for name, count in latent.items():
         if not isinstance(name, str) or not name:
             raise ValueError(f"hidden names a variable {name!r}: names are text.")
         if not isinstance(count, Integral) or isinstance(count, bool) or count < 2:
-            raise ValueError(f"hidden variable {name!r} must have 2 states or more, got {count!r}.")
-    joint = math.prod(int(count) for count in hidden.values())
+            raise ValueError(f"latent variable {name!r} must have 2 states or more, got {count!r}.")
+    joint = math.prod(int(count) for count in latent.values())
     if joint > config.MAX_LATENT_STATES:
         raise ValueError(
-            f"hidden variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are summed over: take "
+            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are summed over: take "
             "fewer variables, or fewer states."
         )
-    return {name: int(count) for name, count in hidden.items()}
+    return {name: int(count) for name, count in latent.items()}
 
 
-def start_latent(table: Table, hidden: Mapping[str, int], seed: int | None) -> tuple[Schema, WarmStart]:
-    """The schema with hidden variables, and weights to start from, the same for any number of threads."""
+def start_latent(table: Table, latent: Mapping[str, int], seed: int | None) -> tuple[Schema, WarmStart]:
+    """The schema with latent variables, and weights to start from, the same for any number of threads."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums over rows have one order then
-        return _start(table, hidden, np.random.default_rng(seed))
+        return _start(table, latent, np.random.default_rng(seed))
 
 
-def _start(table: Table, hidden: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, WarmStart]:
+def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, WarmStart]:
     """The rows are clustered, and the clusters refined to latent classes: those are the states of the first variable.
 
     Each further one gets the clusters of what those before it leave unexplained, so that no two start alike.
     """
     given = table.schema
     taken = set(given.index_of_name)
-    for name in hidden:
+    for name in latent:
         if name in taken:
             raise DataError(f"hidden names {name!r}, which is a column of X: take another name.")
     sizes = [variable.width + 1 for variable in given.targets if variable.width]
     if not sizes:
-        raise DataError("No column of X varies: there is nothing that a hidden variable could explain.")
+        raise DataError("No column of X varies: there is nothing that a latent variable could explain.")
     cells, weight = _draw_rows(table, sizes, rng)
     expected = np.broadcast_to(np.average(cells, axis=0, weights=weight), cells.shape)
     logits = _log_ratios(expected[:1], sizes)[0]
     shares, shifts = [], []
-    for number, count in enumerate(hidden.values()):
+    for number, count in enumerate(latent.values()):
         q = _clusters(cells - expected, weight, count, rng)
         if number == 0:
             q = _refine(cells, weight, q, sizes)
@@ -89,10 +89,10 @@ def _start(table: Table, hidden: Mapping[str, int], rng: np.random.Generator) ->
         shifts.append(shift[order] - shift[base])
         expected = expected + q @ ((mass @ (cells - expected)) / (mass.sum(axis=1)[:, None] + 1.0))
     variables = tuple(
-        Variable(name, "hidden", tuple(range(count)), int(np.argmax(share)), tuple(share.tolist()))
-        for (name, count), share in zip(hidden.items(), shares, strict=True)
+        Variable(name, "latent", tuple(range(count)), int(np.argmax(share)), tuple(share.tolist()))
+        for (name, count), share in zip(latent.items(), shares, strict=True)
     )
-    schema = Schema((*given.targets, *variables, *given.observed), (*given.order, *hidden))
+    schema = Schema((*given.targets, *variables, *given.observed), (*given.order, *latent))
     return schema, _as_start(schema, logits, shifts, sizes)
 
 
@@ -121,7 +121,7 @@ def _clusters(cells: np.ndarray, weight: np.ndarray, count: int, rng: np.random.
     from sklearn.exceptions import ConvergenceWarning
 
     if len(cells) < count:
-        raise DataError(f"A hidden variable of {count} states needs as many rows, or more; there are {len(cells)}.")
+        raise DataError(f"A latent variable of {count} states needs as many rows, or more; there are {len(cells)}.")
     seed = int(rng.integers(2**31))
     means = KMeans(count, n_init=RESTARTS, random_state=seed)  # pyright: ignore[reportArgumentType]
     with warnings.catch_warnings():
@@ -165,7 +165,7 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
     for shift in shifts:
         weights[at : at + len(shift) - 1, :first] = shift[1:]
         at += len(shift) - 1
-    members = joint_states(tuple(variable.width for variable in schema.hidden))
+    members = joint_states(tuple(variable.width for variable in schema.latent))
     # ln of the sum over the table's columns, for each joint state.
     exponents = np.exp(np.clip(logits[:, None] + weights[:, :first].T @ members, -30.0, 30.0))
     starts = np.cumsum([0, *(size - 1 for size in sizes[:-1])])
@@ -173,7 +173,7 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
     unary = [logits]
     chance = np.ones(members.shape[1])
     shape = [len(shift) for shift in shifts]
-    share_of = [np.asarray(v.frequencies)[v.position_of_code] for v in schema.hidden]
+    share_of = [np.asarray(v.frequencies)[v.position_of_code] for v in schema.latent]
     for k, share in enumerate(share_of):
         across = share.reshape([-1 if j == k else 1 for j in range(len(shape))])
         chance = chance * np.broadcast_to(across, shape).ravel()
@@ -182,19 +182,19 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
         level = np.log(share) - mean
         unary.append(level[1:] - level[0])
     owner = schema.variable_of_column
-    hidden, column = np.divmod(np.arange(weights.size), schema.n_columns)
-    hidden += first
-    wanted = (owner[hidden] != owner[column]) & ((column < first) | (column > hidden))
-    pairs = np.sort(np.column_stack([column, hidden])[wanted], axis=1)
+    latent, column = np.divmod(np.arange(weights.size), schema.n_columns)
+    latent += first
+    wanted = (owner[latent] != owner[column]) & ((column < first) | (column > latent))
+    pairs = np.sort(np.column_stack([column, latent])[wanted], axis=1)
     return WarmStart(np.concatenate(unary), pairs, weights.ravel()[wanted])
 
 
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:
-    """The field with the mean beliefs of the rows that it was learned from as shares of its hidden states."""
+    """The field with the mean beliefs of the rows that it was learned from as shares of its latent states."""
     schema = field.schema
     weight = np.concatenate([block.weight for block in table.blocks])
-    first, variables = len(schema.targets) - len(schema.hidden), []
-    for k, variable in enumerate(schema.hidden, start=first):
+    first, variables = len(schema.targets) - len(schema.latent), []
+    for k, variable in enumerate(schema.latent, start=first):
         columns = beliefs[schema.state_offsets[k] : schema.state_offsets[k + 1]]
         shares = np.average(state_probabilities(variable, columns), axis=0, weights=weight)
         variables.append(replace(variable, frequencies=tuple(shares.tolist())))

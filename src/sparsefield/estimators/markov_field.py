@@ -126,8 +126,8 @@ class MarkovField(TransformerMixin, PlacedEstimator):
     n_jobs : int or None
         Threads; None takes all cores. The result is the same, bit for bit, for any number.
     random_state : int, numpy.random.RandomState or None
-        Seed of `sample`, of what ``l1="auto"`` holds out, and of the start of hidden variables. None draws other rows
-        each time in `sample`; fits always take the same seed then. With a given l1 and no hidden variables, fitting
+        Seed of `sample`, of what ``l1="auto"`` holds out, and of the start of latent variables. None draws other rows
+        each time in `sample`; fits always take the same seed then. With a given l1 and no latent variables, fitting
         draws nothing.
     verbose : int
         1 prints a line per iteration.
@@ -162,7 +162,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
     def __init__(
         self,
         *,
-        hidden: Mapping[str, int] | None = None,
+        latent: Mapping[str, int] | None = None,
         induction: str = "cfi",
         objective: str = "pl",
         l1: float | str = 2.0,
@@ -197,7 +197,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
             checkpoint=checkpoint, engine=engine, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
         )  # fmt: skip
-        self.hidden = hidden
+        self.latent = latent
 
     def fit(
         self,
@@ -230,8 +230,8 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         X = read_matrix(X) if is_matrix_file(X) else X
         placed = self._is_placed(X)
         if placed or is_stream(X):
-            if self.hidden:
-                raise DataError("hidden= needs all rows in memory, as one table; X comes in parts.")
+            if self.latent:
+                raise DataError("latent= needs all rows in memory, as one table; X comes in parts.")
             fit = self._fit_placed if placed else self._fit_stream
             return fit(X, y, observed, sample_weight, states)
         source = self._read(X, reset=True)
@@ -244,7 +244,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             states=states,
             sample_weight=weight,
         )
-        if self.hidden:
+        if self.latent:
             self._fit_latent(source, schema, weight)
             return self
         table = compile_sparse(source, schema, weight) if self._takes_sparse() else None
@@ -253,31 +253,31 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         return self
 
     def _fit_latent(self, source: Source, schema: Schema, weight: np.ndarray | None) -> None:
-        """Learn a field with hidden variables, whose shares are told once it is known."""
+        """Learn a field with latent variables, whose shares are told once it is known."""
         if source.kind == "sparse":
-            raise DataError("hidden= is for tables that may have gaps; X is a sparse matrix: pass X.toarray().")
+            raise DataError("latent= is for tables that may have gaps; X is a sparse matrix: pass X.toarray().")
         given = compile_table(source, schema, sample_weight=weight)
-        schema, start = start_latent(given, check_latent(self.hidden), as_seed(self.random_state) or 0)
+        schema, start = start_latent(given, check_latent(self.latent), as_seed(self.random_state) or 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenStateWarning)  # of the same cells as above
             table = compile_table(source, schema, sample_weight=weight)
         sample, choice = DenseDataset.single(table), None
         if self.l1 == "auto":
-            # A path begins where no column depends on another, and there hidden states would all become alike.
+            # A path begins where no column depends on another, and there latent states would all become alike.
             alone = DenseDataset.single(given)
             with self._fit_engine(alone) as engine:
                 choice = self._choose(alone, engine)
         self._learn(sample, source.kind, start, choice)
-        self.field_ = with_shares(self.field_, table, self._ask(sample).gaps[0])
+        self.field_ = with_shares(self.field_, table, self._ask(sample).marginals[0])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not check_latent(self.hidden):
+        if not check_latent(self.latent):
             return
         if self.max_order > 2:
-            raise ValueError(f"hidden variables have features of two columns alone: max_order is {self.max_order}.")
+            raise ValueError(f"latent variables have features of two columns alone: max_order is {self.max_order}.")
         if self.refit:
-            raise ValueError("refit=True does not go with hidden variables: nothing would hold their weights.")
+            raise ValueError("refit=True does not go with latent variables: nothing would hold their weights.")
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:
@@ -328,13 +328,13 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             self._read(X)
             return X.copy()  # which has no gaps
         source, table = self._compile(X)
-        (gaps,) = self._ask(DenseDataset.single(table)).gaps
-        return fill(X, source, filled_cells(table, gaps))
+        (missing,) = self._ask(DenseDataset.single(table)).marginals
+        return fill(X, source, filled_cells(table, missing))
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
         """{column: (rows, states)}: for a gap its belief; for a seen cell, its probability given everything else.
 
-        A hidden variable is a column of gaps.
+        A latent variable is a column of gaps.
 
         The columns of each array follow ``states_[column]``.
         """
@@ -359,8 +359,8 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         _, truth = self._compile(X_true)
         if truth.n_rows != table.n_rows:
             raise DataError(f"X_true has {truth.n_rows} rows, X_with_gaps {table.n_rows}.")
-        (gaps,) = self._ask(DenseDataset.single(table)).gaps
-        total, count = log_belief(table, truth, gaps)
+        (missing,) = self._ask(DenseDataset.single(table)).marginals
+        total, count = log_belief(table, truth, missing)
         if count == 0:
             raise DataError("No cell is a gap in X_with_gaps and known in X_true: there is nothing to score.")
         return total / count

@@ -78,9 +78,9 @@ def event_probability(
             if asked.codes[target] not in codes:
                 return Probability(0.0, "exact", 0.0)
             continue
-        gap = asked.gap_of_target[target]
-        by_part.setdefault(int(asked.component_of_cell[gap]), {})[gap] = codes
-    found = [_of_part(asked.graph, part, gaps, max_cells, gibbs) for part, gaps in by_part.items()]
+        cell = asked.gap_of_target[target]
+        by_part.setdefault(int(asked.component_of_cell[cell]), {})[cell] = codes
+    found = [_of_part(asked.graph, part, missing, max_cells, gibbs) for part, missing in by_part.items()]
     value = float(np.prod([one.value for one in found]))
     rest = [np.prod([other.value for other in found if other is not one]) for one in found]
     error = float(np.sqrt(sum((one.error * others) ** 2 for one, others in zip(found, rest, strict=True))))
@@ -96,7 +96,7 @@ def marginal_probabilities(
     alike = parts_by_shape(graph, max_cells)
     narrow = [parts for parts in alike if parts.plan.narrow]
     beliefs = normalized(graph, exact_logits(graph, narrow))
-    wide = [asked.component_of_cell[parts.gaps[:, 0]] for parts in alike if not parts.plan.narrow]
+    wide = [asked.component_of_cell[parts.missing_cells[:, 0]] for parts in alike if not parts.plan.narrow]
     if wide:
         means = run_chains(graph, gibbs, parts=np.concatenate(wide))
         drawn = np.isfinite(means.value)
@@ -141,12 +141,12 @@ def _of_part(graph: FactorGraph, part: int, wanted: dict[int, np.ndarray], max_c
     """The probability that some gaps of one part have some of their codes."""
     (parts,) = parts_by_shape(graph, max_cells, np.array([part]))
     if parts.plan.narrow:
-        place = {int(gap): k for k, gap in enumerate(parts.gaps[0])}
-        some = total(graph, parts, {place[gap]: codes for gap, codes in wanted.items()})
+        place = {int(cell): k for k, cell in enumerate(parts.missing_cells[0])}
+        some = total(graph, parts, {place[cell]: codes for cell, codes in wanted.items()})
         return Probability(float(min(np.exp(some - total(graph, parts))[0], 1.0)), "exact", 0.0)
     states = np.zeros(graph.offsets[-1], dtype=bool)
-    for gap, codes in wanted.items():
-        states[graph.offsets[gap] + codes] = True
+    for cell, codes in wanted.items():
+        states[graph.offsets[cell] + codes] = True
     event = Event(np.array(sorted(wanted), dtype=np.int64), states)
     means = run_chains(graph, gibbs, event, np.array([part]))
     _warn_of_chains(means, gibbs)
@@ -174,7 +174,7 @@ def _ask_row(field: Field, given: Mapping[Any, Any] | None) -> _Asked:
         graph, variables = build_factors(woven.web, field.theta), woven.gap_cells[1].tolist()
     else:
         graph, variables = _no_gaps(), []
-    return _Asked(graph, {v: gap for gap, v in enumerate(variables)}, block.codes[:, 0], component_of_cell(graph))
+    return _Asked(graph, {v: cell for cell, v in enumerate(variables)}, block.codes[:, 0], component_of_cell(graph))
 
 
 def _no_gaps() -> FactorGraph:

@@ -164,8 +164,8 @@ class RelationalField(FieldEstimator):
     def transform(self, data: Relational) -> Relational:
         """``data`` with its gaps filled by the most probable state; tables stay of the kind that they are."""
         sample = self._compile(data)
-        gaps = self._ask(sample).gaps
-        cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, gaps, strict=True)]
+        marginals = self._ask(sample).marginals
+        cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, marginals, strict=True)]
         return self._fill(data, cells)
 
     def complete(self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
@@ -213,10 +213,10 @@ class RelationalField(FieldEstimator):
     def conditional_log_likelihood(self, data_true: Relational, data_with_gaps: Relational) -> float:
         """Mean log-belief in the truth, over cells that are gaps in ``data_with_gaps`` and known in ``data_true``."""
         sample, truth = self._compile(data_with_gaps), self._compile(data_true)
-        gaps = self._ask(sample).gaps
+        marginals = self._ask(sample).marginals
         total, count = 0.0, 0
         for name, table, known, belief in zip(
-            sample.layout.tables, sample.tables, truth.tables, gaps, strict=True
+            sample.layout.tables, sample.tables, truth.tables, marginals, strict=True
         ):  # fmt: skip
             if table.n_rows != known.n_rows:
                 raise DataError(

@@ -185,7 +185,7 @@ class ResamplingMethods:
             raise DataError("The field was given, not learned: there are no options to learn from halves with.")
         if self.field_.layout.has_latent:
             raise DataError(
-                "The field has hidden variables, whose states mean something else in every fit: their features cannot "
+                "The field has latent variables, whose states mean something else in every fit: their features cannot "
                 "be compared between resamples. Fit without hidden=."
             )
         if not estimator.l1_ > 0.0:

@@ -141,7 +141,7 @@ def count_contrasts(
         for v in range(len(table.schema.targets)):
             seen = codes[v] >= 0
             for state in range(int(offsets[v]), int(offsets[v + 1])):
-                q0 = answers.gaps[t][state]
+                q0 = answers.marginals[t][state]
                 errors += np.histogram(np.clip((answers.conditionals[t][state] - q0)[seen], -1, 1), edges)[0]
                 signals += np.histogram((q0 - q0.mean())[seen], edges)[0]
     return edges, errors, signals

@@ -375,18 +375,18 @@ def _first_iteration(
         return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed, states=states)
 
 
-def _with_gaps(source: Source, gaps: dict[str, Array]) -> Any:
+def _with_gaps(source: Source, missing: dict[str, Array]) -> Any:
     """A table, same kind, with cells made gaps: ``{column: (rows,) bool}``."""
     if source.kind == "array":
         kind = source.native.dtype.kind
         array = source.native.astype({"f": source.native.dtype, "i": float, "u": float}.get(kind, object))
-        for name, gap in gaps.items():
-            array[gap, source.names.index(name)] = np.nan
+        for name, cell in missing.items():
+            array[cell, source.names.index(name)] = np.nan
         return array
     frame: nw.DataFrame = source.native
     changed = []
-    for name, gap in gaps.items():
-        if gap.any():
-            seen = nw.new_series(name, ~gap, nw.Boolean(), backend=frame.implementation)
+    for name, cell in missing.items():
+        if cell.any():
+            seen = nw.new_series(name, ~cell, nw.Boolean(), backend=frame.implementation)
             changed.append(nw.when(seen).then(nw.col(name)).alias(name))
     return nw.to_native(frame.with_columns(*changed))

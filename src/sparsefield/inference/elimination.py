@@ -61,7 +61,7 @@ class Parts:
 
     shape: Shape
     plan: Plan
-    gaps: Array
+    missing_cells: Array
     """(parts, gaps)"""
     factors: Array
     """(parts, factors)"""
@@ -69,9 +69,9 @@ class Parts:
     def pieces(self) -> Iterator[Parts]:
         """The same, a few at a time where tables are large."""
         size = max(1, CELLS_AT_A_TIME // self.plan.cells)
-        for start in range(0, len(self.gaps), size):
+        for start in range(0, len(self.missing_cells), size):
             rows = slice(start, start + size)
-            yield Parts(self.shape, self.plan, self.gaps[rows], self.factors[rows])
+            yield Parts(self.shape, self.plan, self.missing_cells[rows], self.factors[rows])
 
 
 def parts_by_shape(graph: FactorGraph, max_cells: int, parts: Array | None = None) -> list[Parts]:
@@ -83,12 +83,16 @@ def parts_by_shape(graph: FactorGraph, max_cells: int, parts: Array | None = Non
     )
     local, counts = number[graph.edge_cell].tolist(), states.tolist()
     starts, factor_offsets = graph.part_factor_offsets.tolist(), graph.factor_offsets.tolist()
-    factors, gaps, gap_starts = graph.part_factors.tolist(), graph.component_cells.tolist(), graph.part_offsets.tolist()
+    factors, missing_cells, gap_starts = (
+        graph.part_factors.tolist(),
+        graph.component_cells.tolist(),
+        graph.part_offsets.tolist(),
+    )
     found: dict[Shape, list[int]] = {}
     for part in range(graph.n_parts) if parts is None else parts.tolist():
         mine = factors[starts[part] : starts[part + 1]]
         shape = Shape(
-            tuple([counts[gap] for gap in gaps[gap_starts[part] : gap_starts[part + 1]]]),
+            tuple([counts[cell] for cell in missing_cells[gap_starts[part] : gap_starts[part + 1]]]),
             tuple([tuple(local[factor_offsets[f] : factor_offsets[f + 1]]) for f in mine]),
         )
         found.setdefault(shape, []).append(part)
@@ -111,54 +115,54 @@ def plan_of(shape: Shape, max_cells: int) -> Plan:
     """Eliminate the gap that ties the fewest others anew; of these, the one with the smallest table, then the first."""
     around: list[set[int]] = [set() for _ in shape.states]
     for factor in shape.factors:
-        for gap in factor:
-            around[gap].update(factor)
-    for gap, others in enumerate(around):
-        others.discard(gap)
+        for cell in factor:
+            around[cell].update(factor)
+    for cell, others in enumerate(around):
+        others.discard(cell)
     order, cliques, widest, largest = [], [], 0, 1
     waiting: list[tuple[int, int, int]] = []
-    now = [_cost(around, shape.states, gap) for gap in range(len(shape.states))]
-    for gap, cost in enumerate(now):
-        heappush(waiting, (*cost, gap))
+    now = [_cost(around, shape.states, cell) for cell in range(len(shape.states))]
+    for cell, cost in enumerate(now):
+        heappush(waiting, (*cost, cell))
     gone: set[int] = set()
     while waiting and largest <= max_cells:
-        fill, cells, gap = heappop(waiting)
-        if gap in gone or (fill, cells) != now[gap]:
+        fill, cells, cell = heappop(waiting)
+        if cell in gone or (fill, cells) != now[cell]:
             continue
-        gone.add(gap)
-        others = around[gap]
-        order.append(gap)
-        cliques.append(tuple(sorted((gap, *others))))
+        gone.add(cell)
+        others = around[cell]
+        order.append(cell)
+        cliques.append(tuple(sorted((cell, *others))))
         widest, largest = max(widest, len(others)), max(largest, cells)
-        for other in _eliminate(around, gap) if largest <= max_cells else ():
+        for other in _eliminate(around, cell) if largest <= max_cells else ():
             now[other] = _cost(around, shape.states, other)
             heappush(waiting, (*now[other], other))
     if largest > max_cells:
         return Plan(tuple(order), tuple(cliques), (), (), largest, widest, False)
-    step = {gap: k for k, gap in enumerate(order)}
-    parents = [min((step[g] for g in c if g != gap), default=-1) for gap, c in zip(order, cliques, strict=True)]
-    steps = tuple(min(step[gap] for gap in factor) for factor in shape.factors)
+    step = {cell: k for k, cell in enumerate(order)}
+    parents = [min((step[g] for g in c if g != cell), default=-1) for cell, c in zip(order, cliques, strict=True)]
+    steps = tuple(min(step[cell] for cell in factor) for factor in shape.factors)
     return Plan(tuple(order), tuple(cliques), tuple(parents), steps, largest, widest, True)
 
 
-def _eliminate(around: list[set[int]], gap: int) -> set[int]:
+def _eliminate(around: list[set[int]], cell: int) -> set[int]:
     """Tie a gap's neighbors with each other; returns the gaps around which that changes something."""
-    others = around[gap]
+    others = around[cell]
     changed = set(others)
     for one in others:
         for other in others - around[one]:
             if one < other:
                 changed |= around[one] & around[other]  # a tie fewer is missing around these
-    changed.discard(gap)
+    changed.discard(cell)
     for other in others:
         around[other] |= others
-        around[other] -= {other, gap}
+        around[other] -= {other, cell}
     return changed
 
 
-def _cost(around: list[set[int]], states: tuple[int, ...], gap: int) -> tuple[int, int]:
+def _cost(around: list[set[int]], states: tuple[int, ...], cell: int) -> tuple[int, int]:
     """Pairs of a gap's neighbors that are not tied yet, and the cells of their table."""
-    others, cells = around[gap], states[gap]
+    others, cells = around[cell], states[cell]
     missing = -len(others)
     for other in others:
         missing += len(others) - len(around[other] & others)
@@ -186,13 +190,13 @@ def marginal_logits(graph: FactorGraph, parts: Parts) -> list[Array]:
     tables, sent = _collect(graph, parts, plan, hard=False)
     found: list[Array] = [np.empty(0)] * len(plan.order)
     for step in range(len(plan.order) - 1, -1, -1):
-        gap, clique, parent = plan.order[step], plan.cliques[step], plan.parents[step]
+        cell, clique, parent = plan.order[step], plan.cliques[step], plan.parents[step]
         if parent >= 0:
             # What the parent holds, less what it has from here.
-            wanted = tuple(other for other in clique if other != gap)
+            wanted = tuple(other for other in clique if other != cell)
             told = _reduce(tables[parent], plan.cliques[parent], wanted, hard=False) - sent[step]
-            tables[step] = tables[step] + np.expand_dims(told, clique.index(gap))
-        found[gap] = _reduce(tables[step], clique, (gap,), hard=False)
+            tables[step] = tables[step] + np.expand_dims(told, clique.index(cell))
+        found[cell] = _reduce(tables[step], clique, (cell,), hard=False)
     return found
 
 
@@ -203,13 +207,13 @@ def largest(graph: FactorGraph, parts: Parts) -> tuple[Array, Array]:
     """
     plan = parts.plan
     tables, sent = _collect(graph, parts, plan, hard=True)
-    codes = np.zeros((len(parts.gaps), len(plan.order)), dtype=np.int64)
-    every = np.arange(len(parts.gaps))
+    codes = np.zeros((len(parts.missing_cells), len(plan.order)), dtype=np.int64)
+    every = np.arange(len(parts.missing_cells))
     for step in range(len(plan.order) - 1, -1, -1):
-        gap, clique = plan.order[step], plan.cliques[step]
-        table = np.moveaxis(tables[step], clique.index(gap), 0)
-        others = [other for other in clique if other != gap]
-        codes[:, gap] = table[(slice(None), *(codes[:, other] for other in others), every)].argmax(axis=0)
+        cell, clique = plan.order[step], plan.cliques[step]
+        table = np.moveaxis(tables[step], clique.index(cell), 0)
+        others = [other for other in clique if other != cell]
+        codes[:, cell] = table[(slice(None), *(codes[:, other] for other in others), every)].argmax(axis=0)
     roots = [sent[step] for step, parent in enumerate(plan.parents) if parent < 0]
     return codes, np.add.reduce(roots)
 
@@ -218,34 +222,34 @@ def _collect(
     graph: FactorGraph, parts: Parts, plan: Plan, *, hard: bool, keep: Mapping[int, Array] | None = None
 ) -> tuple[list[Array], list[Array]]:
     """Per step its table, with one axis for each gap of its clique and one for the parts; and what it sends on."""
-    shape, count = parts.shape, len(parts.gaps)
-    tables = [np.zeros((*(shape.states[gap] for gap in clique), count)) for clique in plan.cliques]
-    for step, gap in enumerate(plan.order):
-        first = graph.offsets[parts.gaps[:, gap]]
-        unary = graph.unary[first + np.arange(shape.states[gap])[:, None]]
-        tables[step] += _widen(unary, (gap,), plan.cliques[step])
+    shape, count = parts.shape, len(parts.missing_cells)
+    tables = [np.zeros((*(shape.states[cell] for cell in clique), count)) for clique in plan.cliques]
+    for step, cell in enumerate(plan.order):
+        first = graph.offsets[parts.missing_cells[:, cell]]
+        unary = graph.unary[first + np.arange(shape.states[cell])[:, None]]
+        tables[step] += _widen(unary, (cell,), plan.cliques[step])
     for k, (factor, step) in enumerate(zip(shape.factors, plan.factor_steps, strict=True)):
-        size = tuple(shape.states[gap] for gap in factor)
+        size = tuple(shape.states[cell] for cell in factor)
         first = graph.table_offsets[parts.factors[:, k]]
         table = graph.tables[first + np.arange(np.prod(size))[:, None]].reshape(*size, count)
         tables[step] += _widen(table, factor, plan.cliques[step])
-    for gap, codes in (keep or {}).items():
+    for cell, codes in (keep or {}).items():
         for step, clique in enumerate(plan.cliques):
-            if gap in clique:
-                tables[step] = tables[step].take(codes, axis=clique.index(gap))
+            if cell in clique:
+                tables[step] = tables[step].take(codes, axis=clique.index(cell))
     sent: list[Array] = []
-    for step, (gap, clique, parent) in enumerate(zip(plan.order, plan.cliques, plan.parents, strict=True)):
-        rest = tuple(other for other in clique if other != gap)
+    for step, (cell, clique, parent) in enumerate(zip(plan.order, plan.cliques, plan.parents, strict=True)):
+        rest = tuple(other for other in clique if other != cell)
         sent.append(_reduce(tables[step], clique, rest, hard=hard))
         if parent >= 0:
             tables[parent] += _widen(sent[step], rest, plan.cliques[parent])
     return tables, sent
 
 
-def _widen(table: Array, gaps: tuple[int, ...], clique: tuple[int, ...]) -> Array:
+def _widen(table: Array, missing_cells: tuple[int, ...], clique: tuple[int, ...]) -> Array:
     """A table over ascending gaps with axes of length 1 for the other gaps of a clique."""
     there = iter(table.shape[:-1])
-    return table.reshape(*(next(there) if gap in gaps else 1 for gap in clique), table.shape[-1])
+    return table.reshape(*(next(there) if cell in missing_cells else 1 for cell in clique), table.shape[-1])
 
 
 def _reduce(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...], *, hard: bool) -> Array:

@@ -46,7 +46,7 @@ class ExactInference(InferenceMethod):
     def _refuse(self, web: MissingProblem, parts: Parts) -> None:
         plan = parts.plan
         if not plan.narrow:
-            row = row_of_cell(web, parts.gaps[0, 0])
+            row = row_of_cell(web, parts.missing_cells[0, 0])
             raise DataError(
                 f"Exact inference would need a table of {plan.cells:,} cells or more for row {row}, where gaps depend "
                 f"on each other with a width of at least {plan.width}; max_cells is {self.max_cells:,}. Raise it: "
@@ -59,6 +59,6 @@ def exact_logits(graph: FactorGraph, alike: list[Parts]) -> np.ndarray:
     logits = np.zeros(graph.offsets[-1])
     for parts in alike:
         for piece in parts.pieces():
-            for gap, found in enumerate(marginal_logits(graph, piece)):
-                logits[graph.offsets[piece.gaps[:, gap]] + np.arange(len(found))[:, None]] = found
+            for cell, found in enumerate(marginal_logits(graph, piece)):
+                logits[graph.offsets[piece.missing_cells[:, cell]] + np.arange(len(found))[:, None]] = found
     return logits

@@ -79,7 +79,7 @@ class _Sets(NamedTuple):
 
     offsets: Array
     """(sets + 1,)"""
-    gap: Array
+    missing_cell: Array
     """Ascending within a set."""
     states: Array
     stride: Array
@@ -98,21 +98,21 @@ def build_factors(web: MissingProblem, theta: Array) -> FactorGraph:
     tables = _own_tables(ties, sets, set_of_tie)
     factors, tables = _absorb(sets, tables)
     arity = np.diff(factors.offsets)
-    gap_order = np.argsort(factors.gap, kind="stable")
+    gap_order = np.argsort(factors.missing_cell, kind="stable")
     part, n_parts = _parts(factors, len(place))
     component_cells = np.argsort(part, kind="stable")
-    part_of_factor = part[factors.gap[factors.offsets[:-1]]]
+    part_of_factor = part[factors.missing_cell[factors.offsets[:-1]]]
     return FactorGraph(
         offsets=cells.offsets,
         unary=unary,
         factor_offsets=factors.offsets,
-        edge_cell=factors.gap,
+        edge_cell=factors.missing_cell,
         edge_factor=np.repeat(np.arange(len(arity)), arity),
         edge_stride=factors.stride,
         table_offsets=factors.cells,
         tables=tables,
         message_offsets=_starts(factors.states),
-        cell_edge_offsets=np.searchsorted(factors.gap[gap_order], np.arange(len(place) + 1)),
+        cell_edge_offsets=np.searchsorted(factors.missing_cell[gap_order], np.arange(len(place) + 1)),
         cell_edges=gap_order,
         part_offsets=np.searchsorted(part[component_cells], np.arange(n_parts + 1)),
         component_cells=component_cells,
@@ -150,14 +150,14 @@ def component_of_cell(graph: FactorGraph) -> Array:
     return part
 
 
-def entities_of(web: MissingProblem, gaps: Array) -> int:
+def entities_of(web: MissingProblem, missing: Array) -> int:
     """How many entities have one of these gaps."""
-    return len(np.unique(entity_of_cell(web)[gaps]))
+    return len(np.unique(entity_of_cell(web)[missing]))
 
 
-def row_of_cell(web: MissingProblem, gap: int) -> int:
+def row_of_cell(web: MissingProblem, missing_cell: int) -> int:
     """The row, in its table, that a gap is in."""
-    return int(web.entity_row[entity_of_cell(web)[gap]])
+    return int(web.entity_row[entity_of_cell(web)[missing_cell]])
 
 
 def cells_of(graph: FactorGraph, parts: Array) -> Array:
@@ -207,7 +207,7 @@ def _group(ties: Ties, counts: Array) -> tuple[_Sets, Array]:
     found, total = [], 0
     for size in np.unique(arity).tolist():
         which = np.flatnonzero(arity == size)
-        rows, inverse = _distinct(ties.gap[ties.offsets[which, None] + np.arange(size)])
+        rows, inverse = _distinct(ties.missing_cell[ties.offsets[which, None] + np.arange(size)])
         set_of_tie[which] = total + inverse
         found.append(rows)
         total += len(rows)
@@ -223,8 +223,10 @@ def _sets(rows: list[Array], counts: Array) -> _Sets:
     sizes = np.concatenate([nothing, *(part.prod(axis=1) for part in states)])
     needed = 8.0 * float(sizes.sum(dtype=float))
     refuse_beyond_memory(3 * needed, "The tables of all gaps that share features", lambda: ADVICE)
-    gap, count, stride = (np.concatenate([nothing, *(p.ravel() for p in parts)]) for parts in (rows, states, strides))
-    return _Sets(_starts(lengths), gap, count, stride, _starts(sizes))
+    missing_cell, count, stride = (
+        np.concatenate([nothing, *(p.ravel() for p in parts)]) for parts in (rows, states, strides)
+    )
+    return _Sets(_starts(lengths), missing_cell, count, stride, _starts(sizes))
 
 
 def _distinct(rows: Array) -> tuple[Array, Array]:
@@ -253,10 +255,10 @@ def _absorb(sets: _Sets, tables: Array) -> tuple[_Sets, Array]:
         return sets, tables
     home = _homes(sets, arity)
     kept = np.flatnonzero(home == np.arange(len(arity)))
-    counts = np.zeros(sets.gap.max() + 1, dtype=np.int64)
-    counts[sets.gap] = sets.states
+    counts = np.zeros(sets.missing_cell.max() + 1, dtype=np.int64)
+    counts[sets.missing_cell] = sets.states
     sizes = arity[kept]
-    rows = [sets.gap[sets.offsets[kept[sizes == size], None] + np.arange(size)] for size in np.unique(sizes)]
+    rows = [sets.missing_cell[sets.offsets[kept[sizes == size], None] + np.arange(size)] for size in np.unique(sizes)]
     factors = _sets(rows, counts)
     out = np.zeros(factors.cells[-1])
     number = np.full(len(arity), -1, dtype=np.int64)
@@ -271,11 +273,11 @@ def _homes(sets: _Sets, arity: Array) -> Array:
     sizes = np.unique(arity).tolist()
     for small in sizes[:-1]:
         mine = np.flatnonzero(arity == small)
-        parts, owners = [sets.gap[sets.offsets[mine, None] + np.arange(small)]], []
+        parts, owners = [sets.missing_cell[sets.offsets[mine, None] + np.arange(small)]], []
         for large in reversed([size for size in sizes if size > small]):
             whole = np.flatnonzero(arity == large)
             for chosen in combinations(range(large), small):
-                parts.append(sets.gap[sets.offsets[whole, None] + np.array(chosen)])
+                parts.append(sets.missing_cell[sets.offsets[whole, None] + np.array(chosen)])
                 owners.append(whole + len(arity) * (sizes[-1] - large))
         _, same = _distinct(np.concatenate(parts))
         # The smallest number wins: of the largest size, the first.
@@ -290,8 +292,8 @@ def _homes(sets: _Sets, arity: Array) -> Array:
 def _parts(factors: _Sets, n_missing: int) -> tuple[Array, int]:
     """The part of each gap, and how many there are."""
     arity = np.diff(factors.offsets)
-    first = np.repeat(factors.gap[factors.offsets[:-1]], arity)
+    first = np.repeat(factors.missing_cell[factors.offsets[:-1]], arity)
     ones = np.ones(len(first), dtype=np.int8)
-    graph = sp.coo_matrix((ones, (first, factors.gap)), shape=(n_missing, n_missing))
+    graph = sp.coo_matrix((ones, (first, factors.missing_cell)), shape=(n_missing, n_missing))
     count, part = connected_components(graph, directed=False)
     return part.astype(np.int64), int(count)

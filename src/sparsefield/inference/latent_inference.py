@@ -1,4 +1,4 @@
-"""Rows with hidden variables summed out: what is believed of these, and of every seen cell without looking at it."""
+"""Rows with latent variables summed out: what is believed of these, and of every seen cell without looking at it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Summed", "impute_for_each_latent_state", "sum_out_latent"]
 
 
 class Summed(NamedTuple):
-    """A block with its hidden variables summed out."""
+    """A block with its latent variables summed out."""
 
     loss: float
     """- sum of ln p(cell | other cells) over seen cells, times the weights of their rows."""
@@ -32,7 +32,7 @@ class Summed(NamedTuple):
 def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> Summed:
     """Predict every seen cell from the others; the beliefs of hidden cells become exact, given those of other gaps.
 
-    ``errors`` (states, rows) becomes (p - 1 or 0) x row weight; for hidden states it is the sum over seen cells of how
+    ``errors`` (states, rows) becomes (p - 1 or 0) x row weight; for latent states it is the sum over seen cells of how
     far their belief moves when the cell is covered, which is the gradient of their unary weights.
     """
     first, last, n_columns = parts.first, block.n_target_states, block.n_own_columns
@@ -62,12 +62,12 @@ def impute_for_each_latent_state(
     theta: np.ndarray,
     engine: Engine,
 ) -> int:
-    """Fill gaps once for each joint state of the hidden variables, and mix the answers; returns the rows that did not
+    """Fill gaps once for each joint state of the latent variables, and mix the answers; returns the rows that did not
     settle.
 
     Mean field believes one thing of each cell: of gaps that agree in every hidden state, and differ between them, it
     would be far too sure. How much a joint state counts is its free energy, which is exact where columns are tied by
-    hidden variables alone.
+    latent variables alone.
     """
     first, n_columns = parts.first, blocks[0].n_own_columns
     pull, level = parts.pulls(theta, n_columns)

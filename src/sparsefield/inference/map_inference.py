@@ -71,12 +71,12 @@ def best_codes(graph: FactorGraph, max_cells: int) -> tuple[np.ndarray, np.ndarr
     chance, wide, part = np.full(graph.n_parts, np.nan), [], component_of_cell(graph)
     for parts in parts_by_shape(graph, max_cells):
         if not parts.plan.narrow:
-            wide.append(part[parts.gaps[:, 0]])
-            sure[parts.gaps] = False
+            wide.append(part[parts.missing_cells[:, 0]])
+            sure[parts.missing_cells] = False
             continue
         for piece in parts.pieces():
-            codes[piece.gaps], top = largest(graph, piece)
-            chance[part[piece.gaps[:, 0]]] = np.minimum(top - total(graph, piece), 0.0)
+            codes[piece.missing_cells], top = largest(graph, piece)
+            chance[part[piece.missing_cells[:, 0]]] = np.minimum(top - total(graph, piece), 0.0)
     if wide:
         _search(graph, np.concatenate(wide), codes)
     return codes, sure, chance
@@ -86,7 +86,7 @@ def _search(graph: FactorGraph, parts: np.ndarray, codes: np.ndarray) -> None:
     logits, _ = message_beliefs(graph, BeliefPropagation(damping=0.3), parts, hard=True)
     states, room = np.diff(graph.offsets), np.empty(np.diff(graph.offsets).max())
     for part in parts:
-        for gap in graph.component_cells[graph.part_offsets[part] : graph.part_offsets[part + 1]]:
-            first = graph.offsets[gap]
-            codes[gap] = logits[first : first + states[gap]].argmax()
+        for cell in graph.component_cells[graph.part_offsets[part] : graph.part_offsets[part + 1]]:
+            first = graph.offsets[cell]
+            codes[cell] = logits[first : first + states[cell]].argmax()
         search(graph, part, 0, RESTARTS, SWEEPS, codes, room)

@@ -22,12 +22,12 @@ class Posterior:
 
     def __init__(
         self,
-        gaps: tuple[np.ndarray, ...],
+        marginals: tuple[np.ndarray, ...],
         conditionals: tuple[np.ndarray, ...],
         log_likelihood: float,
         unconverged: int,
     ) -> None:
-        self.gaps = gaps
+        self.marginals = marginals
         """Table by table, (states, rows): q0, the belief of a gap; one-hot where a cell is seen."""
         self.conditionals = conditionals
         """Table by table, (states, rows): a seen cell given all others; the belief of a gap."""
@@ -40,19 +40,19 @@ class Posterior:
 def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
     """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees.
 
-    Hidden variables are summed out then: their beliefs have seen the very cell that is to be predicted.
+    Latent variables are summed out then: their beliefs have seen the very cell that is to be predicted.
     """
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
     layout = field.layout
     parts = split(layout, layout.arcs(field.features)) if layout.has_latent else None
-    if parts is not None and isinstance(inference, MeanField) and _with_latent(blocks[0], len(field.schema.hidden)):
+    if parts is not None and isinstance(inference, MeanField) and _with_latent(blocks[0], len(field.schema.latent)):
         unconverged = impute_for_each_latent_state(sample, blocks[0], parts, inference, field.theta, engine)
     else:
         unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
     if sample.has_links and sample.has_missing:
         update_neighbor_sums(sample, blocks, engine.map)
 
-    n_latent = len(field.schema.hidden) if layout.has_latent else 0
+    n_latent = len(field.schema.latent) if layout.has_latent else 0
 
     def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
         t, block = member
@@ -64,9 +64,9 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
             loss = sum_out_latent(block, parts, field.theta, errors).loss
             errors[parts.first :] = 0.0
             # Where a row has gaps as well, both were filled together; the sum took the gaps' beliefs for what they are.
-            gaps = np.zeros(block.n_rows, dtype=bool)
-            gaps[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = True
-            block.beliefs[parts.first : block.n_target_states, gaps] = filled[:, gaps]
+            missing = np.zeros(block.n_rows, dtype=bool)
+            missing[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = True
+            block.beliefs[parts.first : block.n_target_states, missing] = filled[:, missing]
         beliefs = block.beliefs[: block.n_target_states]
         return beliefs, beliefs + errors, -loss
 

@@ -45,7 +45,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         "about": field.about,
         "extra": extra or {},
     }
-    # Conjunctions and hidden variables are new in format 4: what has none can be read by those who know format 3.
+    # Conjunctions and latent variables are new in format 4: what has none can be read by those who know format 3.
     version = VERSION if len(field.conjunctions) or field.layout.has_latent else 3
     metadata = {"format": FORMAT, "version": str(version), "document": json.dumps(document)}
     tensors: dict[str, np.ndarray] = {
@@ -159,8 +159,8 @@ def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
         if (template.symmetric or template.kind == "within") and left != right:
             raise ValueError(f"the ends of {template.label!r} make no sense")
     schemas = tuple(_schema(table, tensors, k) for k, table in enumerate(tables))
-    if len(schemas) > 1 and any(len(schema.hidden) for schema in schemas):
-        raise ValueError("hidden variables of linked tables")
+    if len(schemas) > 1 and any(len(schema.latent) for schema in schemas):
+        raise ValueError("latent variables of linked tables")
     names = tuple(str(table["name"]) for table in tables)
     return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
 
@@ -182,14 +182,14 @@ def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int
 
 
 def _check_hidden(schema: Schema) -> None:
-    """Hidden variables are the last targets, and not more than can be summed over."""
-    hidden = schema.hidden
-    last = schema.targets[len(schema.targets) - len(hidden) :]
-    names = tuple(variable.name for variable in hidden)
-    if tuple(last) != tuple(hidden) or schema.order[len(schema.order) - len(names) :] != names:
-        raise ValueError("hidden variables out of order")
-    if np.prod([float(len(variable.states)) for variable in hidden]) > config.MAX_LATENT_STATES:
-        raise ValueError("hidden variables have too many joint states")
+    """Latent variables are the last targets, and not more than can be summed over."""
+    latent = schema.latent
+    last = schema.targets[len(schema.targets) - len(latent) :]
+    names = tuple(variable.name for variable in latent)
+    if tuple(last) != tuple(latent) or schema.order[len(schema.order) - len(names) :] != names:
+        raise ValueError("latent variables out of order")
+    if np.prod([float(len(variable.states)) for variable in latent]) > config.MAX_LATENT_STATES:
+        raise ValueError("latent variables have too many joint states")
 
 
 def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySchema:

@@ -28,7 +28,7 @@ class Ties(NamedTuple):
 
     offsets: np.ndarray
     """(ties + 1,)"""
-    gap: np.ndarray
+    missing_cell: np.ndarray
     """Ascending within a tie."""
     code: np.ndarray
     """State of that gap; never 0, the base."""
@@ -88,8 +88,8 @@ def _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key):
                 key = mix(key, np.int64(web.beliefs[place] * 1e6))
             elif other > g and weight != 0.0:
                 if write:
-                    ties.gap[size], ties.code[size] = g, s + 1
-                    ties.gap[size + 1], ties.code[size + 1] = other, place - cells.place[other] + 1
+                    ties.missing_cell[size], ties.code[size] = g, s + 1
+                    ties.missing_cell[size + 1], ties.code[size + 1] = other, place - cells.place[other] + 1
                     ties.weight[count] = weight
                     ties.offsets[count + 1] = size + 2
                 count, size = count + 1, size + 2
@@ -128,7 +128,7 @@ def _tie_terms(web, theta, cells, e, g, s, write, ties, count, size, key):
 @njit(nogil=True, cache=True, inline="always")
 def _write_term(web, cells, own, k, ties, size, g, s):
     """Gaps among the members of a conjunction, in ascending order."""
-    ties.gap[size], ties.code[size] = g, s + 1
+    ties.missing_cell[size], ties.code[size] = g, s + 1
     end = size + 1
     for j in range(web.term_column.shape[1]):
         place = own + max(web.term_column[k, j], 0)
@@ -136,10 +136,10 @@ def _write_term(web, cells, own, k, ties, size, g, s):
         if web.term_column[k, j] < 0 or other < 0:
             continue
         at = end
-        while ties.gap[at - 1] > other:
-            ties.gap[at], ties.code[at] = ties.gap[at - 1], ties.code[at - 1]
+        while ties.missing_cell[at - 1] > other:
+            ties.missing_cell[at], ties.code[at] = ties.missing_cell[at - 1], ties.code[at - 1]
             at -= 1
-        ties.gap[at], ties.code[at] = other, place - cells.place[other] + 1
+        ties.missing_cell[at], ties.code[at] = other, place - cells.place[other] + 1
         end += 1
 
 
@@ -160,7 +160,7 @@ def add_tables(sets, tables, home, factors, out):
         for cell in range(factors.cells[f + 1] - factors.cells[f]):
             left, place, at = cell, 0, sets.offsets[k + 1] - 1
             for m in range(factors.offsets[f + 1] - 1, factors.offsets[f] - 1, -1):
-                if at >= sets.offsets[k] and sets.gap[at] == factors.gap[m]:
+                if at >= sets.offsets[k] and sets.missing_cell[at] == factors.missing_cell[m]:
                     place += (left % factors.states[m]) * sets.stride[at]
                     at -= 1
                 left //= factors.states[m]

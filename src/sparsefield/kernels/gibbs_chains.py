@@ -18,7 +18,7 @@ from sparsefield.kernels.factor_tables import mix
 class Event(NamedTuple):
     """That some gaps of one part are in some of their states."""
 
-    gaps: np.ndarray
+    missing: np.ndarray
     """None: there is nothing to look for."""
     states: np.ndarray
     """(states of all gaps,): the wanted ones of these gaps."""
@@ -32,12 +32,12 @@ def _uniform(stream):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _logits(graph, gap, codes, z):
+def _logits(graph, missing_cell, codes, z):
     """Logits of a gap given the codes of all others; returns the largest."""
-    first, states = graph.offsets[gap], graph.offsets[gap + 1] - graph.offsets[gap]
+    first, states = graph.offsets[missing_cell], graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]
     for s in range(states):
         z[s] = graph.unary[first + s]
-    for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+    for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
         edge = graph.cell_edges[k]
         f = graph.edge_factor[edge]
         cell = graph.table_offsets[f]
@@ -53,26 +53,26 @@ def _logits(graph, gap, codes, z):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _draw(graph, gap, codes, heat, z, stream):
+def _draw(graph, missing_cell, codes, heat, z, stream):
     """Draw a gap given all others, and leave its probabilities in ``z``; ``heat`` divides the logits."""
-    states = graph.offsets[gap + 1] - graph.offsets[gap]
-    top = _logits(graph, gap, codes, z)
+    states = graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]
+    top = _logits(graph, missing_cell, codes, z)
     total = 0.0
     for s in range(states):
         z[s] = math.exp((z[s] - top) / heat)
         total += z[s]
     left, stream = _uniform(stream)
-    codes[gap] = 0
+    codes[missing_cell] = 0
     drawn = False
     for s in range(states):
         z[s] /= total
         left -= z[s]
         if left < 0.0 and not drawn:
-            codes[gap], drawn = s, True
+            codes[missing_cell], drawn = s, True
     if not drawn:  # rounding; the likeliest
         for s in range(states):
-            if z[s] > z[codes[gap]]:
-                codes[gap] = s
+            if z[s] > z[codes[missing_cell]]:
+                codes[missing_cell] = s
     return stream
 
 
@@ -81,10 +81,10 @@ def _start(graph, part, seed, chain, codes):
     """Random states, each chain one further than the last, so that chains start far from each other."""
     stream = mix(graph.part_keys[part], seed)
     for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-        gap = graph.component_cells[k]
-        states = graph.offsets[gap + 1] - graph.offsets[gap]
+        missing_cell = graph.component_cells[k]
+        states = graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]
         u, stream = _uniform(stream)
-        codes[gap] = (np.int64(u * states) + chain) % states
+        codes[missing_cell] = (np.int64(u * states) + chain) % states
     return mix(stream, chain)
 
 
@@ -101,11 +101,13 @@ def run_chains(graph, parts, seed, chains, burn_in, sweeps, event, codes, z, sum
             for sweep in range(burn_in + sweeps):
                 half = 2 * chain + (1 if 2 * (sweep - burn_in) >= sweeps else 0)
                 for k in range(first, last):
-                    gap = graph.component_cells[k]
-                    stream = _draw(graph, gap, codes, 1.0, z, stream)
+                    missing_cell = graph.component_cells[k]
+                    stream = _draw(graph, missing_cell, codes, 1.0, z, stream)
                     if sweep >= burn_in:
-                        _note(z, graph.offsets[gap], graph.offsets[gap + 1], sums[half], squares[half])
-                if sweep >= burn_in and event.gaps.shape[0]:
+                        _note(
+                            z, graph.offsets[missing_cell], graph.offsets[missing_cell + 1], sums[half], squares[half]
+                        )
+                if sweep >= burn_in and event.missing.shape[0]:
                     chance = _chance(graph, event, codes, z)
                     hits[half, 0] += chance
                     hits[half, 1] += chance * chance
@@ -121,17 +123,17 @@ def _note(z, first, last, sums, squares):
 @njit(nogil=True, cache=True)
 def _chance(graph, event, codes, z):
     """Probability that the first gap of an event is in one of its states given the others, if those are in theirs."""
-    for k in range(1, event.gaps.shape[0]):
-        gap = event.gaps[k]
-        if not event.states[graph.offsets[gap] + codes[gap]]:
+    for k in range(1, event.missing.shape[0]):
+        missing_cell = event.missing[k]
+        if not event.states[graph.offsets[missing_cell] + codes[missing_cell]]:
             return 0.0
-    gap = event.gaps[0]
-    top = _logits(graph, gap, codes, z)
+    missing_cell = event.missing[0]
+    top = _logits(graph, missing_cell, codes, z)
     total, wanted = 0.0, 0.0
-    for s in range(graph.offsets[gap + 1] - graph.offsets[gap]):
+    for s in range(graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]):
         p = math.exp(z[s] - top)
         total += p
-        if event.states[graph.offsets[gap] + s]:
+        if event.states[graph.offsets[missing_cell] + s]:
             wanted += p
     return wanted / total
 
@@ -141,8 +143,8 @@ def potential(graph, part, codes):
     """ln of the exponential of everything that a part's codes say."""
     total = 0.0
     for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-        gap = graph.component_cells[k]
-        total += graph.unary[graph.offsets[gap] + codes[gap]]
+        missing_cell = graph.component_cells[k]
+        total += graph.unary[graph.offsets[missing_cell] + codes[missing_cell]]
     for k in range(graph.part_factor_offsets[part], graph.part_factor_offsets[part + 1]):
         f = graph.part_factors[k]
         cell = graph.table_offsets[f]
@@ -159,13 +161,13 @@ def climb(graph, part, codes, z):
     while moved:  # each move gains more than rounding could feign, so that there is an end
         moved = False
         for k in range(graph.part_offsets[part], graph.part_offsets[part + 1]):
-            gap = graph.component_cells[k]
-            top = _logits(graph, gap, codes, z)
-            if z[codes[gap]] < top - 1e-12 * (1.0 + abs(top)):
+            missing_cell = graph.component_cells[k]
+            top = _logits(graph, missing_cell, codes, z)
+            if z[codes[missing_cell]] < top - 1e-12 * (1.0 + abs(top)):
                 moved = True
-                for s in range(graph.offsets[gap + 1] - graph.offsets[gap]):
+                for s in range(graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]):
                     if z[s] == top:
-                        codes[gap] = s
+                        codes[missing_cell] = s
                         break
     return potential(graph, part, codes)
 

@@ -1,6 +1,6 @@
-"""Seen cells given all other cells of their row, with hidden variables summed out, and the gradient of that.
+"""Seen cells given all other cells of their row, with latent variables summed out, and the gradient of that.
 
-For a joint state h of the hidden variables let r_h = p(h | row) and p_h = p(cell | other cells, h). Then
+For a joint state h of the latent variables let r_h = p(h | row) and p_h = p(cell | other cells, h). Then
 p(h | other cells) is in proportion to r_h / p_h, and p(cell | other cells) = 1 / sum_h (r_h / p_h).
 """
 
@@ -107,7 +107,7 @@ def sum_out(block, graph, theta, pull, posterior, errors, moved, totals):
     theta : all weights
     pull : (joint states, states that are not hidden) what a joint state adds to the logit of a state
     posterior : (joint states, rows) p(h | row)
-    errors : (states, rows) out: (p(state | other cells) - 1 if it is there) x row weight; hidden states are left alone
+    errors : (states, rows) out: (p(state | other cells) - 1 if it is there) x row weight; latent states are left alone
     moved : (joint states, rows) out: sum over the cells of (p(h | other cells) - p(h | row)) x row weight
     totals : (columns, joint states) out: sum over rows of p(h | other cells) x (p_h(state) - 1 if it is there) x row
         weight

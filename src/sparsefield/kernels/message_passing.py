@@ -73,9 +73,9 @@ def _meet(graph, part, space):
     count = graph.part_factor_offsets[part]
     done = count
     space.met[graph.component_cells[graph.part_offsets[part]]] = True
-    gap = graph.component_cells[graph.part_offsets[part]]
+    missing_cell = graph.component_cells[graph.part_offsets[part]]
     while True:
-        for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+        for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
             edge = graph.cell_edges[k]
             f = graph.edge_factor[edge]
             if space.towards[f] < 0:
@@ -83,18 +83,18 @@ def _meet(graph, part, space):
                 space.order[count] = f
                 count += 1
         # The next gap that is not met yet, in the order of the factors.
-        gap = -1
-        while done < count and gap < 0:
+        missing_cell = -1
+        while done < count and missing_cell < 0:
             f = space.order[done]
             for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
                 if not space.met[graph.edge_cell[edge]]:
-                    gap = graph.edge_cell[edge]
+                    missing_cell = graph.edge_cell[edge]
                     break
-            if gap < 0:
+            if missing_cell < 0:
                 done += 1
-        if gap < 0:
+        if missing_cell < 0:
             return
-        space.met[gap] = True
+        space.met[missing_cell] = True
 
 
 @njit(nogil=True, cache=True)
@@ -108,12 +108,12 @@ def _renew(graph, edge, hard, space):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _believe(graph, gap, space):
+def _believe(graph, missing_cell, space):
     """Add up what is said about a gap: afresh, so that no rounding errors gather."""
-    first, states = graph.offsets[gap], graph.offsets[gap + 1] - graph.offsets[gap]
+    first, states = graph.offsets[missing_cell], graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]
     for s in range(states):
         space.beliefs[first + s] = graph.unary[first + s]
-    for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+    for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
         start = graph.message_offsets[graph.cell_edges[k]]
         for s in range(states):
             space.beliefs[first + s] += space.messages[start + s]
@@ -126,9 +126,9 @@ def _compute(graph, edge, hard, space):
     filled = 0
     for other in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
         # What the gap hears from everyone but this factor; the target itself adds nothing.
-        gap, start = graph.edge_cell[other], graph.message_offsets[other]
-        for s in range(graph.offsets[gap + 1] - graph.offsets[gap]):
-            heard = space.beliefs[graph.offsets[gap] + s] - space.messages[start + s]
+        missing_cell, start = graph.edge_cell[other], graph.message_offsets[other]
+        for s in range(graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]):
+            heard = space.beliefs[graph.offsets[missing_cell] + s] - space.messages[start + s]
             space.incoming[filled] = 0.0 if other == edge else heard
             filled += 1
     out, states = graph.message_offsets[edge], graph.message_offsets[edge + 1] - graph.message_offsets[edge]
@@ -198,14 +198,14 @@ def _settle(graph, part, tolerance, max_updates, damping, hard, space):
             space.messages[k] = damping * space.messages[k] + (1.0 - damping) * space.pending[k]
         space.queue.residual[edge] *= damping
         _sink(space.queue, 0, size)
-        gap = graph.edge_cell[edge]
-        _believe(graph, gap, space)
-        for k in range(graph.cell_edge_offsets[gap], graph.cell_edge_offsets[gap + 1]):
+        missing_cell = graph.edge_cell[edge]
+        _believe(graph, missing_cell, space)
+        for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
             f = graph.edge_factor[graph.cell_edges[k]]
             if f == graph.edge_factor[edge]:
                 continue
             for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if graph.edge_cell[e] != gap:
+                if graph.edge_cell[e] != missing_cell:
                     _compute(graph, e, hard, space)
                     _rise(space.queue, space.queue.position[e])
                     _sink(space.queue, space.queue.position[e], size)

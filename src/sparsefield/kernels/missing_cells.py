@@ -13,12 +13,12 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def _cell_logits(web, theta, entity, gap, z):
+def _cell_logits(web, theta, entity, cell, z):
     """Logits of one cell's states less the base, and the largest of all."""
     own, row = web.entity_place[entity], web.entity_row[entity]
     top = 0.0
-    for s in range(web.cell_width[gap]):
-        state = web.cell_state[gap] + s
+    for s in range(web.cell_width[cell]):
+        state = web.cell_state[cell] + s
         total = theta[state]
         for k in range(web.arc_offsets[state], web.arc_offsets[state + 1]):
             column, view = web.arc_column[k], web.arc_view[k]

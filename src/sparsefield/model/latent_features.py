@@ -1,4 +1,4 @@
-"""Features of hidden variables apart from those between columns that tables have."""
+"""Features of latent variables apart from those between columns that tables have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Split", "joint_states", "split"]
 
 
 class Split(NamedTuple):
-    """A field over one table, cut in two: its visible part, and what hidden states have to do with anything."""
+    """A field over one table, cut in two: its visible part, and what latent states have to do with anything."""
 
     whole: tuple[Graph, ...]
     visible: Graph
@@ -22,14 +22,14 @@ class Split(NamedTuple):
     first: int
     """Number of the first hidden state; those before are of columns that tables have."""
     members: np.ndarray
-    """(hidden states, joint states): 1 where a joint state of the hidden variables has the state."""
+    """(latent states, joint states): 1 where a joint state of the latent variables has the state."""
     column: np.ndarray
     """(features,) each: of a hidden state and a column that is not hidden; ``state`` counts from ``first``."""
     state: np.ndarray
     feature: np.ndarray
     """Index into theta."""
     one: np.ndarray
-    """(features,) each: of two hidden states."""
+    """(features,) each: of two latent states."""
     other: np.ndarray
     tie: np.ndarray
 
@@ -52,7 +52,7 @@ class Split(NamedTuple):
 def split(layout: Layout, arcs: Arcs) -> Split:
     """Cut the arcs of a field over one table in two."""
     (schema,) = layout.schemas
-    first, last = int(schema.state_offsets[-1 - len(schema.hidden)]), schema.n_states
+    first, last = int(schema.state_offsets[-1 - len(schema.latent)]), schema.n_states
     from_latent, to_latent = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
     visible = np.flatnonzero(~from_latent & ~to_latent)
     outside, among = to_latent & ~from_latent, to_latent & from_latent & (arcs.target < arcs.source)
@@ -61,7 +61,7 @@ def split(layout: Layout, arcs: Arcs) -> Split:
         compile_graphs(layout, arcs),
         graph,
         first,
-        joint_states(tuple(variable.width for variable in schema.hidden)),
+        joint_states(tuple(variable.width for variable in schema.latent)),
         arcs.source[outside],
         arcs.target[outside] - first,
         last + arcs.feature[outside],
@@ -73,7 +73,7 @@ def split(layout: Layout, arcs: Arcs) -> Split:
 
 @lru_cache(maxsize=16)
 def joint_states(widths: tuple[int, ...]) -> np.ndarray:
-    """(hidden states, joint states): which states, less the base, each joint state of some variables has."""
+    """(latent states, joint states): which states, less the base, each joint state of some variables has."""
     codes = np.indices([width + 1 for width in widths]).reshape(len(widths), -1)
     parts = [codes[k] == np.arange(1, width + 1)[:, None] for k, width in enumerate(widths)]
     return np.concatenate(parts).astype(float)

@@ -16,7 +16,7 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 
 def make_evaluator(sample: Dataset, objective: Objective, engine: Engine) -> Evaluator:
     """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective, and
-    where `pl` has hidden variables to sum out."""
+    where `pl` has latent variables to sum out."""
     if not (isinstance(sample, SparseDataset) or (isinstance(sample, DistributedDataset) and sample.sparse)):
         if isinstance(sample, DenseDataset) and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
             return LatentEvaluator(sample, engine)

@@ -30,7 +30,7 @@ class EvaluatedBlock(NamedTuple):
     expectations: np.ndarray = np.empty((0, 0))
     """(columns, rows): the beliefs that errors are multiplied with; their deviation from the mean is the signal."""
     summed: Any = None
-    """Of hidden variables: see `sparsefield.inference.latent_inference`."""
+    """Of latent variables: see `sparsefield.inference.latent_inference`."""
 
 
 def of_first_table(block: Block) -> tuple[EvaluatedBlock, None]:
@@ -107,7 +107,7 @@ def hear(part: EvaluatedBlock, news: tuple[np.ndarray, np.ndarray]) -> tuple[Eva
     return part._replace(block=block), None
 
 
-def gaps(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
+def missing(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """q0 of all hidden cells, one after another."""
     return part.block.beliefs[: part.block.n_target_states][_gaps(part, layout)]
 

@@ -111,7 +111,7 @@ class DenseEvaluator:
 
     def missing_beliefs(self) -> np.ndarray:
         """q0 of all hidden cells, one after another."""
-        return np.concatenate(self._rows.map(block_evaluation.gaps, self.layout))
+        return np.concatenate(self._rows.map(block_evaluation.missing, self.layout))
 
     def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
         """Take over what `missing_beliefs` told."""

@@ -1,4 +1,4 @@
-"""Pseudo-likelihood of a table with hidden variables, which are summed out exactly."""
+"""Pseudo-likelihood of a table with latent variables, which are summed out exactly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LatentEvaluator(DenseEvaluator):
     def __init__(self, sample: DenseDataset, engine: Engine) -> None:
         super().__init__(sample, PseudoLikelihood(), engine)
         (schema,) = sample.layout.schemas
-        n_seen = len(schema.targets) - len(schema.hidden)
+        n_seen = len(schema.targets) - len(schema.latent)
         self.has_missing = any(block.cell_offsets[n_seen] > 0 for _, block in sample.blocks())
 
     def compile(self, arcs: Arcs) -> Any:
@@ -44,7 +44,7 @@ class LatentEvaluator(DenseEvaluator):
         return self._found.sum(_gradient, graphs, size)
 
     def impute_missing(self, inference: InferenceMethod, graphs: Any, theta: np.ndarray) -> float:
-        """Re-estimate q0 of gaps; returns the largest change. That of hidden variables comes with every evaluation."""
+        """Re-estimate q0 of gaps; returns the largest change. That of latent variables comes with every evaluation."""
         return float(self._fill(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
 
 

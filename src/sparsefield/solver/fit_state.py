@@ -37,7 +37,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where to start from when there are hidden variables: without weights, all of their states would stay alike."""
+    """Where to start from when there are latent variables: without weights, all of their states would stay alike."""
 
     unary: np.ndarray
     """(states,)"""

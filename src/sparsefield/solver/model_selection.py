@@ -249,7 +249,7 @@ def _score_cells(
     """(groups,): mean log-belief in the truth of hidden cells."""
     answers = infer(field, part, inference, engine)
     total, count = np.zeros(GROUPS), np.zeros(GROUPS)
-    for table, beliefs, codes, chosen, groups in zip(part.tables, answers.gaps, seen, hidden, group, strict=True):
+    for table, beliefs, codes, chosen, groups in zip(part.tables, answers.marginals, seen, hidden, group, strict=True):
         offsets = table.schema.state_offsets
         for v in range(len(codes)):
             rows = np.flatnonzero(chosen[v])

@@ -136,7 +136,7 @@ class Trainer:
         return self._result()
 
     def _begin(self) -> None:
-        """Unary weights at the log-odds of the training frequencies; no pairs, but those of hidden variables."""
+        """Unary weights at the log-odds of the training frequencies; no pairs, but those of latent variables."""
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
@@ -269,7 +269,7 @@ class Trainer:
             "means": self.coordinates.means,
             "variances": self.coordinates.variances,
             "plain": self.plain,
-            "gaps": self.evaluator.missing_beliefs(),
+            "missing_beliefs": self.evaluator.missing_beliefs(),
             **self.evaluator.state(self.graphs),
             **self.optimizer.state(),
         }
@@ -296,7 +296,7 @@ class Trainer:
         self.moments.recall(saved_there, self.layout.arcs(arrays["pairs"]))
         self._set_features(arrays["pairs"])
         self.coordinates = replace(self.coordinates, centered=arrays["centered"])
-        self.evaluator.set_missing_beliefs(arrays["gaps"])
+        self.evaluator.set_missing_beliefs(arrays["missing_beliefs"])
         self.optimizer.restore(arrays)
         # Errors are those of the point; what else was found there is kept to the bit.
         self._evaluate_at(arrays["theta"])
@@ -435,7 +435,7 @@ class Trainer:
 
     def _factors(self, features: np.ndarray) -> np.ndarray:
         """(features,): what multiplies their l1. Of conjunctions there are so many that chance alone makes some look
-        useful, so each column beyond two makes it larger; those of hidden variables bear little."""
+        useful, so each column beyond two makes it larger; those of latent variables bear little."""
         factors = self.options.order_penalty ** ((features >= 0).sum(axis=1) - 2.0)
         if self.given is not None:
             factors[np.isin(self.layout.keys(features), self.layout.keys(self.given.pairs))] *= LATENT_PENALTY_FACTOR

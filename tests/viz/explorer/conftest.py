@@ -23,6 +23,6 @@ def field(survey: pl.DataFrame) -> MarkovField:
 @pytest.fixture
 def rows(field: MarkovField, survey: pl.DataFrame) -> Rows:
     known = survey.drop("person")
-    gaps = {name: known[name].is_null() for name in known.columns}
+    missing = {name: known[name].is_null() for name in known.columns}
     raw = survey.with_columns(pl.all().cast(pl.String))
-    return Rows(field, {"": TableGiven(raw, known, gaps, "survey.csv")})
+    return Rows(field, {"": TableGiven(raw, known, missing, "survey.csv")})

@@ -25,9 +25,9 @@ def test_surprise_is_the_log_probability_given_all_others(rows: Rows, field: Mar
         assert surprises == sorted(surprises)
         known = {name for name in field.field_.schema.order if survey[name][row] is not None}
         assert {cell.name for cell in view.cells} == known
-        assert {gap.name for gap in view.gaps} == set(field.field_.schema.order) - known
-        for gap in view.gaps:
-            np.testing.assert_allclose(gap.belief, told[gap.name][row], rtol=1e-9)
+        assert {missing_cell.name for missing_cell in view.missing} == set(field.field_.schema.order) - known
+        for missing_cell in view.missing:
+            np.testing.assert_allclose(missing_cell.belief, told[missing_cell.name][row], rtol=1e-9)
 
 
 def test_filled_values_are_those_of_transform(rows: Rows, field: MarkovField, survey: pl.DataFrame) -> None:
@@ -40,7 +40,7 @@ def test_accepted_values_count_as_known_until_they_are_undone(rows: Rows) -> Non
     before = rows.look("", 0, "mean-field")
     (taken,) = rows.accept("", 0, ["smokes"], "mean-field")
     after = rows.look("", 0, "mean-field")
-    assert [gap.name for gap in after.gaps] == ["sport"]
+    assert [missing_cell.name for missing_cell in after.missing] == ["sport"]
     (cell,) = [cell for cell in after.cells if cell.accepted]
     assert (cell.name, cell.state) == ("smokes", taken.state)
     rows.undo("", 0, "smokes")
@@ -71,14 +71,14 @@ def test_rows_are_found_by_number_and_by_name(rows: Rows) -> None:
     assert rows.row_name("", 4) == "p004 (row 5)"
 
 
-def test_hidden_variables_are_told_and_cannot_be_accepted(rows: Rows, survey: pl.DataFrame) -> None:
+def test_latent_variables_are_told_and_cannot_be_accepted(rows: Rows, survey: pl.DataFrame) -> None:
     known = survey.drop("person")
-    field = MarkovField(hidden={"kind": 2}, l1=5.0, random_state=0).fit(known)
+    field = MarkovField(latent={"kind": 2}, l1=5.0, random_state=0).fit(known)
     looked = Rows(field, rows.tables).look("", 1, "mean-field")
-    (kind,) = looked.hidden
+    (kind,) = looked.latent
     assert kind.name == "kind"
     np.testing.assert_allclose(kind.belief, field.predict_proba(known[1:2])["kind"][0], atol=1e-9)
-    assert "kind" not in [cell.name for cell in looked.cells] + [gap.name for gap in looked.gaps]
+    assert "kind" not in [cell.name for cell in looked.cells] + [missing_cell.name for missing_cell in looked.missing]
 
 
 def test_a_number_that_is_no_number_finds_nothing(rows: Rows) -> None:

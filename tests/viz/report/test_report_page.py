@@ -88,8 +88,8 @@ def weather(n_rows: int = 300) -> pl.DataFrame:
     mood = np.where(rng.random(n_rows) < 0.8, np.where(wet == 1, "bad", "good"), "fair")
     heat = 20 - 4.0 * rain + rng.normal(size=n_rows)
     data = pl.DataFrame({"rain": rain, ODD: wet, "mood": mood, "heat": heat})
-    gap = pl.Series(rng.random(n_rows) < 0.1)
-    return data.with_columns(pl.when(gap).then(None).otherwise(pl.col("mood")).alias("mood"))
+    cell = pl.Series(rng.random(n_rows) < 0.1)
+    return data.with_columns(pl.when(cell).then(None).otherwise(pl.col("mood")).alias("mood"))
 
 
 @pytest.fixture(scope="module")

@@ -80,8 +80,8 @@ def test_calibration_counts_statements(asked) -> None:
     for k, part in enumerate(seen):
         if part:
             assert (found.belief[k], found.share[k]) == pytest.approx(tuple(np.mean(part, axis=0)))
-    gaps = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
-    assert found.gap == pytest.approx(sum(gaps) / found.count.sum())
+    missing = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
+    assert found.cell == pytest.approx(sum(missing) / found.count.sum())
 
 
 def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
@@ -99,14 +99,14 @@ def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
 
 def test_gap_patterns_are_counted_row_by_row() -> None:
     rng = np.random.default_rng(5)
-    gaps = rng.random((400, 11)) < rng.uniform(0, 0.4, 11)
-    gaps[:, 4] = gaps[:, 2]
-    gaps[:, 7] = False
-    seen = {f"c{k}": ~gaps[:, k] for k in range(11)}
+    missing = rng.random((400, 11)) < rng.uniform(0, 0.4, 11)
+    missing[:, 4] = missing[:, 2]
+    missing[:, 7] = False
+    seen = {f"c{k}": ~missing[:, k] for k in range(11)}
     found = find_missing_pattern(seen, most=10_000)
     assert "c7" not in found.columns
-    assert list(found.shares) == sorted((float(gaps[:, k].mean()) for k in range(11) if k != 7), reverse=True)
-    slow = Counter(frozenset(np.flatnonzero(row).tolist()) for row in gaps)
+    assert list(found.shares) == sorted((float(missing[:, k].mean()) for k in range(11) if k != 7), reverse=True)
+    slow = Counter(frozenset(np.flatnonzero(row).tolist()) for row in missing)
     told = {
         frozenset(int(name[1:]) for name, gone in zip(found.columns, pattern, strict=True) if gone): int(count)
         for pattern, count in zip(found.patterns, found.counts, strict=True)

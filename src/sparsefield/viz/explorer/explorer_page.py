@@ -187,7 +187,7 @@ def _rows(subject: Subject, token: str) -> list[Any]:
         ]
     names = list(rows.tables)
     first = names[0]
-    start = min((min(gaps) for gaps in rows.tables[first].missing_rows.values() if gaps), default=0)
+    start = min((min(missing) for missing in rows.tables[first].missing_rows.values() if missing), default=0)
     table = dcc.Dropdown(
         [{"label": name, "value": name} for name in names], first, id="table", clearable=False, searchable=False
     )

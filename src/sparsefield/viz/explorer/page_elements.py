@@ -10,7 +10,7 @@ from dash import html
 from sparsefield.data.schema import Label, Variable
 from sparsefield.viz.explorer.conditional_beliefs import Change
 from sparsefield.viz.explorer.subgraph import Neighbor, Network, Tie
-from sparsefield.viz.explorer.table_rows import Accepted, Cell, Gap, Rows, RowView
+from sparsefield.viz.explorer.table_rows import Accepted, Cell, MissingCell, Rows, RowView
 
 __all__ = ["accepted_list", "beliefs_list", "notes_list", "row_panel", "variable_panel"]
 
@@ -168,15 +168,23 @@ def _moved(change: Change, k: int) -> html.Div:
 def row_panel(table: str, row: int, view: RowView) -> list[Any]:
     """Gaps with what may stand in them, then cells, most surprising first."""
     parts: list[Any] = notes_list(view.notes)
-    if view.hidden:
-        parts.append(html.Div([html.H3("Hidden variables")], className="row-head"))
-        parts.append(html.Div([_belief(gap) for gap in view.hidden], id="hidden-variables", className="list"))
-    if view.gaps:
-        words, every = f"Accept all {len(view.gaps):,}", {"type": "accept-all", "table": table, "row": row}
-        accept_all = [html.Button(words, id=every, className="plain small")] if len(view.gaps) > 1 else []
-        parts.append(html.Div([html.H3(f"Gaps ({len(view.gaps):,})"), *accept_all], className="row-head"))
-        parts.append(html.Div([_gap(table, row, gap) for gap in view.gaps[:MOST_GAPS]], id="gaps", className="list"))
-        parts += _more(len(view.gaps) - MOST_GAPS, "gaps")
+    if view.latent:
+        parts.append(html.Div([html.H3("Latent variables")], className="row-head"))
+        parts.append(
+            html.Div([_belief(missing_cell) for missing_cell in view.latent], id="latent-variables", className="list")
+        )
+    if view.missing:
+        words, every = f"Accept all {len(view.missing):,}", {"type": "accept-all", "table": table, "row": row}
+        accept_all = [html.Button(words, id=every, className="plain small")] if len(view.missing) > 1 else []
+        parts.append(html.Div([html.H3(f"Gaps ({len(view.missing):,})"), *accept_all], className="row-head"))
+        parts.append(
+            html.Div(
+                [_gap(table, row, missing_cell) for missing_cell in view.missing[:MOST_GAPS]],
+                id="gaps",
+                className="list",
+            )
+        )
+        parts += _more(len(view.missing) - MOST_GAPS, "gaps")
     parts.append(
         html.Div([html.H3("Most surprising cells"), html.Span("ln p", className="quiet")], className="row-head")
     )
@@ -189,21 +197,28 @@ def row_panel(table: str, row: int, view: RowView) -> list[Any]:
     return parts
 
 
-def _gap(table: str, row: int, gap: Gap) -> html.Div:
+def _gap(table: str, row: int, missing_cell: MissingCell) -> html.Div:
     button = html.Button(
-        "Accept", id={"type": "accept", "table": table, "row": row, "name": gap.name}, className="plain small"
+        "Accept", id={"type": "accept", "table": table, "row": row, "name": missing_cell.name}, className="plain small"
     )
-    return _belief(gap, button)
+    return _belief(missing_cell, button)
 
 
-def _belief(gap: Gap, *buttons: Any) -> html.Div:
-    best, others = gap.best, sorted(range(len(gap.states)), key=lambda k: -gap.belief[k])[1:3]
-    words = ", ".join(f"{gap.states[k]} {_percent(gap.belief[k])}" for k in others)
-    attributes: Any = {"data-name": gap.name, "data-state": str(gap.states[best]), "data-p": f"{gap.belief[best]:.10f}"}
+def _belief(missing_cell: MissingCell, *buttons: Any) -> html.Div:
+    best, others = (
+        missing_cell.best,
+        sorted(range(len(missing_cell.states)), key=lambda k: -missing_cell.belief[k])[1:3],
+    )
+    words = ", ".join(f"{missing_cell.states[k]} {_percent(missing_cell.belief[k])}" for k in others)
+    attributes: Any = {
+        "data-name": missing_cell.name,
+        "data-state": str(missing_cell.states[best]),
+        "data-p": f"{missing_cell.belief[best]:.10f}",
+    }
     return html.Div(
         [
-            _word(gap.name, "name"),
-            html.Span([html.B(str(gap.states[best])), f" {_percent(gap.belief[best])}"], className="value"),
+            _word(missing_cell.name, "name"),
+            html.Span([html.B(str(missing_cell.states[best])), f" {_percent(missing_cell.belief[best])}"], className="value"),
             _word(words, "quiet rest"),
             *buttons,
         ],

@@ -18,7 +18,7 @@ from sparsefield.viz.explorer.subgraph import variable_at
 if TYPE_CHECKING:
     from sparsefield.data import Relational
 
-__all__ = ["Accepted", "Cell", "Gap", "RowView", "Rows", "TableGiven"]
+__all__ = ["Accepted", "Cell", "MissingCell", "RowView", "Rows", "TableGiven"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TableGiven:
     """As it came; cells of a CSV as text."""
     known: pl.DataFrame
     """The columns that the model knows, with its types; null for a gap, and for values that it cannot read."""
-    gaps: dict[str, pl.Series] = field(default_factory=dict)
+    missing: dict[str, pl.Series] = field(default_factory=dict)
     """Predicted columns that have gaps -> (rows,) bool."""
     name: str = "completed.csv"
     """Of the file to download."""
@@ -45,7 +45,7 @@ class TableGiven:
     @cached_property
     def missing_rows(self) -> dict[str, frozenset[int]]:
         """{column: rows that have a gap there}"""
-        return {name: frozenset(gap.arg_true().to_list()) for name, gap in self.gaps.items()}
+        return {name: frozenset(missing_cell.arg_true().to_list()) for name, missing_cell in self.missing.items()}
 
     @cached_property
     def names_of_rows(self) -> pl.Series | None:
@@ -75,7 +75,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Gap:
+class MissingCell:
     """A gap, and what is believed of it."""
 
     name: str
@@ -94,13 +94,13 @@ class RowView:
 
     cells: list[Cell]
     """Most surprising first."""
-    gaps: list[Gap]
+    missing: list[MissingCell]
     """Most certain first."""
     observed: list[tuple[str, Any]]
     """Columns that are conditioned on, with their values."""
     unknown: list[tuple[str, Any]]
     """Cells with values that training never saw."""
-    hidden: list[Gap]
+    latent: list[MissingCell]
     """Variables that no table has."""
     notes: tuple[str, ...]
 
@@ -152,11 +152,11 @@ class Rows:
         with noted() as notes:
             beliefs = self._beliefs(table, row, method)
         values = given.known.row(row, named=True)
-        cells, gaps, observed, unknown, hidden = [], [], [], [], []
+        cells, missing, observed, unknown, latent = [], [], [], [], []
         for name in schema.order:
             variable = variable_at(schema, schema.index_of_name[name])
-            if variable.role == "hidden":
-                hidden.append(Gap(name, variable.states, beliefs[name]))
+            if variable.role == "latent":
+                latent.append(MissingCell(name, variable.states, beliefs[name]))
             if name not in values:
                 continue
             if variable.role == "observed":
@@ -174,18 +174,20 @@ class Rows:
                     )
                 )
             elif row in given.missing_rows.get(name, ()):
-                gaps.append(Gap(name, variable.states, belief))
+                missing.append(MissingCell(name, variable.states, belief))
             else:
                 unknown.append((name, given.raw[name][row]))
         cells.sort(key=lambda cell: cell.probability)
-        gaps.sort(key=lambda gap: -gap.belief.max())
-        return RowView(cells, gaps, observed, unknown, hidden, tuple(notes))
+        missing.sort(key=lambda missing_cell: -missing_cell.belief.max())
+        return RowView(cells, missing, observed, unknown, latent, tuple(notes))
 
     def accept(self, table: str, row: int, names: list[str] | None, method: str) -> list[Accepted]:
         """Take over the most probable states of some gaps of a row, or of all, as they are shown now."""
-        gaps = self.look(table, row, method).gaps
+        missing = self.look(table, row, method).missing
         taken = [
-            Accepted(table, row, gap.name, gap.states[gap.best]) for gap in gaps if names is None or gap.name in names
+            Accepted(table, row, missing_cell.name, missing_cell.states[missing_cell.best])
+            for missing_cell in missing
+            if names is None or missing_cell.name in names
         ]
         self.accepted.update({(one.table, one.row, one.name): one for one in taken})
         return taken

@@ -51,9 +51,9 @@ def find_missing_pattern(seen: Mapping[str, np.ndarray], most: int = 12) -> Miss
     columns = sorted((name for name, count in missing.items() if count), key=lambda name: -missing[name])
     if not columns:
         return MissingPattern(n_rows, (), np.empty(0), np.zeros((1, 0), dtype=bool), np.array([n_rows]), 1)
-    gaps = np.column_stack([~seen[name] for name in columns])
-    packed = np.packbits(gaps, axis=1)
+    missing_cells = np.column_stack([~seen[name] for name in columns])
+    packed = np.packbits(missing_cells, axis=1)
     _, first, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
     order = np.lexsort((first, -counts))[:most]
     shares = np.array([missing[name] / n_rows for name in columns])
-    return MissingPattern(n_rows, tuple(columns), shares, gaps[first[order]], counts[order], len(counts))
+    return MissingPattern(n_rows, tuple(columns), shares, missing_cells[first[order]], counts[order], len(counts))

@@ -20,7 +20,7 @@ OPTIONS = {
     "order_penalty": "--order-penalty", "selection": "--selection", "max_iter": "--max-iter", "random_state": "--seed",
 }  # fmt: skip
 SWITCHES = {"certify": "--certify", "penalize_unary": "--penalize-unary", "refit": "--refit"}
-BY_DATA = ("numeric", "templates", "hidden")
+BY_DATA = ("numeric", "templates", "latent")
 """Options that the command line has too, under names of their own."""
 
 NOT_OF_THE_FIT = ("checkpoint", "engine", "n_jobs", "verbose")
@@ -89,8 +89,8 @@ def as_command(fitted: Fitted) -> str | None:
     for name, option in SWITCHES.items():
         if name in changed:
             words.append(option if changed[name] else option.replace("--", "--no-", 1))
-    for name, states in (changed.get("hidden") or {}).items():
-        words += ["--hidden", f"{name}={states}"]
+    for name, states in (changed.get("latent") or {}).items():
+        words += ["--latent", f"{name}={states}"]
     for template in changed.get("templates") or ():
         words += ["--template", template]
     if not fitted.linked:

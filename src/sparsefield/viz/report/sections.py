@@ -38,10 +38,10 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
     field = fitted.field
     layout, learned = field.layout, is_learned(field)
     observed = sum(len(schema.observed) for schema in layout.schemas)
-    hidden = sum(len(schema.hidden) for schema in layout.schemas) if layout.has_latent else 0
-    columns = count(layout.n_targets - hidden + observed, "column")
+    latent = sum(len(schema.latent) for schema in layout.schemas) if layout.has_latent else 0
+    columns = count(layout.n_targets - latent + observed, "column")
     also = f", of which {observed:,} are observed (conditioned on, never predicted)" if observed else ""
-    also += f", with {count(hidden, 'hidden variable')} that no table has" if hidden else ""
+    also += f", with {count(latent, 'latent variable')} that no table has" if latent else ""
     over = f" of {count(len(layout.tables), 'linked table')} ({', '.join(layout.tables)})" if fitted.linked else ""
     lines = [
         escape(f"Learned from {count(field.about['n_rows'], 'row')} and {columns}{over}{also}.")
@@ -119,7 +119,7 @@ def tell_surprises(surprises: Sequence[Surprise] | None) -> str:
     words = (
         "A feature is surprising when its two columns by themselves show less than half of its weight, or the "
         f"opposite, and the weight, and its distance to what they show, exceed {ERRORS_APART:.0f} standard errors. Of "
-        "features of more columns, and of hidden variables, this is not asked. Such a dependence only shows "
+        "features of more columns, and of latent variables, this is not asked. Such a dependence only shows "
         "when other columns are taken into account. Those whose weight and association lie farthest apart come first."
     )
     if not surprises:

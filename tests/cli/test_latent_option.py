@@ -19,13 +19,13 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_hidden_variable_is_learned_filled_in_drawn_and_described(run, table, tmp_path) -> None:
+def test_a_latent_variable_is_learned_filled_in_drawn_and_described(run, table, tmp_path) -> None:
     model, out = tmp_path / "m.safetensors", tmp_path / "out.csv"
-    done = run("fit", table, "-o", model, "--hidden", "topic=2", "--l1", "3", "--jobs", "1")
+    done = run("fit", table, "-o", model, "--latent", "topic=2", "--l1", "3", "--jobs", "1")
     assert done.code == 0
     assert "topic=1" in done.out
     field: Any = load(model)
-    assert field.hidden == {"topic": 2}
+    assert field.latent == {"topic": 2}
 
     assert run("predict", model, table, "-o", out).code == 0
     filled = pl.read_csv(out)
@@ -54,14 +54,14 @@ def test_a_hidden_variable_is_learned_filled_in_drawn_and_described(run, table, 
     ],
 )
 def test_mistakes_are_told(run, table, tmp_path, words, told) -> None:
-    options = [part for word in words for part in ("--hidden", word)]
+    options = [part for word in words for part in ("--latent", word)]
     done = run("fit", table, "-o", tmp_path / "m.safetensors", *options)
     assert done.code != 0
     assert told in " ".join(done.err.split())
 
 
 def test_linked_tables_have_none(run, school, tmp_path) -> None:
-    done = run("fit", school, "-o", tmp_path / "m.safetensors", "--hidden", "topic=2")
+    done = run("fit", school, "-o", tmp_path / "m.safetensors", "--latent", "topic=2")
     assert done.code != 0
     assert "--hidden is for one table" in " ".join(done.err.split())
 
@@ -71,6 +71,6 @@ def test_the_comparison_prints_both_fields(run, monkeypatch) -> None:
 
     rows = [{"data": "d", "method": "columns alone", "test_score": -2.5}, {"data": "d", "method": "hidden", "l1": 3.0}]
     monkeypatch.setattr(latent, "run_latent", lambda *_, **__: rows)
-    out = run("bench", "hidden").out
+    out = run("bench", "latent").out
     assert "-2.5" in out
     assert "hidden" in out

@@ -1,4 +1,4 @@
-"""Hidden variables: learned, asked for, saved, refused."""
+"""Latent variables: learned, asked for, saved, refused."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
 TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
 
 
-def fitted(hidden={"topic": 3}, rows=TRAIN, **options) -> MarkovField:  # noqa: B006
+def fitted(latent={"topic": 3}, rows=TRAIN, **options) -> MarkovField:  # noqa: B006
     options = {"l1": 10.0, "random_state": 0, "n_jobs": 1, **options}
-    return MarkovField(hidden=hidden, **options).fit(rows)
+    return MarkovField(latent=latent, **options).fit(rows)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_beliefs_beside_gaps_are_those_of_elimination(field) -> None:
         assert told[name][0] == pytest.approx(expected[name], abs=1e-9)
 
 
-def test_several_hidden_variables_differ_and_are_summed_together() -> None:
+def test_several_latent_variables_differ_and_are_summed_together() -> None:
     field = fitted({"a": 2, "b": 2})
     told = field.predict_proba(TEST)
     a, b = (told[name].argmax(axis=1) for name in "ab")
@@ -115,14 +115,14 @@ def test_rows_and_answers_name_the_hidden_column(field) -> None:
     certain = field.marginals({"topic": 1})
     assert not np.allclose(certain["x0"], field.marginals({"topic": 2})["x0"])
     told = field.predict_proba(TRAIN)["topic"].mean(axis=0)
-    (variable,) = field.field_.schema.hidden
+    (variable,) = field.field_.schema.latent
     assert variable.frequencies == pytest.approx(tuple(told))
 
 
 def test_a_saved_field_is_the_same(field, tmp_path) -> None:
     field.save(tmp_path / "m.safetensors")
     again: Any = load(tmp_path / "m.safetensors")
-    assert again.hidden == {"topic": 3}
+    assert again.latent == {"topic": 3}
     assert again.n_features_in_ == 16
     assert again.score(TEST) == field.score(TEST)
     assert again.predict_proba(TEST)["topic"].tolist() == field.predict_proba(TEST)["topic"].tolist()
@@ -141,14 +141,14 @@ def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
     assert same.field_.theta.tobytes() == field.field_.theta.tobytes()
     assert same.field_.pairs.tobytes() == field.field_.pairs.tobytes()
     assert fitted(random_state=5).field_.theta.tobytes() != field.field_.theta.tobytes()
-    assert clone(field).hidden == field.hidden
+    assert clone(field).latent == field.latent
 
 
 def test_the_start_tells_states_and_variables_apart() -> None:
     source = read(TRAIN)
     table = compile_table(source, learn_schema(source))
     schema, start = start_latent(table, {"a": 3, "b": 2}, seed=0)
-    assert [variable.role for variable in schema.targets[-2:]] == ["hidden", "hidden"]
+    assert [variable.role for variable in schema.targets[-2:]] == ["hidden", "latent"]
     assert schema.order == (*source.names, "a", "b")
     assert schema.input_names == source.names
     weights = np.zeros((schema.n_states, 16))
@@ -167,7 +167,7 @@ def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
     words[rng.random(words.shape) < 0.1] = None
     columns: dict = {f"c{k}": words[:, k].tolist() for k in range(8)}
     frame = pl.DataFrame({**columns, "age": rng.normal(size=400)})
-    field = MarkovField(hidden={"topic": 2}, l1=3.0, random_state=0, n_jobs=1)
+    field = MarkovField(latent={"topic": 2}, l1=3.0, random_state=0, n_jobs=1)
     field.fit(frame, observed=["age"], sample_weight=rng.uniform(0.5, 1.5, 400))
     assert field.transform(frame).columns == frame.columns
     assert field.transform(frame).null_count().sum_horizontal().item() == 0
@@ -175,13 +175,13 @@ def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
     assert field.predict_proba(frame)["topic"].shape == (400, 2)
 
 
-def test_gaps_beside_several_hidden_variables_settle() -> None:
+def test_gaps_beside_several_latent_variables_settle() -> None:
     incomplete = TRAIN.astype(float)
     incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.1] = np.nan
     assert fitted({"a": 2, "b": 2}, incomplete).converged_
 
 
-def test_cd_and_given_graphs_know_hidden_variables_too() -> None:
+def test_cd_and_given_graphs_know_latent_variables_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         divergence = fitted(objective="cd", certify=False, max_iter=60)
@@ -193,7 +193,7 @@ def test_cd_and_given_graphs_know_hidden_variables_too() -> None:
     assert len(given.field_.pairs) > 16
 
 
-def test_networks_are_exported_with_the_hidden_variable(field, tmp_path) -> None:
+def test_networks_are_exported_with_the_latent_variable(field, tmp_path) -> None:
     field.to_uai(tmp_path / "m.uai")
     assert (tmp_path / "m.uai").read_text().split()[1] == "17"
 
@@ -206,7 +206,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
         if step.iteration == 12:
             raise HaltError
 
-    half: Any = MarkovField(hidden={"topic": 3}, l1=10.0, random_state=0, n_jobs=1, checkpoint=tmp_path)
+    half: Any = MarkovField(latent={"topic": 3}, l1=10.0, random_state=0, n_jobs=1, checkpoint=tmp_path)
     half._progress = stop
     with pytest.raises(HaltError):
         half.fit(TRAIN)
@@ -224,32 +224,32 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
         ({"a": 64, "b": 64}, "4,096 joint states"),
     ],
 )
-def test_hidden_variables_that_make_no_sense_are_refused(hidden, told) -> None:
+def test_latent_variables_that_make_no_sense_are_refused(latent, told) -> None:
     with pytest.raises(ValueError, match=told):
-        MarkovField(hidden=hidden).fit(TRAIN)
+        MarkovField(latent=latent).fit(TRAIN)
 
 
-def test_data_that_hidden_variables_cannot_be_learned_from_are_refused() -> None:
+def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None:
     with pytest.raises(DataError, match="'x1', which is a column of X"):
-        MarkovField(hidden={"x1": 2}).fit(TRAIN)
+        MarkovField(latent={"x1": 2}).fit(TRAIN)
     with pytest.raises(DataError, match="X is a sparse matrix"):
-        MarkovField(hidden={"topic": 2}).fit(sp.csr_matrix(TRAIN))
+        MarkovField(latent={"topic": 2}).fit(sp.csr_matrix(TRAIN))
     with pytest.raises(DataError, match="comes in parts"):
-        MarkovField(hidden={"topic": 2}).fit(iter([TRAIN]))
+        MarkovField(latent={"topic": 2}).fit(iter([TRAIN]))
     with pytest.raises(DataError, match="needs as many rows"):
-        MarkovField(hidden={"topic": 8}).fit(TRAIN[:5])
+        MarkovField(latent={"topic": 8}).fit(TRAIN[:5])
     with pytest.raises(DataError, match="No column of X varies"):
-        MarkovField(hidden={"topic": 2}).fit(np.ones((20, 3), dtype=int))
+        MarkovField(latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
     with pytest.raises(ValueError, match="features of two columns alone"):
-        MarkovField(hidden={"topic": 2}, max_order=3).fit(TRAIN)
+        MarkovField(latent={"topic": 2}, max_order=3).fit(TRAIN)
 
 
 def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
     assert field.score(sp.csr_matrix(TEST)) == pytest.approx(field.score(TEST), rel=1e-12)
 
 
-def test_mean_field_for_each_state_is_exact_where_the_hidden_variable_ties_all() -> None:
-    field = MarkovField(hidden={"topic": 3}, l1=40.0, random_state=0, max_iter=40, certify=False).fit(TRAIN)
+def test_mean_field_for_each_state_is_exact_where_the_latent_variable_ties_all() -> None:
+    field = MarkovField(latent={"topic": 3}, l1=40.0, random_state=0, max_iter=40, certify=False).fit(TRAIN)
     n = field.field_.layout.n_states
     ties = field.field_.pairs[:, 1] >= n - 2
     plain = replace(field.field_, pairs=field.field_.pairs[ties], weights=field.field_.weights[ties])
@@ -262,8 +262,8 @@ def test_mean_field_for_each_state_is_exact_where_the_hidden_variable_ties_all()
         np.testing.assert_allclose(told[name], exact[name], atol=1e-6)
 
 
-def test_a_hidden_variable_helps_to_fill_gaps() -> None:
-    field, alone = (MarkovField(hidden=hidden, l1=10.0, random_state=0).fit(TRAIN) for hidden in ({"topic": 3}, None))
+def test_a_latent_variable_helps_to_fill_gaps() -> None:
+    field, alone = (MarkovField(latent=latent, l1=10.0, random_state=0).fit(TRAIN) for latent in ({"topic": 3}, None))
     incomplete = TEST.astype(float)
     incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.3] = np.nan
     truth = TEST.astype(float)

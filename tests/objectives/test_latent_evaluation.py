@@ -1,4 +1,4 @@
-"""pl with hidden variables summed out: its loss is what enumeration finds, and its gradient the derivative of that."""
+"""pl with latent variables summed out: its loss is what enumeration finds, and its gradient the derivative of that."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ COUNTS = (2, 3, 2, 4)
 
 
 class Problem:
-    """A table with gaps, a numberless observed column and hidden variables, and a field with random weights."""
+    """A table with gaps, a numberless observed column and latent variables, and a field with random weights."""
 
-    def __init__(self, seed: int, *, hidden: tuple[int, ...], gaps: float = 0.0, n_rows: int = 12) -> None:
+    def __init__(self, seed: int, *, latent: tuple[int, ...], missing: float = 0.0, n_rows: int = 12) -> None:
         rng = np.random.default_rng(seed)
         self.cells = np.column_stack([rng.integers(0, count, n_rows) for count in COUNTS]).astype(float)
         self.cells[: max(COUNTS)] = np.array([[k % count for count in COUNTS] for k in range(max(COUNTS))])
-        holes = rng.random((n_rows, len(COUNTS) - 1)) < gaps
+        holes = rng.random((n_rows, len(COUNTS) - 1)) < missing
         holes[: max(COUNTS)] = False
         self.cells[:, :-1][holes] = np.nan
         source = read(self.cells)
         known = learn_schema(source, observed=[source.names[-1]], numeric=())
-        extra = [Variable(f"h{k}", "hidden", tuple(range(c)), 0, (1 / c,) * c) for k, c in enumerate(hidden)]
+        extra = [Variable(f"h{k}", "latent", tuple(range(c)), 0, (1 / c,) * c) for k, c in enumerate(latent)]
         names = (*known.order, *(variable.name for variable in extra))
         self.schema = Schema((*known.targets, *extra, *known.observed), names)
         self.weight = rng.uniform(0.5, 2.0, n_rows)
@@ -43,12 +43,12 @@ class Problem:
         self.arcs = self.sample.layout.arcs(self.pairs)
 
     def slow_loss(self) -> float:
-        """Sum over hidden states one by one, for rows without gaps."""
+        """Sum over latent states one by one, for rows without gaps."""
         n, schema = self.schema.n_states, self.schema
         slow = SlowField(schema, self.theta[:n], self.pairs, self.theta[n:])
         (block,) = self.table.blocks
-        n_seen = len(schema.targets) - len(schema.hidden)
-        states = [range(variable.width + 1) for variable in schema.hidden]
+        n_seen = len(schema.targets) - len(schema.latent)
+        states = [range(variable.width + 1) for variable in schema.latent]
         loss = 0.0
         for row in range(block.n_rows):
             codes, given = block.codes[:n_seen, row].tolist(), block.beliefs[n:, row].tolist()
@@ -70,18 +70,18 @@ def energy(slow: SlowField, q: list[float]) -> float:
 HIDDEN = [(2,), (4,), (2, 3)]
 
 
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_loss_is_the_pseudo_likelihood_by_enumeration(hidden) -> None:
-    problem = Problem(0, hidden=hidden)
+@pytest.mark.parametrize("latent", HIDDEN)
+def test_loss_is_the_pseudo_likelihood_by_enumeration(latent) -> None:
+    problem = Problem(0, latent=latent)
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     loss, _ = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     assert loss == pytest.approx(problem.slow_loss(), rel=1e-10)
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_gradient_is_the_derivative_of_the_loss(hidden, gaps) -> None:
-    problem = Problem(1, hidden=hidden, gaps=gaps)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("latent", HIDDEN)
+def test_gradient_is_the_derivative_of_the_loss(latent, missing) -> None:
+    problem = Problem(1, latent=latent, missing=missing)
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     graphs, step = evaluator.compile(problem.arcs), 1e-5
     _, gradient = evaluator.evaluate(graphs, problem.theta)
@@ -95,26 +95,26 @@ def test_gradient_is_the_derivative_of_the_loss(hidden, gaps) -> None:
 
 def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> None:
     """What induction and certificate rely on, for candidates that are not in the field."""
-    problem = Problem(2, hidden=(3,))
+    problem = Problem(2, latent=(3,))
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
     contrast, n = evaluator.contrast(), problem.schema.n_states
     (errors,), (expectations,) = contrast.errors[0], contrast.expectations[0]
-    hidden = range(problem.schema.state_offsets[-2], n)
+    latent = range(problem.schema.state_offsets[-2], n)
     for k, (a, b) in enumerate(problem.pairs):
-        if a in hidden or b in hidden:
+        if a in latent or b in latent:
             continue
         expected = errors[a] @ expectations[b] + (errors[b] @ expectations[a] if b < n else 0.0)
         assert gradient[n + k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_a_table_whose_gaps_are_hidden_cells_alone_has_nothing_to_fill() -> None:
-    assert not LatentEvaluator(Problem(3, hidden=(2,)).sample, Threads(1)).has_missing
-    assert LatentEvaluator(Problem(3, hidden=(2,), gaps=0.5).sample, Threads(1)).has_missing
+    assert not LatentEvaluator(Problem(3, latent=(2,)).sample, Threads(1)).has_missing
+    assert LatentEvaluator(Problem(3, latent=(2,), missing=0.5).sample, Threads(1)).has_missing
 
 
 def test_weights_too_large_to_be_told_apart_give_a_finite_loss() -> None:
-    problem = Problem(4, hidden=(2,))
+    problem = Problem(4, latent=(2,))
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     loss, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), 1e4 * problem.theta)
     assert np.isfinite(loss)
