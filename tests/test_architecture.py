@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,34 +16,48 @@ import sparsefield
 ORDER = (
     "kernels",
     "data",
-    "readers",
-    "engines",
-    "field",
-    "exchange",
+    "model",
+    "io",
+    "compute",
     "inference",
     "objectives",
     "induction",
-    "learning",
-    "report",
+    "solver",
+    "evaluation",
+    "viz",
     "estimators",
     "datasets",
-    "experiments",
-    "explore",
+    "demo",
+    "viz.explorer",
     "cli",
 )
+"""A folder imports only from folders that come before it; ``viz.explorer`` is the one folder inside another."""
+
 HOME = Path(sparsefield.__file__).parent
-FILES = sorted(
-    path for name in ORDER for path in [*(HOME / name).glob("**/*.py"), HOME / f"{name}.py"] if path.is_file()
-)
+FILES = sorted(path for path in HOME.glob("*/**/*.py"))
 
 
-def imports(path: Path) -> set[str]:
-    """Parts of the library that a file imports when it runs; what only type checkers read does not count."""
+def place_of(module: str) -> str | None:
+    """The entry of the order that a module of the library belongs to, if any."""
+    parts = module.split(".")[1:]
+    for length in (2, 1):
+        if ".".join(parts[:length]) in ORDER:
+            return ".".join(parts[:length])
+    return None
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file."""
+    return ".".join(path.relative_to(HOME.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path, *, type_checking: bool = False) -> set[str]:
+    """Dotted names that a file imports when it runs, and, where asked for, those that only type checkers read."""
     found = set()
 
     class Visitor(ast.NodeVisitor):
         def visit_If(self, node: ast.If) -> None:
-            if "TYPE_CHECKING" not in ast.dump(node.test):
+            if type_checking or "TYPE_CHECKING" not in ast.dump(node.test):
                 self.generic_visit(node)
             for child in node.orelse:
                 self.visit(child)
@@ -56,21 +72,32 @@ def imports(path: Path) -> set[str]:
                 found.add(f"{node.module}.{name.name}")
 
     Visitor().visit(ast.parse(path.read_text(encoding="utf-8")))
-    parts = {name.split(".")[1] for name in found if name.startswith("sparsefield.")}
-    return parts & set(ORDER)
+    return {name for name in found if name.startswith("sparsefield.")}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
 def test_imports_only_go_down(path: Path) -> None:
-    part = path.relative_to(HOME).parts[0].removesuffix(".py")
-    above = set(ORDER[ORDER.index(part) + 1 :])
-    assert not imports(path) & above
+    place = place_of(module_of(path))
+    assert place is not None, "every folder has its place in the order"
+    above = set(ORDER[ORDER.index(place) + 1 :])
+    assert not {place_of(name) for name in imports(path)} & above
 
 
-def test_every_folder_has_its_place_in_the_order() -> None:
-    folders = {path.name for path in HOME.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
-    assert folders <= set(ORDER)
-    assert {path.relative_to(HOME).parts[0] for path in FILES} >= {*ORDER[:10]}
+def test_files_import_each_other_in_no_cycle() -> None:
+    files = {module_of(path): path for path in FILES if path.name != "__init__.py"}
+    graph = {}
+    for module, path in files.items():
+        found = {name if name in files else name.rpartition(".")[0] for name in imports(path, type_checking=True)}
+        graph[module] = (found & set(files)) - {module}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the files
+
+
+def test_no_module_and_no_class_has_a_name_twice() -> None:
+    modules = Counter(path.stem for path in FILES if path.name != "__init__.py")
+    assert [name for name, count in modules.items() if count > 1] == []
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FILES]
+    classes = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def modules_after(statement: str) -> set[str]:
