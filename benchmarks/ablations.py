@@ -11,7 +11,7 @@ import polars as pl
 
 from benchmarks.ising import draw_ising
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
 from sparsefield.datasets import load_dataset
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
@@ -30,7 +30,7 @@ def run_ablations(
     report: Callable[[str], None] = print, *, nodes: int = 200, rows: int = 2000, seed: int = 0
 ) -> list[Row]:
     """A row per decision and setting: optimizer steps, seconds, and held-out quality where it is at stake."""
-    source = read(draw_ising(nodes, rows, seed=seed).samples)
+    source = as_source(draw_ising(nodes, rows, seed=seed).samples)
     table = compile_table(source, learn_schema(source))
     found = []
     for row in (*_steps(table, nodes), *_on_animals(report)):

@@ -33,8 +33,8 @@ from sparsefield.experiments.local_lists import compare_lists
 from benchmarks.ising import draw_ising
 from sparsefield import config
 from sparsefield.compute import Engine, ThresholdQuery
-from sparsefield.compute.dask_worker import Rounded, round_off
-from sparsefield.compute.top_entries import Search
+from sparsefield.compute.dask_worker import RoundedArray, round_sums
+from sparsefield.compute.top_entries import TopEntriesSearch
 from sparsefield.errors import ClusterError
 from sparsefield.estimators import MarkovField
 
@@ -125,7 +125,7 @@ def run_cluster(
     )
     n, fit = next(iter(away.items()))
     work = work_of(fit.engine.diary, Place(placed, n), fit.entries)
-    planned = forecast(work, columns, constants, plan, fit.engine.placed / placed)
+    planned = forecast(work, columns, constants, plan, fit.engine.scattered_bytes / placed)
     return {
         "cores": cores,
         "load": [*load, _load()],
@@ -234,7 +234,7 @@ def _bytes_row(place: Place, fit: _Fit, probe: _Probe) -> Row:
     return {
         "workers": place.workers,
         "shards": place.n_shards,
-        "placed_mb": engine.placed / 1e6,
+        "placed_mb": engine.scattered_bytes / 1e6,
         "out_kb": sum(operation.out for operation in diary.operations) / iterations / 1e3,
         "back_kb": sum(operation.back for operation in diary.operations) / iterations / 1e3,
         "loopback_kb": None if diary.loopback is None else diary.loopback / iterations / 1e3,
@@ -295,7 +295,7 @@ def _probe(client: Any, n_parts: int) -> _Probe:
     after, slept = loopback_bytes(), time.perf_counter() - start
     engine = KeptCluster(client, 1)
     with engine:
-        held = engine.hold(list(range(n_parts)))
+        held = engine.distribute(list(range(n_parts)))
         held.add(_nothing)
         for _ in range(REPEATS):
             held.add(_nothing)
@@ -333,13 +333,13 @@ def _take(part: np.ndarray, item: int) -> np.ndarray:
 def _adding(columns: int) -> float:
     """Seconds that the client takes for an entry of what a worker tells in the first round of a search."""
     rng = np.random.default_rng(0)
-    shards: list[list[Rounded | None]] = [
-        round_off((rng.standard_normal((1, columns, columns)),)) for _ in range(ADDED_SHARDS)
+    shards: list[list[RoundedArray | None]] = [
+        round_sums((rng.standard_normal((1, columns, columns)),)) for _ in range(ADDED_SHARDS)
     ]
     question = ThresholdQuery(_take, (), lambda item, sums, a, b: np.abs(sums[0]) - 1e9, lambda item, a, b: a >= 0)
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        Search(question).narrow([0], shards)
+        TopEntriesSearch(question).select_positions([0], shards)
         seconds.append(time.perf_counter() - start)
     return float(np.median(seconds)) / (ADDED_SHARDS * columns**2)

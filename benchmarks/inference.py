@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, compile_table, read
+from sparsefield.data import DenseDataset, Table, as_source, compile_table
 from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.estimators.answer_tables import log_belief
@@ -128,9 +128,9 @@ def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: i
 def _measure(made: SyntheticField, hidden: Array, method: InferenceMethod) -> dict[str, Any]:
     """Ask two rows first, so that nothing is compiled while the clock runs."""
     field = made.field.field_
-    table, truth = (compile_table(read(X), field.schema) for X in (hidden, made.samples))
+    table, truth = (compile_table(as_source(X), field.schema) for X in (hidden, made.samples))
     with Threads(1) as engine:
-        infer(field, DenseDataset.single(compile_table(read(hidden[:2]), field.schema)), method, engine)
+        infer(field, DenseDataset.single(compile_table(as_source(hidden[:2]), field.schema)), method, engine)
         start = time.perf_counter()
         answers = infer(field, DenseDataset.single(table), method, engine)
         seconds = time.perf_counter() - start

@@ -26,7 +26,15 @@ from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
 from sparsefield.compute import Threads
-from sparsefield.data import BinarySchema, DenseDataset, SparseTable, compile_sparse, compile_table, learn_schema, read
+from sparsefield.data import (
+    BinarySchema,
+    DenseDataset,
+    SparseTable,
+    as_source,
+    compile_sparse,
+    compile_table,
+    learn_schema,
+)
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.sparse_score_parts import gather, unit_for
@@ -213,7 +221,7 @@ def count_walk(table: SparseTable, arcs: Sources, watched: Sources) -> Walk:
     touched.data[:] = 1
     walked, seen = np.diff(arcs.offsets)[table.columns].sum(), np.diff(watched.offsets)[table.columns].sum()
     met = (on @ _ones(watched.target, watched.offsets, columns)).multiply(touched).sum()
-    return Walk(table.n_on, int(walked), int(touched.nnz), int(seen), int(met))
+    return Walk(table.n_active, int(walked), int(touched.nnz), int(seen), int(met))
 
 
 def _ones(columns: Array, offsets: Array, width: int) -> Any:
@@ -334,12 +342,12 @@ class Planted:
 def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads) -> Planted:
     """Columns that are never on are no part of the field."""
     data = draw_planted(columns, rows, on=on, seed=seed)
-    source = read(data.matrix)
+    source = as_source(data.matrix)
     schema = learn_schema(source)
     table = compile_sparse(source, schema)
     if table is None or not isinstance(schema, BinarySchema):
         raise ValueError(f"{on:g} cells on in a row of {columns:,} columns are too many for a sparse table.")
-    place = schema.column_of_place
+    place = schema.column_of_input
     kept = (place[data.pairs] >= 0).all(axis=1)
     pairs = place[data.pairs[kept]]
     theta = np.concatenate([data.biases[place >= 0], data.weights[kept]])
@@ -401,7 +409,7 @@ def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
 def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[Case]:
     """Kernels over dense blocks: at the true field, with all pairs in the field, and the scores of all pairs."""
     data = draw_ising(nodes, rows, seed=seed)
-    source = read(data.samples)
+    source = as_source(data.samples)
     table = compile_table(source, learn_schema(source))
     sample, objective, blocks = DenseDataset.single(table), PseudoLikelihood(), table.blocks
     layout, spaces = sample.layout, [objective.prepare(block) for block in blocks]
@@ -418,7 +426,7 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
         yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
     for dtype in ("float32", "float64"):
         sides = zip(blocks, spaces, strict=True)
-        parts = engine.hold(
+        parts = engine.distribute(
             [EvaluatedBlock(0, b, s.errors.astype(dtype), s.expectations.astype(dtype)) for b, s in sides]
         )
         run = _call(score_pairs_dense, parts, layout, rows / 10, np.empty(0, dtype=np.int64))

@@ -148,7 +148,7 @@ def _plant(names: Sequence[str], rng: np.random.Generator) -> tuple[Field, froze
     schema = Schema(tuple(Variable(n, "target", (0, 1), 0, (0.5, 0.5)) for n in names), tuple(names))
     templates = (Template("within", ("person",)), Template("joined", ("who", "whom")))
     layout = Layout(("person",), (schema,), templates, ((0, 0), (0, 0)))
-    seen = int(layout.meetings[1].seen_right[0])
+    seen = int(layout.candidate_blocks[1].right.neighbor_columns[0])
     within = [(k, k + 1) for k in range(count - 1)]
     partners = rng.permutation(count)
     across = [(k, int(partners[k])) for k in range(count)]

@@ -16,7 +16,7 @@ from plain import graphs_of
 
 from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, Schema, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Layout, Schema, Table, as_source, compile_table, learn_schema
 from sparsefield.model import Graph
 
 settings.register_profile(
@@ -118,7 +118,7 @@ def random_problem(
     for k in range(numbers):
         X[:, len(kinds) + k] = rng.normal(size=n_rows).tolist()
     weight = rng.uniform(0.2, 3.0, n_rows) if weighted else np.ones(n_rows)
-    source = read(X)
+    source = as_source(X)
     observed = source.names[len(states) :]
     schema = learn_schema(source, observed=observed, sample_weight=weight)
     table = compile_table(source, schema, sample_weight=weight)

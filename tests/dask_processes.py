@@ -1,4 +1,4 @@
-"""A Dask scheduler and its workers in processes of their own, which tests may kill."""
+"""A Dask scheduler and workers in separate processes that tests may kill."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 60.0
-"""Seconds after which something that should have come is given up."""
+"""Seconds after which waiting fails."""
 
 
 class Processes:
-    """A scheduler at a port of its own, workers, and a client."""
+    """A scheduler at a free port, workers, and a client."""
 
     def __init__(self) -> None:
         with socket.socket() as free:
@@ -31,7 +31,7 @@ class Processes:
         self.client: Any = None
 
     def start_scheduler(self, *path: str) -> None:
-        """Packages are looked for in ``path`` first."""
+        """Start the scheduler with ``path`` at the front of its import path."""
         port = self.address.rsplit(":", 1)[1]
         options = ("--host", "127.0.0.1", "--port", port, "--no-dashboard")
         self.scheduler = _python("dask_scheduler", *options, first=path)
@@ -39,7 +39,7 @@ class Processes:
     def start_worker(
         self, *path: str, threads: int = 1, nanny: bool = False, memory_limit: str = "0"
     ) -> subprocess.Popen:
-        """It joins when it is ready; the nanny of one starts it again when it dies."""
+        """Start a worker, which joins when it is ready; a nanny restarts it when it dies."""
         kind = "--nanny" if nanny else "--no-nanny"
         options = ("--nthreads", str(threads), "--no-dashboard", "--memory-limit", memory_limit)
         worker = _python("dask_worker", self.address, kind, *options, "--death-timeout", str(LIMIT), first=path)
@@ -60,11 +60,11 @@ class Processes:
                 time.sleep(0.2)
 
     def wait_for(self, count: int) -> None:
-        """Until exactly so many workers are there."""
+        """Wait until there are exactly ``count`` workers."""
         until(lambda: len(self.pids()) == count)
 
     def pids(self) -> dict[str, int]:
-        """{address: number of its process} of the workers."""
+        """Return {address: process id} of the workers."""
         return self.client.run(os.getpid, on_error="ignore")
 
     def end(self) -> None:
@@ -92,7 +92,7 @@ def processes(workers: int = 2, *, threads: int = 1, nanny: bool = False) -> Ite
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Dask has much to say about those who die."""
+    """Disable logging, since Dask logs every death of a worker."""
     logging.disable(logging.CRITICAL)
     try:
         yield
@@ -101,7 +101,7 @@ def silence() -> Iterator[None]:
 
 
 def kill(process: subprocess.Popen) -> None:
-    """With all that it started."""
+    """Kill a process with its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(timeout=LIMIT)
@@ -110,12 +110,12 @@ def kill(process: subprocess.Popen) -> None:
 def until(holds: Callable[[], Any]) -> None:
     deadline = time.monotonic() + LIMIT
     while not holds():
-        assert time.monotonic() < deadline, "it never came to that"
+        assert time.monotonic() < deadline, "the condition never became true"
         time.sleep(0.1)
 
 
 def in_time(function: Callable[[], Any], limit: float = LIMIT) -> Any:
-    """What a function returns or raises; an error where it does neither in time."""
+    """Return the result of a function or raise its error; fail if it takes too long."""
     outcome: list[tuple[bool, Any]] = []
 
     def run() -> None:
@@ -127,7 +127,7 @@ def in_time(function: Callable[[], Any], limit: float = LIMIT) -> Any:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(limit)
-    assert outcome, f"nothing came of it within {limit:.0f} seconds"
+    assert outcome, f"no result within {limit:.0f} seconds"
     good, value = outcome[0]
     if good:
         return value
@@ -144,22 +144,22 @@ def _python(command: str, *arguments: str, first: tuple[str, ...] = ()) -> subpr
     )
 
 
-# -- what workers are asked to do; here, where little else is imported with it ----------------------------------------
+# -- functions for workers, in a module with few imports --------------------------------------------------------------
 
 
-def add_and_tell(part: int, more: int) -> tuple[int, int]:
-    return part + more, part
+def add_and_return(block: int, more: int) -> tuple[int, int]:
+    return block + more, block
 
 
-def fail_at_the_third(part: int, kind: type[Exception], log: str) -> int:
-    if part != 3:
-        return part
+def fail_at_block_3(block: int, kind: type[Exception], log: str) -> int:
+    if block != 3:
+        return block
     with Path(log).open("a") as file:
         file.write("failed\n")
     raise kind("the third")
 
 
-def count_what_is_made() -> int:
+def count_cached() -> int:
     from sparsefield.compute import dask_worker
 
-    return sum(map(len, dask_worker._MADE.values()))
+    return sum(map(len, dask_worker._CACHE.values()))

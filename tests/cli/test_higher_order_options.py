@@ -12,7 +12,7 @@ from higher import exclusive
 
 from sparsefield import load
 from sparsefield.cli.field_summary import strongest
-from sparsefield.data import Layout, learn_schema, read
+from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field
 
@@ -80,7 +80,7 @@ def test_what_makes_no_sense_is_said_at_once(run, csv: Path, tmp_path: Path, wor
 def test_numbers_in_a_triple_are_what_its_states_go_by() -> None:
     rng = np.random.default_rng(0)
     X = pl.DataFrame({"a": np.arange(40) % 2, "b": np.arange(40) // 2 % 2, "n": rng.random(40), "m": rng.random(40)})
-    schema = learn_schema(read(X), observed=["n", "m"])
+    schema = learn_schema(as_source(X), observed=["n", "m"])
     field = Field(
         Layout.single(schema), np.zeros(2), np.array([[0, 2]]), np.array([-1.0]),
         np.array([[0, 1, 2, -1], [0, 2, 3, -1], [0, 1, 2, 3]]), np.array([-3.0, 2.0, 0.5]),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from sparsefield.data import fill, read
+from sparsefield.data import as_source, fill_cells
 from sparsefield.data.frames import make_frame, make_label_columns
 from sparsefield.errors import DataError
 
@@ -27,25 +27,25 @@ NO_ROWS = {
 @pytest.mark.parametrize("kind", NO_ROWS)
 def test_a_table_without_rows_is_read_only_where_that_is_allowed(kind) -> None:
     with pytest.raises(DataError, match=r"^table 'friend' has no rows: .*0 sample\(s\)"):
-        read(NO_ROWS[kind], what="table 'friend'")
-    source = read(NO_ROWS[kind], what="table 'friend'", may_be_empty=True)
+        as_source(NO_ROWS[kind], what="table 'friend'")
+    source = as_source(NO_ROWS[kind], what="table 'friend'", may_be_empty=True)
     assert source.n_rows == 0
     assert len(source.names) == 2
     for name in source.names:
         column = source.column(name)
-        assert len(column.values) == len(column.seen) == 0
+        assert len(column.values) == len(column.present) == 0
 
 
 @pytest.mark.parametrize("table", [np.empty((3, 0)), pd.DataFrame(index=[0, 1]), sp.csr_matrix((3, 0)), [[], []]])
 def test_a_table_without_columns_is_named_and_always_refused(table) -> None:
     with pytest.raises(DataError, match=r"^table 'friend' has no columns: 0 feature\(s\)"):
-        read(table, what="table 'friend'", may_be_empty=True)
+        as_source(table, what="table 'friend'", may_be_empty=True)
 
 
 def filled(table, labels: list):
     """``table`` with its first rows filled in its one column."""
-    source = read(table)
-    return fill(table, source, {source.names[0]: (np.arange(len(labels)), labels)})
+    source = as_source(table)
+    return fill_cells(table, source, {source.names[0]: (np.arange(len(labels)), labels)})
 
 
 def pandas_of(values: list, dtype) -> pd.DataFrame:

@@ -26,9 +26,9 @@ def test_keys_links_and_ignored_columns_are_no_variables(make) -> None:
     data = nations(make, ignore={"nation": ["area"]})
     assert data.variables("nation") == ("rich",)
     assert data.variables("pair") == ("exports",)
-    assert data.selected("pair").names == ("exports",)
-    assert data.selected("nation").n_rows == 3
-    assert data.selected("nation").column("rich").values.tolist() == [1, 0, 1]
+    assert data.select_variables("pair").names == ("exports",)
+    assert data.select_variables("nation").n_rows == 3
+    assert data.select_variables("nation").column("rich").values.tolist() == [1, 0, 1]
     assert repr(data) == "Relational(nation: 3 rows, 1 variable; pair: 3 rows, 1 variable; links subject, object)"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
 
-from sparsefield.data import learn_schema, read
+from sparsefield.data import as_source, learn_schema
 from sparsefield.data.frames import RawColumn
 from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
@@ -20,14 +20,14 @@ def test_animal_has_the_papers_number_of_candidates(public_data) -> None:
     """3,655 = 85 + C(85, 2)"""
     with open(public_data / "animals.csv", newline="") as file:
         rows = list(csv.reader(file))
-    schema = learn_schema(read(np.array([row[1:] for row in rows[1:]])))
+    schema = learn_schema(as_source(np.array([row[1:] for row in rows[1:]])))
     assert len(rows) == 51
     assert schema.n_states == 85
     assert schema.n_states + schema.n_candidate_pairs == 3655
 
 
 def test_targets_come_first_in_the_numbering_and_columns_keep_their_order() -> None:
-    schema = learn_schema(read([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["u", 0, 7]]), observed=["x0"])
+    schema = learn_schema(as_source([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["u", 0, 7]]), observed=["x0"])
     assert [v.name for v in schema.variables] == ["x1", "x2", "x0"]
     assert schema.order == ("x0", "x1", "x2")
     assert schema.column_names == (("x1", 1), ("x1", 2), ("x2", 5), ("x2", 6), ("x0", "v"))
@@ -37,7 +37,7 @@ def test_targets_come_first_in_the_numbering_and_columns_keep_their_order() -> N
 
 
 def test_the_base_is_the_most_frequent_state() -> None:
-    schema = learn_schema(read([["a"], ["b"], ["b"], ["c"]]))
+    schema = learn_schema(as_source([["a"], ["b"], ["b"], ["c"]]))
     variable = schema.variables[0]
     assert variable.states == ("a", "b", "c")
     assert variable.base == 1
@@ -49,13 +49,13 @@ def test_the_base_is_the_most_frequent_state() -> None:
 
 @pytest.mark.parametrize("yes", [1, True, 1.0])
 def test_the_base_of_a_yes_or_no_column_is_no(yes) -> None:
-    variable = learn_schema(read(np.array([[yes], [yes], [yes], [yes - yes]], dtype=object))).variables[0]
+    variable = learn_schema(as_source(np.array([[yes], [yes], [yes], [yes - yes]], dtype=object))).variables[0]
     assert variable.base == 0
     assert variable.states == (0, 1)
 
 
 def test_weights_decide_which_state_is_most_frequent() -> None:
-    schema = learn_schema(read([["a"], ["b"], ["b"]]), sample_weight=np.array([3.0, 1.0, 1.0]))
+    schema = learn_schema(as_source([["a"], ["b"], ["b"]]), sample_weight=np.array([3.0, 1.0, 1.0]))
     assert schema.variables[0].base == 0
     assert schema.variables[0].frequencies == (0.6, 0.4)
 
@@ -63,7 +63,7 @@ def test_weights_decide_which_state_is_most_frequent() -> None:
 @given(widths=st.lists(st.integers(1, 4), min_size=1, max_size=5), observed=st.integers(0, 3))
 def test_candidates_are_counted_as_they_are_listed(widths, observed) -> None:
     columns = [np.arange(12) % width for width in widths] + [np.linspace(0.1, 1, 12) for _ in range(observed)]
-    source = read(np.column_stack(columns))
+    source = as_source(np.column_stack(columns))
     schema = learn_schema(source, observed=source.names[len(widths) :])
     assert schema.n_candidate_pairs == len(candidate_pairs(schema))
     assert schema.n_columns == sum(width - 1 for width in widths) + observed
@@ -110,12 +110,12 @@ def test_what_to_do_about_an_identifier_is_said_for_every_kind_of_table(observed
     with pytest.raises(
         DataError, match=r"'x0' .*drop it \(at the command line: --id; for linked tables: ignore=\)"
     ) as no:
-        learn_schema(read([[f"r{k}"] for k in range(120)]), observed=observed)
+        learn_schema(as_source([[f"r{k}"] for k in range(120)]), observed=observed)
     assert "numeric" not in str(no.value)
 
 
 def test_a_table_without_rows_has_no_values_to_learn_from() -> None:
-    source = read(np.empty((0, 2)), may_be_empty=True)
+    source = as_source(np.empty((0, 2)), may_be_empty=True)
     with pytest.raises(DataError, match="'x0' has no values at all"):
         learn_schema(source)
     schema = learn_schema(source, states={"x0": [0, 1], "x1": ["u", "v"]})

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from odd_frames import OBSERVED, frames, runs, weights
 
 from sparsefield import config
-from sparsefield.data import Block, compile_table, learn_schema, read
+from sparsefield.data import Block, as_source, compile_table, learn_schema
 from sparsefield.data.shards import (
+    combine_digests,
     compile_piece,
     concatenate,
     cut_piece,
     digest_block,
-    digest_of_all,
     has_missing,
     overlaps,
-    own_arrays,
     runs_of_rows,
     shard_rows,
     slice_piece,
+    writable_blocks,
 )
 
 
@@ -42,11 +42,11 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
     weight, parted = data.draw(weights(len(frame))), data.draw(runs(len(frame)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "MIN_BLOCK_ROWS", 3)
-        schema = learn_schema(read(frame), observed=OBSERVED, sample_weight=weight)
-        table = compile_table(read(frame), schema, sample_weight=weight)
+        schema = learn_schema(as_source(frame), observed=OBSERVED, sample_weight=weight)
+        table = compile_table(as_source(frame), schema, sample_weight=weight)
         pieces = []
         for run in parted:
-            source = read(frame.iloc[run], may_be_empty=True)
+            source = as_source(frame.iloc[run], may_be_empty=True)
             piece, unseen = compile_piece(source, schema, None if weight is None else weight[run])
             assert unseen == {}
             pieces.append(piece)
@@ -57,18 +57,18 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
             together = concatenate([slice_piece(pieces[k], *part) for k, *part in found])
             shard = cut_piece(schema, together, start, size)
             assert len(shard) == blocks or start == rows[-1][0]
-            made += own_arrays(shard)
+            made += writable_blocks(shard)
     assert_same_bits(made, table.blocks)
-    assert digest_of_all(map(digest_block, made)) == digest_of_all(map(digest_block, table.blocks))
+    assert combine_digests(map(digest_block, made)) == combine_digests(map(digest_block, table.blocks))
     assert sum(float(block.weight.sum()) for block in made) == table.total_weight
 
 
 def test_values_that_training_never_saw_are_counted_with_an_example() -> None:
-    schema = learn_schema(read([["a", "u"], ["b", "v"]]), observed=["x1"])
-    piece, unseen = compile_piece(read([["c", "w"], ["a", "u"], [None, "w"], ["b", None]]), schema)
+    schema = learn_schema(as_source([["a", "u"], ["b", "v"]]), observed=["x1"])
+    piece, unseen = compile_piece(as_source([["c", "w"], ["a", "u"], [None, "w"], ["b", None]]), schema)
     assert unseen == {"x0": (1, "c"), "x1": (2, "w")}
     assert piece.codes.tolist() == [[-1, 0, -1, 1]]
-    assert piece.givens.tolist() == [[0.5, 0.0, 0.5, 0.5]]
+    assert piece.covariates.tolist() == [[0.5, 0.0, 0.5, 0.5]]
 
 
 @given(
@@ -92,22 +92,22 @@ def test_shards_are_powers_of_two(blocks) -> None:
 
 def test_a_digest_tells_codes_numbers_and_weights_apart() -> None:
     X = np.column_stack([np.arange(40) % 2, np.linspace(0, 1, 40)])
-    schema = learn_schema(read(X), observed=["x1"])
+    schema = learn_schema(as_source(X), observed=["x1"])
     marks = set()
     for column, weight in [(0, 1.0), (0, 2.0), (1, 1.0), (2, 1.0)]:
         other = X.copy()
         other[3, 0] = 1 - other[3, 0] if column == 1 else other[3, 0]
         other[3, 1] = 0.25 if column == 2 else other[3, 1]
-        (block,) = compile_table(read(other), schema, sample_weight=np.full(40, weight)).blocks
+        (block,) = compile_table(as_source(other), schema, sample_weight=np.full(40, weight)).blocks
         marks.add(digest_block(block))
     assert len(marks) == 4
 
 
 def test_arrays_that_can_only_be_read_are_copied() -> None:
-    source = read(np.arange(300).reshape(-1, 1) % 3)
+    source = as_source(np.arange(300).reshape(-1, 1) % 3)
     table = compile_table(source, learn_schema(source))
     for block in table.blocks:
         block.codes.flags.writeable = block.weight.flags.writeable = False
-    made = own_arrays(table.blocks)
+    made = writable_blocks(table.blocks)
     assert all(a.flags.writeable and a.flags.owndata for b in made for a in b if isinstance(a, np.ndarray))
     assert_same_bits(list(made), table.blocks)

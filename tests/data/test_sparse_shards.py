@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from odd_frames import runs, weights
 
 from sparsefield import config
-from sparsefield.data import SparseBlock, compile_sparse, learn_schema, read
+from sparsefield.data import SparseBlock, as_source, compile_sparse, learn_schema
 from sparsefield.data.shards import overlaps
 from sparsefield.data.sparse_shards import (
+    block_ends_within,
     compile_sparse_piece,
     concatenate_sparse,
     cut_sparse_piece,
     digest_sparse_block,
-    ends_within,
     slice_sparse,
 )
 from sparsefield.data.sparse_table import block_ends
@@ -34,17 +34,17 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in [("CELLS_FOR_SPARSE", 0), ("SPARSE_DENSITY", 1.0), ("CELLS_OF_SPARSE_BLOCK", cells)]:
             patch.setattr(config, name, value)
-        schema = learn_schema(read(X), observed=["x3"], sample_weight=weight)
-        table = compile_sparse(read(X), schema, weight)
+        schema = learn_schema(as_source(X), observed=["x3"], sample_weight=weight)
+        table = compile_sparse(as_source(X), schema, weight)
         assert table is not None
         pieces, places, before = [], {0, n_rows}, 0
         for run in parted:
-            source = read(X[run], may_be_empty=True)
+            source = as_source(X[run], may_be_empty=True)
             piece = compile_sparse_piece(source, schema, None if weight is None else weight[run])
             assert piece is not None
-            places.update(ends_within(piece, block_ends(table.n_on), before, run.start))
+            places.update(block_ends_within(piece, block_ends(table.n_active), before, run.start))
             pieces.append(piece)
-            before += piece.n_on
+            before += piece.n_active
         blocks = table.blocks
         assert table.total_weight == sum(float(block.weight.sum()) for block in blocks)
     rows = list(pairwise(sorted(places)))
@@ -62,16 +62,16 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
 
 
 def test_a_piece_with_a_gap_is_none() -> None:
-    schema = learn_schema(read([[0, 1], [1, 0]]))
-    assert compile_sparse_piece(read([[0, None], [1, 0]]), schema) is None
-    assert compile_sparse_piece(read([[0, 7], [1, 0]]), schema) is None
+    schema = learn_schema(as_source([[0, 1], [1, 0]]))
+    assert compile_sparse_piece(as_source([[0, None], [1, 0]]), schema) is None
+    assert compile_sparse_piece(as_source([[0, 7], [1, 0]]), schema) is None
 
 
 def test_a_digest_tells_rows_columns_and_weights_apart() -> None:
-    schema = learn_schema(read(np.eye(4, dtype=int)))
+    schema = learn_schema(as_source(np.eye(4, dtype=int)))
     marks = set()
     for X, weight in [(np.eye(4), 1.0), (np.eye(4), 2.0), (np.eye(4)[::-1], 1.0), (np.tri(4), 1.0)]:
-        piece = compile_sparse_piece(read(X.astype(int)), schema, np.full(4, weight))
+        piece = compile_sparse_piece(as_source(X.astype(int)), schema, np.full(4, weight))
         assert piece is not None
         marks.add(digest_sparse_block(*cut_sparse_piece(piece, [0, 4])))
     assert len(marks) == 4

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield import MarkovField, config
-from sparsefield.data import SparseTable, compile_sparse, compile_table, learn_schema, read
+from sparsefield.data import SparseTable, as_source, compile_sparse, compile_table, learn_schema
 from sparsefield.errors import DataError, UnseenStateWarning
 
 
@@ -25,7 +25,7 @@ def random_on(seed: int, shape=(20, 9), density: float = 0.3) -> np.ndarray:
 
 
 def compiled(X, schema=None, weight=None, **roles) -> SparseTable:
-    source = read(X)
+    source = as_source(X)
     table = compile_sparse(source, schema or learn_schema(source, sample_weight=weight, **roles), weight)
     assert table is not None
     return table
@@ -43,7 +43,7 @@ def dense(table: SparseTable) -> np.ndarray:
 
 def beliefs(X, schema) -> np.ndarray:
     """The same by way of the dense table."""
-    table = compile_table(read(X), schema)
+    table = compile_table(as_source(X), schema)
     return np.concatenate([block.beliefs for block in table.blocks], axis=1).T
 
 
@@ -56,14 +56,14 @@ def beliefs(X, schema) -> np.ndarray:
 def test_rows_are_those_of_the_dense_table(seed, shape, density, data) -> None:
     X = sp.csr_matrix(random_on(seed, shape, density))
     observed = data.draw(st.lists(st.sampled_from([f"x{k}" for k in range(shape[1])]), unique=True))
-    schema = learn_schema(read(X), observed=observed)
-    table = compile_sparse(read(X), schema)
+    schema = learn_schema(as_source(X), observed=observed)
+    table = compile_sparse(as_source(X), schema)
     if table is None:  # what is constant and on does not count for the density, which may then exceed 1
         assert X.nnz > shape[0] * schema.n_columns
         return
     assert np.array_equal(dense(table), beliefs(X, schema))
     assert (table.offsets.dtype, table.columns.dtype) == (np.int64, np.int32)
-    assert table.n_on == len(table.columns) == dense(table).sum()
+    assert table.n_active == len(table.columns) == dense(table).sum()
     assert table.weight.tolist() == [1.0] * shape[0]
 
 
@@ -78,7 +78,7 @@ def test_blocks_cover_every_row_once(monkeypatch, cells, most) -> None:
     monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", cells)
     monkeypatch.setattr(config, "MAX_SPARSE_BLOCKS", most)
     blocks = table.blocks
-    assert len(blocks) <= min(most, max(table.n_on // cells, 1))
+    assert len(blocks) <= min(most, max(table.n_active // cells, 1))
     assert [block.start for block in blocks] == np.cumsum([0, *(block.n_rows for block in blocks)])[:-1].tolist()
     assert sum(block.n_rows for block in blocks) == 50
     assert all(block.n_rows > 0 and block.offsets[0] == 0 for block in blocks)
@@ -170,13 +170,13 @@ def test_values_other_than_0_and_1_are_refused(value) -> None:
     X = sp.csr_matrix(random_on(5).astype(float))
     X.data[3] = value
     with pytest.raises(DataError, match="other than 0 and 1"):
-        read(X)
+        as_source(X)
 
 
 def test_a_cell_that_is_1_twice_is_2_and_refused() -> None:
     X = sp.csr_matrix((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
     with pytest.raises(DataError, match="other than 0 and 1"):
-        read(X)
+        as_source(X)
 
 
 def test_what_is_constant_in_training_is_left_out() -> None:
@@ -189,7 +189,7 @@ def test_what_is_constant_in_training_is_left_out() -> None:
 def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     on = random_on(7)
     on[:, [2, 5]] = 0
-    schema = learn_schema(read(sp.csr_matrix(on)))
+    schema = learn_schema(as_source(sp.csr_matrix(on)))
     later = on.copy()
     later[4, 2] = 1
     with pytest.warns(UnseenStateWarning, match=r"'x2' .*never saw \(such as 1\)") as told:
@@ -204,7 +204,7 @@ def test_columns_that_training_never_saw_on_are_warned_of() -> None:
 def test_a_column_that_was_always_on_may_be_on() -> None:
     on = random_on(8)
     on[:, 1] = 1
-    schema = learn_schema(read(sp.csr_matrix(on)))
+    schema = learn_schema(as_source(sp.csr_matrix(on)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compiled(sp.csr_matrix(on), schema)
@@ -226,12 +226,12 @@ def test_a_matrix_with_too_much_on_is_left_to_the_dense_table(monkeypatch, densi
     circle = np.eye(10, dtype=np.int8)
     X = sp.csr_matrix(np.tile(circle + np.roll(circle, 1, axis=1) + np.roll(circle, 2, axis=1), (2, 1)))
     assert X.nnz == 60
-    source = read(X)
+    source = as_source(X)
     assert (compile_sparse(source, learn_schema(source)) is None) == (density < 0.3)
 
 
 def test_arrays_and_general_schemas_are_left_to_the_dense_table() -> None:
     on = random_on(10)
-    source, matrix = read(on), read(sp.csr_matrix(on))
+    source, matrix = as_source(on), as_source(sp.csr_matrix(on))
     assert compile_sparse(source, learn_schema(source)) is None
     assert compile_sparse(matrix, learn_schema(matrix, states={"x0": [0, 1, 2]})) is None

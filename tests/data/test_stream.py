@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import compile_table, learn_schema, read
-from sparsefield.data.disk_arrays import Growing, OnRows, map_rows, mapped, temporary_folder
-from sparsefield.data.schema_learning import PIECE, count_on, pieces_of_rows
+from sparsefield.data import as_source, compile_table, learn_schema
+from sparsefield.data.disk_arrays import GrowingArray, OnRows, map_rows, mapped, temporary_folder
+from sparsefield.data.schema_learning import PIECE, count_active, pieces_of_rows
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import DataError
 from sparsefield.io.out_of_core import Roles, look_at_blocks, open_spool, spool_rows
@@ -60,7 +60,7 @@ def spooled(blocks, folder, **roles) -> SparseTable:
 
 def together(X, *, weight=None, **roles) -> SparseTable:
     """The same by way of the dense table of all rows."""
-    source = read(X)
+    source = as_source(X)
     schema = learn_schema(source, sample_weight=weight, **roles)
     table = compile_table(source, schema, sample_weight=weight)
     on = np.concatenate([block.beliefs for block in table.blocks], axis=1).T > 0
@@ -204,12 +204,12 @@ def test_identifiers_are_refused(tmp_path, monkeypatch) -> None:
 
 
 def test_a_file_that_grows_is_an_array_of_numpy(tmp_path) -> None:
-    file = Growing(tmp_path / "a.npy", np.int32)
+    file = GrowingArray(tmp_path / "a.npy", np.int32)
     for k in range(30):
         file.append(np.arange(k))
     file.close()
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.concatenate([np.arange(k) for k in range(30)]))
-    empty = Growing(tmp_path / "b.npy", np.int64)
+    empty = GrowingArray(tmp_path / "b.npy", np.int64)
     assert empty.map().shape == (0,)
     mapped(tmp_path / "a.npy")[0] = 7
     assert np.load(tmp_path / "a.npy")[0] == 0
@@ -228,14 +228,14 @@ def test_damaged_rows_are_refused(offsets, columns, tmp_path) -> None:
 
 def test_counts_do_not_depend_on_pieces(monkeypatch) -> None:
     offsets, columns = SWITCHES.indptr, SWITCHES.indices
-    counts, sums = count_on(offsets, columns, 7, WEIGHT)
+    counts, sums = count_active(offsets, columns, 7, WEIGHT)
     np.testing.assert_array_equal(sums, np.bincount(columns, np.repeat(WEIGHT, np.diff(offsets)), 7))
     monkeypatch.setattr("sparsefield.data.schema_learning.PIECE", 5)
     pieces = list(pieces_of_rows(offsets))
     assert len(pieces) > 10
     assert [stop for _, stop in pieces[:-1]] == [start for start, _ in pieces[1:]]
     assert (pieces[0][0], pieces[-1][1]) == (0, N)
-    again = count_on(offsets, columns, 7, WEIGHT)
+    again = count_active(offsets, columns, 7, WEIGHT)
     np.testing.assert_array_equal(again, (counts, sums))
     assert PIECE == 2**20
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from sparsefield import config
-from sparsefield.data import compile_table, learn_schema, read
+from sparsefield.data import as_source, compile_table, learn_schema
 from sparsefield.errors import DataError, UnseenStateWarning
 
 
 def test_seen_cells_are_one_hot_and_gaps_at_their_frequencies() -> None:
-    source = read([["a", 0.5], ["b", 1.5], ["b", None], [None, 2.5], ["c", 1.5]])
+    source = as_source([["a", 0.5], ["b", 1.5], ["b", None], [None, 2.5], ["c", 1.5]])
     schema = learn_schema(source, observed=["x1"])
     table = compile_table(source, schema)
     (block,) = table.blocks
@@ -27,7 +27,7 @@ def test_seen_cells_are_one_hot_and_gaps_at_their_frequencies() -> None:
 
 
 def test_gaps_in_an_observed_category_sit_at_its_frequencies() -> None:
-    source = read([[0, "u"], [1, "v"], [1, "u"], [0, None]])
+    source = as_source([[0, "u"], [1, "v"], [1, "u"], [0, None]])
     table = compile_table(source, learn_schema(source, observed=["x1"]))
     np.testing.assert_allclose(table.blocks[0].beliefs[1], [0, 1, 0, 1 / 3])
     assert not table.has_missing
@@ -36,7 +36,7 @@ def test_gaps_in_an_observed_category_sit_at_its_frequencies() -> None:
 @pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 600, 5000, 20000])
 def test_blocks_cover_the_rows_once_and_in_order(n_rows) -> None:
     X = np.column_stack([np.arange(n_rows) % 3, np.arange(n_rows) % 2])
-    source = read(X)
+    source = as_source(X)
     weight = np.arange(n_rows, dtype=float)
     table = compile_table(source, learn_schema(source), sample_weight=weight)
     assert [block.start for block in table.blocks] == list(range(0, n_rows, config.block_rows(n_rows)))
@@ -54,43 +54,43 @@ def test_the_size_of_a_block_has_bounds(n_rows) -> None:
 
 
 def test_columns_that_are_not_there_are_named() -> None:
-    source = read([["a", "u"], ["b", "v"]])
+    source = as_source([["a", "u"], ["b", "v"]])
     schema = learn_schema(source, observed=["x1"])
     with pytest.raises(DataError, match="'x1'"):
-        compile_table(read([["a"], ["b"]]), schema)
+        compile_table(as_source([["a"], ["b"]]), schema)
     schema = learn_schema(source)
     with pytest.raises(DataError, match="'x1'"):
-        compile_table(read([["a"], ["b"]]), schema)
-    absent = compile_table(read([["a"], ["b"]]), schema, absent_targets=True)
+        compile_table(as_source([["a"], ["b"]]), schema)
+    absent = compile_table(as_source([["a"], ["b"]]), schema, absent_targets=True)
     assert absent.codes().tolist() == [[0, 1], [-1, -1]]
 
 
 def test_rows_may_be_repeated() -> None:
-    source = read([["a"], ["b"], [None]])
+    source = as_source([["a"], ["b"], [None]])
     table = compile_table(source, learn_schema(source), repeat=2)
     assert table.codes().tolist() == [[0, 0, 1, 1, -1, -1]]
     assert table.n_rows == 6
 
 
 def test_unknown_values_are_gaps_that_are_remembered() -> None:
-    source = read([["a"], ["b"]])
+    source = as_source([["a"], ["b"]])
     schema = learn_schema(source)
     with pytest.warns(UnseenStateWarning, match="'x0' has 2 cell"):
-        table = compile_table(read([["z"], ["a"], [None], ["y"]]), schema)
+        table = compile_table(as_source([["z"], ["a"], [None], ["y"]]), schema)
     assert table.codes().tolist() == [[-1, 0, -1, -1]]
     assert table.unseen["x0"].tolist() == [0, 3]
 
 
 def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
     monkeypatch.setattr(config, "DENSE_COPIES", 10**12)
-    source = read(np.arange(300).reshape(100, 3) % 7)
+    source = as_source(np.arange(300).reshape(100, 3) % 7)
     with pytest.raises(DataError, match=r"100 rows x 18 states may take .* GiB.*'x0' has the most states, 7"):
         compile_table(source, learn_schema(source))
 
 
 def test_what_is_seen_over_links_is_named_as_the_cause_of_a_table_beyond_memory(monkeypatch) -> None:
     monkeypatch.setattr(config, "DENSE_COPIES", 10**12)
-    source = read(np.arange(300).reshape(100, 3) % 7)
+    source = as_source(np.arange(300).reshape(100, 3) % 7)
     with pytest.raises(
         DataError, match=r"100 rows x 500 states may take .* Of the states, 482 are seen over links\."
     ) as no:
@@ -99,9 +99,9 @@ def test_what_is_seen_over_links_is_named_as_the_cause_of_a_table_beyond_memory(
 
 
 def test_a_table_without_rows_has_one_block_of_none() -> None:
-    learned = read([["a", 0.5, "u"], ["b", 1.5, "v"], ["c", 2.5, "u"]])
+    learned = as_source([["a", 0.5, "u"], ["b", 1.5, "v"], ["c", 2.5, "u"]])
     schema = learn_schema(learned, observed=["x1", "x2"])
-    table = compile_table(read(np.empty((0, 3)), may_be_empty=True), schema, width=9)
+    table = compile_table(as_source(np.empty((0, 3)), may_be_empty=True), schema, width=9)
     (block,) = table.blocks
     assert (table.n_rows, block.n_rows, block.start) == (0, 0, 0)
     assert block.beliefs.shape == (9, 0)

@@ -137,7 +137,7 @@ def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_base(counts, sh
     edges = [(int(a[1:]), int(b[1:])) for a, b in made.edges]
     assert found == {(a, b): (counts[a] - 1) * (counts[b] - 1) for a, b in edges}
     assert edges == sorted(set(edges))
-    assert field.layout.is_sound(pairs)
+    assert field.layout.are_valid_pairs(pairs)
 
 
 # -- the rows ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from oracle import SlowField, rows_of
 
 from sparsefield import MarkovField
-from sparsefield.data import compile_table, read
+from sparsefield.data import as_source, compile_table
 from sparsefield.errors import DataError
 
 
@@ -33,7 +33,7 @@ def fitted():
     slow = SlowField(learned.schema, learned.unary, learned.pairs, learned.weights)
     rows = [
         type(row)(row.codes, tuple(slow.mean_field(row, sweeps=300)), row.weight)
-        for row in rows_of(compile_table(read(X), learned.schema))
+        for row in rows_of(compile_table(as_source(X), learned.schema))
     ]
     return X, field, slow, rows
 
@@ -79,7 +79,7 @@ def test_score_without_gaps_is_that_of_enumeration(fitted) -> None:
     X = table(20, missing=0.0)
     n = field.field_.schema.n_states
     total = 0.0
-    for row in rows_of(compile_table(read(X), field.field_.schema)):
+    for row in rows_of(compile_table(as_source(X), field.field_.schema)):
         for v, code in enumerate(row.codes):
             total += math.log(slow.conditional(v, row.codes, row.q[n:])[code])
     assert field.score(X) == pytest.approx(total / 20, abs=1e-10)

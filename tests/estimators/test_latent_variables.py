@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
 from sparsefield import MarkovField, load
-from sparsefield.data import compile_table, learn_schema, read
+from sparsefield.data import as_source, compile_table, learn_schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.estimators.latent_start import start_latent
 
@@ -145,7 +145,7 @@ def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
 
 
 def test_the_start_tells_states_and_variables_apart() -> None:
-    source = read(TRAIN)
+    source = as_source(TRAIN)
     table = compile_table(source, learn_schema(source))
     schema, start = start_latent(table, {"a": 3, "b": 2}, seed=0)
     assert [variable.role for variable in schema.targets[-2:]] == ["hidden", "latent"]

@@ -10,7 +10,7 @@ from oracle import SlowField, candidate_pairs, rows_of, violation
 from plain import fill
 
 from sparsefield import MarkovField
-from sparsefield.data import compile_table, read
+from sparsefield.data import as_source, compile_table
 from sparsefield.inference import MeanField
 
 RULES = ("cfi", "grafting", "ideal-parent", "full")
@@ -31,7 +31,7 @@ def correlated(seed: int, n_rows: int = 120, missing: float = 0.0) -> np.ndarray
 def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray | None = None) -> float:
     """The largest violation over all candidates, by the oracle; gaps as inference fills them now."""
     learned, schema = field.field_, field.field_.schema
-    table = compile_table(read(X), schema, sample_weight=weight)
+    table = compile_table(as_source(X), schema, sample_weight=weight)
     fill(schema, list(table.blocks), MeanField(tolerance=1e-10, max_sweeps=5000), learned.graphs, learned.theta)
     slow = SlowField(schema, learned.unary, learned.pairs, learned.weights)
     pairs = candidate_pairs(schema)
@@ -49,7 +49,7 @@ def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray |
 
 def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | None = None) -> float:
     learned = field.field_
-    table = compile_table(read(X), learned.schema, sample_weight=weight)
+    table = compile_table(as_source(X), learned.schema, sample_weight=weight)
     slow = SlowField(learned.schema, learned.unary, learned.pairs, learned.weights)
     theta = np.concatenate([learned.unary, learned.weights] if field.penalize_unary else [learned.weights])
     return slow.pl_loss(rows_of(table)) + field.l1 * np.abs(theta).sum() + field.l2 / 2 * np.square(theta).sum()
@@ -172,7 +172,7 @@ def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:
 
     def value(point):
         moved = replace(learned, unary=point[:n], pairs=pairs, weights=point[n:])
-        rows = rows_of(compile_table(read(X), learned.schema))
+        rows = rows_of(compile_table(as_source(X), learned.schema))
         loss = SlowField(learned.schema, moved.unary, moved.pairs, moved.weights).pl_loss(rows)
         return loss + np.abs(point).sum() + 0.5 * np.square(point).sum()
 

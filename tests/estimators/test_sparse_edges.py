@@ -9,7 +9,7 @@ from sparse_tables import switches
 
 from sparsefield import MarkovField, config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, compile_sparse, learn_schema, read
+from sparsefield.data import DenseDataset, as_source, compile_sparse, learn_schema
 from sparsefield.induction import Grafting, select
 from sparsefield.io import save_rows
 from sparsefield.objectives import SparseEvaluator
@@ -46,7 +46,7 @@ def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:
 
 def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.induction.sparse_scores.MANY_PAIRS", 20)
-    source = read(switches(5, n_rows=300, n_columns=50, density=0.02))
+    source = as_source(switches(5, n_rows=300, n_columns=50, density=0.02))
     schema = learn_schema(source)
     table = compile_sparse(source, schema)
     assert table is not None

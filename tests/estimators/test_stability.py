@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, config, load
-from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
 from sparsefield.viz.explorer.subgraph import Network
@@ -187,7 +187,7 @@ def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> Non
 def test_halves_of_an_odd_table_leave_one_row_out() -> None:
     rows = make_rows(101)
     field = MarkovField(l1=3.0).fit(rows)
-    sample = DenseDataset.single(compile_table(read(rows), field.field_.schema))
+    sample = DenseDataset.single(compile_table(as_source(rows), field.field_.schema))
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert len(one) == len(two) == 50
     assert len({*one, *two}) == 100

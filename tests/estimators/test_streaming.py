@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsefield import MarkovField, config, load
-from sparsefield.data import DenseDataset, SparseTable, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
 from sparsefield.io import save_rows
 
@@ -65,7 +65,7 @@ def same_field(one: MarkovField, other: MarkovField) -> None:
 
 def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     """A fit of the sparse table of a whole frame."""
-    source = read(X)
+    source = as_source(X)
     schema = learn_schema(source, observed=list(observed), sample_weight=weight)
     table = compile_table(source, schema, sample_weight=weight)
     on = np.concatenate([block.beliefs for block in table.blocks], axis=1).T > 0
@@ -224,7 +224,7 @@ def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
         np.save(tmp_path / f"{name}.npy", getattr(SWITCHES, name))
         arrays.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
     on_disk = sp.csr_matrix(tuple(arrays), shape=SWITCHES.shape)
-    assert np.shares_memory(read(on_disk).native.indices, arrays[1])
+    assert np.shares_memory(as_source(on_disk).native.indices, arrays[1])
     same_field(MarkovField().fit(on_disk), MarkovField().fit(SWITCHES))
 
 

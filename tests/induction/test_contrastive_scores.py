@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
 from plain import graphs_of
 
-from sparsefield.data import DenseDataset, Layout, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Layout, as_source, compile_table, learn_schema
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -57,7 +57,7 @@ def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, 
 def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, product) -> None:
     """A balanced table: signals and errors of A and B meet in every row and add up to nothing, so that the
     gradient is the rank-one term alone. It is there as long as unary features have not converged."""
-    source = read([[0, 0], [0, 1], [1, 0], [1, 1]])
+    source = as_source([[0, 0], [0, 1], [1, 0], [1, 1]])
     schema = learn_schema(source)
     evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.data import Layout, learn_schema, read
+from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.errors import DataError
 from sparsefield.induction import FixedGraph
 
@@ -15,7 +15,7 @@ from sparsefield.induction import FixedGraph
 def schema():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, k, 40) for k in (2, 3, 2, 3, 2)])
-    return learn_schema(read(X), observed=["x1", "x4"])
+    return learn_schema(as_source(X), observed=["x1", "x4"])
 
 
 def test_names_and_positions_mean_the_same(schema) -> None:
@@ -47,7 +47,7 @@ def test_an_edge_that_cannot_be_is_refused_by_name(schema, edges, words) -> None
 def test_an_edge_to_a_constant_column_holds_nothing_and_is_no_error() -> None:
     """As a fold of a cross-validation may leave a column."""
     X = np.column_stack([np.arange(40) % 2, np.ones(40), np.arange(40) % 3])
-    layout = Layout.single(learn_schema(read(X)))
+    layout = Layout.single(learn_schema(as_source(X)))
     alone = FixedGraph.of([("x0", "x2")]).start(layout)
     assert FixedGraph.of([("x0", "x1")]).start(layout).tolist() == []
     assert FixedGraph.of([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()

@@ -236,7 +236,7 @@ def test_only_tables_whose_columns_may_meet_have_triples() -> None:
             evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_states, 0.3))
             found = score(evaluator.contrast(), layout, all_expandable(layout, 3))
             assert len(found) == (1 if templates else 2)
-            assert layout.are_sound(found.features)
+            assert layout.are_valid_conjunctions(found.features)
             n = layout.n_states
             exact = evaluator.gradient(graphs_with(layout, found.features), n + len(found))[n:]
         np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)

@@ -11,7 +11,7 @@ from sparse_tables import sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads, threads
-from sparsefield.data import DenseDataset, compile_sparse, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_table, learn_schema
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors, make_evaluator
@@ -103,7 +103,7 @@ def test_only_candidates_are_found(make_problem, engine, shape) -> None:
 def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[DenseDataset, DenseDataset]:
     import scipy.sparse as sp
 
-    source = read(sp.csr_matrix(on))
+    source = as_source(sp.csr_matrix(on))
     schema = learn_schema(source, observed=list(observed), sample_weight=weight)
     table = compile_sparse(source, schema, weight)
     assert table is not None

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
-from several_lots import InLots
+from several_workers import SeveralWorkers
 from sparse_tables import sparse_sample, switches
 
 from sparsefield import config
 from sparsefield.compute import Threads, threads
-from sparsefield.data import DenseDataset, SparseBlock, SparseTable, compile_sparse, learn_schema, read
+from sparsefield.data import DenseDataset, SparseBlock, SparseTable, as_source, compile_sparse, learn_schema
 from sparsefield.induction import Grafting, sparse_scores
 from sparsefield.induction.sparse_score_parts import unit_for
 from sparsefield.induction.sparse_scores import score_sparse_pairs
@@ -63,7 +63,7 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_scores, "UNTOLD", untold)
-        for engine in (Threads(1), InLots(lambda k: deal[k]), InLots(lambda k: k)):
+        for engine in (Threads(1), SeveralWorkers(lambda k: deal[k]), SeveralWorkers(lambda k: k)):
             with engine:
                 contrast = contrast_at(sample, engine, problem.pairs, problem.theta)
                 outcomes.append(bits(score_sparse_pairs(contrast, problem.layout, threshold, cut, known, limit)))
@@ -75,7 +75,7 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
 def test_at_the_cut_the_last_bit_decides(make_problem, n_lots) -> None:
     """What places compute for themselves is rounded in ways of its own, and must not decide."""
     problem = make_problem(1, missing=0.0, numbers=0, n_rows=60, weighted=True, **SHAPES["binary"])
-    with InLots(lambda k: k % n_lots) as engine:
+    with SeveralWorkers(lambda k: k % n_lots) as engine:
         contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
         everyone = score_sparse_pairs(contrast, problem.layout, 0.0, 0.0, NOTHING)
         assert len(everyone) == 36
@@ -89,19 +89,19 @@ def test_at_the_cut_the_last_bit_decides(make_problem, n_lots) -> None:
 def test_dealt_out_rows_may_be_scored_in_rounds(entries, monkeypatch) -> None:
     """Where errors of all columns do not fit into memory at once."""
     monkeypatch.setattr(threads, "machine_memory", lambda: entries * sparse_scores.ENTRY_BYTES / config.ERRORS_SHARE)
-    source = read(switches(7, n_rows=200, n_columns=40, density=0.03))
+    source = as_source(switches(7, n_rows=200, n_columns=40, density=0.03))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
     outcomes = []
-    for engine in (Threads(1), InLots(lambda k: k % 4)):
+    for engine in (Threads(1), SeveralWorkers(lambda k: k % 4)):
         with engine:
             contrast = contrast_at(sample, engine, nothing, theta)
             outcomes.append(bits(score_sparse_pairs(contrast, sample.layout, 0.0, 1.0, NOTHING)))
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1]
-    assert (len(engine.made) > 1) == (entries < 10**9)
+    assert (len(engine.computed) > 1) == (entries < 10**9)
 
 
 def equal_blocks(table: SparseTable, count: int) -> tuple[SparseBlock, ...]:
@@ -137,30 +137,30 @@ def test_a_pair_that_no_lot_ranks_high_is_found(monkeypatch, n_lots, limit) -> N
     on = spread_and_heaped(n_lots, 60, often, heap)
     for lot in on.astype(int):
         assert np.triu(lot.T @ lot > often, k=1).sum() >= 4
-    source = read(sp.csr_matrix(on.reshape(-1, on.shape[2])))
+    source = as_source(sp.csr_matrix(on.reshape(-1, on.shape[2])))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
-    with InLots(lambda k: k) as engine:
+    with SeveralWorkers(lambda k: k) as engine:
         contrast = contrast_at(sample, engine, nothing, theta)
         found = Grafting().score(contrast, sample.layout, 2.0 * often * n_lots - 4.0, NOTHING, limit)
-    (lots,) = engine.made
+    (lots,) = engine.computed
     assert len(lots) == n_lots
     assert found.pairs.tolist() == [[0, 1]]
 
 
 def test_only_what_is_open_is_asked_for_again() -> None:
-    source = read(switches(6, n_rows=2000, n_columns=60, density=0.02))
+    source = as_source(switches(6, n_rows=2000, n_columns=60, density=0.02))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
-    with InLots(lambda k: k % 3) as engine:
+    with SeveralWorkers(lambda k: k % 3) as engine:
         found = score_sparse_pairs(contrast_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
-    (lots,) = engine.made
-    told = sum(len(part.b) for answers in lots.answers["tell"] for part in answers)
-    picked = sum(len(part) for answers in lots.answers.get("pick", []) for part in answers)
+    (lots,) = engine.computed
+    told = sum(len(part.b) for answers in lots.results["tell"] for part in answers)
+    picked = sum(len(part) for answers in lots.results.get("pick", []) for part in answers)
     assert len(found) > 10
     assert told < 3 * len(candidate_pairs(table.schema)) / 4
     assert picked < told / 2
@@ -193,7 +193,7 @@ def test_sums_in_the_field_do_not_depend_on_the_lots_either(make_problem) -> Non
     """Blocks are added up by a tree of their own."""
     problem = make_problem(5, missing=0.0, numbers=0, n_rows=60, **SHAPES["many states"])
     outcomes = []
-    for engine in (Threads(1), Threads(3), InLots(lambda k: k % 3)):
+    for engine in (Threads(1), Threads(3), SeveralWorkers(lambda k: k % 3)):
         with engine:
             evaluator = SparseEvaluator(sparse_sample(problem), engine)
             loss, gradient = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)

@@ -10,7 +10,7 @@ import numpy as np
 from oracle import SlowField
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, Variable, compile_table, read
+from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, Variable, as_source, compile_table
 from sparsefield.inference import InferenceMethod, Posterior, infer
 from sparsefield.model import Field
 
@@ -88,7 +88,7 @@ def small_field(
     variables = [
         Variable(f"x{k}", "target", tuple(range(count)), 0, (1.0 / count,) * count) for k, count in enumerate(states)
     ]
-    variables.append(Variable(f"x{n}", "observed", centre=0.0, scale=1.0))
+    variables.append(Variable(f"x{n}", "observed", center=0.0, scale=1.0))
     schema = Schema(tuple(variables), tuple(v.name for v in variables))
     columns = [range(schema.offsets[v], schema.offsets[v + 1]) for v in range(n + 1)]
     pairs = [pair for a, b in edges for pair in itertools.product(columns[a], columns[b])]
@@ -115,4 +115,4 @@ def random_rows(schema: Schema, rng: np.random.Generator, rows: int, missing: fl
         else:
             X[:, v] = rng.integers(0, len(variable.states), rows).tolist()
             X[rng.random(rows) < missing, v] = None
-    return compile_table(replace(read(X), names=schema.order), schema)
+    return compile_table(replace(as_source(X), names=schema.order), schema)

@@ -10,7 +10,7 @@ from oracle import SlowField
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, Source, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
 from sparsefield.inference import draw, draw_often, gibbs
 from sparsefield.model import Field
@@ -20,7 +20,7 @@ def small_field(seed: int = 0, size: float = 0.8) -> Field:
     """Four variables with 2, 3, 2 and 3 states and a number, every pair linked."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 3)] + [rng.normal(size=60)])
-    schema = learn_schema(read(X), observed=["x4"])
+    schema = learn_schema(as_source(X), observed=["x4"])
     pairs = np.array(
         [
             (a, b)

@@ -41,7 +41,7 @@ def test_variable_elimination_agrees_with_enumeration(query, make_problem, seed)
     network = to_pgmpy(field, given={kind.name: kind.states[-1], number.name: 0.7})
     assert network.check_model()
     one_hot = [float(k == len(kind.states) - 1) for k in kind.position_of_code[1:]]
-    observed = [*one_hot, (0.7 - number.centre) / number.scale]
+    observed = [*one_hot, (0.7 - number.center) / number.scale]
     truth = problem.slow.marginals([-1] * 3, observed)
     for v, variable in enumerate(schema.targets):
         found = query(network, [variable.name])

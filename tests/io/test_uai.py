@@ -114,7 +114,7 @@ def test_observed_columns_are_folded_in(folder, make_problem) -> None:
         label, value = kind.states[seed % len(kind.states)], 0.3 * seed - 1
         names = write_uai(field, folder / "net.uai", given={kind.name: label, number.name: value})
         one_hot = [float(kind.states[k] == label) for k in kind.position_of_code[1:]]
-        observed = [*one_hot, (value - number.centre) / number.scale]
+        observed = [*one_hot, (value - number.center) / number.scale]
         truth = problem.slow.joint([-1] * len(schema.targets), observed)
         positions = [v.position_of_code for v in schema.targets]
         by_position = {tuple(int(p[c]) for p, c in zip(positions, way, strict=True)): x for way, x in truth.items()}

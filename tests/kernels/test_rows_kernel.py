@@ -151,8 +151,8 @@ def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) ->
     )
     schema = problem.schema
     rng = np.random.default_rng(0)
-    givens = np.arange(schema.n_states, schema.n_columns)
-    pairs = np.array([(state, given) for state in range(schema.n_states) for given in givens])
+    covariates = np.arange(schema.n_states, schema.n_columns)
+    pairs = np.array([(state, given) for state in range(schema.n_states) for given in covariates])
     theta = np.concatenate([np.zeros(schema.n_states), 1e-3 * rng.normal(size=len(pairs))])
     case = Case(problem, engine, pairs, theta)
     loss, per_arc, per_state = case.walk()

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from sparsefield import MarkovField
-from sparsefield.data import Layout, learn_schema, read
+from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io import load_field, save_field
 from sparsefield.io.model_file import check_field
@@ -22,7 +22,7 @@ from sparsefield.model import Field, edge_table, feature_table, widen
 def small() -> Field:
     """Targets a, b, c with states 1 and 1, 2 and 1 beside their base; an observed word d and a number e."""
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 2)] + [np.linspace(0, 1, 60)])
-    schema = learn_schema(read(X), observed=["x3", "x4"])
+    schema = learn_schema(as_source(X), observed=["x3", "x4"])
     assert [schema.column_name(k) for k in range(4)] == [("x0", 1), ("x1", 1), ("x1", 2), ("x2", 1)]
     number = schema.n_columns - 1
     assert schema.column_name(number) == ("x4", None)
@@ -199,5 +199,5 @@ def test_every_candidate_is_sound(make_problem) -> None:
     schema = make_problem(0).schema
     layout = Layout.single(schema)
     for order in (3, 4, 5):
-        assert layout.are_sound(np.array(candidate_features(schema, order)))
-    assert layout.are_sound(np.empty((0, 3), dtype=np.int64))
+        assert layout.are_valid_conjunctions(np.array(candidate_features(schema, order)))
+    assert layout.are_valid_conjunctions(np.empty((0, 3), dtype=np.int64))

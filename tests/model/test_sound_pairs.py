@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsefield.data import Layout, learn_schema, read
+from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.data.links import Template
 from sparsefield.induction import all_pairs
 
 
 def linked(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> Layout:
     """A table of words x0, x1, x2 (the last observed) whose rows follow each other."""
-    schema = learn_schema(read(np.arange(12)[:, None] // (1, 2, 3) % (2, 3, 2)), observed=["x2"])
+    schema = learn_schema(as_source(np.arange(12)[:, None] // (1, 2, 3) % (2, 3, 2)), observed=["x2"])
     templates = Template("within", ("t",)), Template("across", ("next",), left=left, right=right)
     return Layout(("t",), (schema,), templates, ((0, 0), (0, 0)))
 
@@ -20,7 +20,7 @@ def test_every_candidate_is_sound_and_has_an_arc_to_each_end_that_is_a_target() 
     for left, right in ((None, None), (("x0",), None), (None, ("x2",)), (("x0",), ("x1",)), (("x2",), ("x1",))):
         layout = linked(left, right)
         pairs = all_pairs(layout)
-        assert layout.is_sound(pairs)
+        assert layout.are_valid_pairs(pairs)
         assert len(np.unique(layout.keys(pairs))) == len(pairs) == layout.n_candidate_pairs
         arcs = layout.arcs(pairs)
         assert (arcs.target < layout.n_states).all()
@@ -34,10 +34,10 @@ def test_pairs_that_no_template_takes_are_not_sound() -> None:
     for a in range(layout.n_columns):
         for b in range(layout.schemas[0].n_columns, layout.n_columns):
             allowed = [a, b] in pairs.tolist() or [a, b] in backward(layout, pairs).tolist()
-            assert layout.is_sound(np.array([[a, b]])) == allowed
-    assert not layout.is_sound(np.array([[n, 0]]))
-    assert not layout.is_sound(np.array([[0, layout.n_columns]]))
-    assert not layout.is_sound(np.array([[-1, 0]]))
+            assert layout.are_valid_pairs(np.array([[a, b]])) == allowed
+    assert not layout.are_valid_pairs(np.array([[n, 0]]))
+    assert not layout.are_valid_pairs(np.array([[0, layout.n_columns]]))
+    assert not layout.are_valid_pairs(np.array([[-1, 0]]))
 
 
 def backward(layout: Layout, pairs: np.ndarray) -> np.ndarray:

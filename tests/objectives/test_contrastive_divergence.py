@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plain import graphs_of
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
 from sparsefield.inference import MeanField
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
@@ -48,7 +48,7 @@ def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> N
 def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() -> None:
     """Updated at once, both would jump to 1, and the loss would fall without end with their weight."""
     X = np.array([[0, 0]] * 8 + [[1, 0], [0, 1]])
-    source = read(X)
+    source = as_source(X)
     schema = learn_schema(source)
     pairs = np.array([[0, 1]])
     with Threads(1) as engine:

@@ -10,7 +10,7 @@ import pytest
 from oracle import SlowField
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.objectives import LatentEvaluator
 
@@ -28,7 +28,7 @@ class Problem:
         holes = rng.random((n_rows, len(COUNTS) - 1)) < missing
         holes[: max(COUNTS)] = False
         self.cells[:, :-1][holes] = np.nan
-        source = read(self.cells)
+        source = as_source(self.cells)
         known = learn_schema(source, observed=[source.names[-1]], numeric=())
         extra = [Variable(f"h{k}", "latent", tuple(range(c)), 0, (1 / c,) * c) for k, c in enumerate(latent)]
         names = (*known.order, *(variable.name for variable in extra))

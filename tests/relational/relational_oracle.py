@@ -252,7 +252,7 @@ class SlowRelational:
                     value = row[name]
                     for state in self.states(table, name):
                         if variable.numeric:
-                            belief = 0.0 if value is None else (value - variable.centre) / variable.scale
+                            belief = 0.0 if value is None else (value - variable.center) / variable.scale
                         elif value is None:
                             belief = variable.frequencies[variable.states.index(state)]
                         else:
@@ -456,7 +456,7 @@ def layout_of(data: Relational, templates=None, *, counted: Counted | None = Non
     """
     names = tuple(data.tables)
     templates = resolve_templates(data, templates)
-    schemas = tuple(learn_schema(data.selected(name), observed=data.observed.get(name, ())) for name in names)
+    schemas = tuple(learn_schema(data.select_variables(name), observed=data.observed.get(name, ())) for name in names)
     ends = tuple(tuple(map(names.index, ends_of(data, template))) for template in templates)
     for template, (left, right) in zip(templates, ends, strict=True):
         assert template.kind == "within" or template_ends(data.links, template) == (names[left], names[right])
@@ -507,7 +507,7 @@ def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = Non
     """The mega-sample; where ``slow`` is given, with its beliefs in the gaps."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
-        table = compile_table(data.selected(name), schema, width=int(width))
+        table = compile_table(data.select_variables(name), schema, width=int(width))
         for block in table.blocks if slow is not None else ():
             for k, (variable, state) in enumerate(schema.column_names[: schema.n_states]):
                 for i in range(block.n_rows):

@@ -23,7 +23,7 @@ from villages import TEMPLATES, village
 
 from sparsefield import config
 from sparsefield.data import NEIGHBOR_COUNT, Layout, Schema, Template, Variable
-from sparsefield.data.layout import COUNT
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.induction import all_pairs
 from sparsefield.io.model_file import load_field, save_field
 
@@ -96,7 +96,7 @@ def test_candidates_are_counted_as_they_are_listed(layout) -> None:
     pairs = all_pairs(layout)
     assert len(pairs) == layout.n_candidate_pairs == count_by_hand(layout)
     assert len(np.unique(layout.keys(pairs))) == len(pairs)
-    assert layout.is_sound(pairs)
+    assert layout.are_valid_pairs(pairs)
 
 
 @given(layout=layouts())
@@ -114,10 +114,10 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
         place = source - layout.column_starts[table]
         label, seen = f"within {layout.tables[table]}", table
         if views[place] >= 0:
-            view = layout.views[views[place]]
-            label, seen = layout.templates[view.template].label, view.seen
+            view = layout.neighbor_views[views[place]]
+            label, seen = layout.templates[view.template].label, view.source_table
         column = int(columns[place])
-        words = (NEIGHBOR_COUNT, None) if column == COUNT else layout.schemas[seen].column_names[column]
+        words = (NEIGHBOR_COUNT, None) if column == COUNT_COLUMN else layout.schemas[seen].column_names[column]
         other = (layout.tables[seen], *words)
         found[feature].append((label, state_names[target], other))
     for k, (a, b) in enumerate(pairs.tolist()):
@@ -146,13 +146,13 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
         (t,) = [t for t, template in enumerate(layout.templates) if template.label == name.template]
         table = int(layout.table_of_column[a])
         place = b - layout.column_starts[table]
-        (view,) = [v for v in layout.views if v.seer == table and v.start <= place < v.stop]
-        assert (view.template, view.stop, np.flatnonzero(view.columns == COUNT).tolist()) == (
+        (view,) = [v for v in layout.neighbor_views if v.seer == table and v.start <= place < v.stop]
+        assert (view.template, view.stop, np.flatnonzero(view.columns == COUNT_COLUMN).tolist()) == (
             t, place + 1, [len(view.columns) - 1],
         )  # fmt: skip
         here, there = (name[1:4], name[4:7]) if view.forward else (name[4:7], name[1:4])
         assert here[0] == layout.tables[table]
-        assert there == (layout.tables[view.seen], NEIGHBOR_COUNT, None)
+        assert there == (layout.tables[view.source_table], NEIGHBOR_COUNT, None)
         allowed = layout.templates[t].left if view.forward else layout.templates[t].right
         assert allowed is None or here[1] in allowed
         found[t, view.forward] += 1
@@ -182,7 +182,7 @@ def test_a_layout_that_is_told_nothing_counts_nowhere() -> None:
     untold = Layout(told.tables, told.schemas, told.templates, told.ends)
     assert told == untold
     assert untold.counted == ((False, False),) * len(TEMPLATES)
-    assert not any(COUNT in view.columns for view in untold.views)
+    assert not any(COUNT_COLUMN in view.columns for view in untold.neighbor_views)
 
 
 @given(layout=layouts())
@@ -197,11 +197,11 @@ def test_arcs_back_and_forth_are_columns_of_one_template(layout) -> None:
         if views[0] < 0:
             assert set(views) == {-1}
             continue
-        templates = {layout.views[view].template for view in views}
-        assert templates == {layout.views[views[0]].template}, pair
+        templates = {layout.neighbor_views[view].template for view in views}
+        assert templates == {layout.neighbor_views[views[0]].template}, pair
         if len(views) == 2:
             symmetric = layout.templates[templates.pop()].symmetric
-            assert {layout.views[view].forward for view in views} == ({True} if symmetric else {True, False})
+            assert {layout.neighbor_views[view].forward for view in views} == ({True} if symmetric else {True, False})
 
 
 @given(seed=SEEDS, templates=SOME_TEMPLATES, counts=st.sampled_from(["differs", "any", "every", "no"]))
@@ -223,16 +223,20 @@ def test_rows_see_the_sum_of_their_neighbors(block_rows, seed) -> None:
         data, rows = village(seed, persons=5, letters=6, missing=0.3, loose=0.05)
         problem = problem_of(data, rows, seed, counted=ends_counted("any", data, rows, seed))
     layout, slow = problem.layout, problem.slow
-    for view in layout.views:
-        template, seer, seen = layout.templates[view.template], layout.tables[view.seer], layout.tables[view.seen]
+    for view in layout.neighbor_views:
+        template, seer, seen = (
+            layout.templates[view.template],
+            layout.tables[view.target_table],
+            layout.tables[view.source_table],
+        )
         touch = slow.pairs[template.label]
         if template.symmetric:
             touch = touch + [(j, i) for i, j in touch]
         elif not view.forward:
             touch = [(j, i) for i, j in touch]
-        own = layout.schemas[view.seen].column_names
-        columns = [None if column == COUNT else own[column] for column in view.columns]
-        table = problem.sample.tables[view.seer]
+        own = layout.schemas[view.source_table].column_names
+        columns = [None if column == COUNT_COLUMN else own[column] for column in view.columns]
+        table = problem.sample.tables[view.target_table]
         fast = np.concatenate([block.beliefs[view.start : view.stop] for block in table.blocks], axis=1)
         wanted = [
             [
@@ -248,7 +252,7 @@ def test_a_plain_table_is_a_layout_of_one_table_without_views() -> None:
     data, _ = village(0, templates=[Template("within", ("person",))])
     schema = layout_of(data).schemas[1]
     layout = Layout.single(schema)
-    assert layout.views == ()
+    assert layout.neighbor_views == ()
     assert layout.n_columns == schema.n_columns
     assert layout.n_candidate_pairs == schema.n_candidate_pairs == len(all_pairs(layout))
     arcs = layout.arcs(all_pairs(layout))
@@ -279,7 +283,7 @@ def test_only_pairs_that_a_template_allows_are_sound(layout, seed) -> None:
     states = set(layout.column_of_state.tolist())
     table = layout.table_of_column
     for a, b in pairs.tolist():
-        if not layout.is_sound(np.array([[a, b]])):
+        if not layout.are_valid_pairs(np.array([[a, b]])):
             continue
         assert a in states
         assert table[a] == table[b]

@@ -686,7 +686,7 @@ def test_a_pair_that_its_template_does_not_allow_is_refused(fitted, saved, tmp_p
     """Its arc back would come from a column that is not there."""
     layout = fitted.field_.layout
     start = {name: int(layout.column_starts[k]) for k, name in enumerate(layout.tables)}
-    view = next(v for v in layout.views if layout.templates[v.template].words == "shared home")
+    view = next(v for v in layout.neighbor_views if layout.templates[v.template].words == "shared home")
     person = layout.schemas[layout.tables.index("person")]
     (smokes,) = [k for k, name in enumerate(person.column_names) if name[0] == "smokes"]
     for b in (view.start, smokes):
@@ -697,8 +697,8 @@ def test_a_pair_that_its_template_does_not_allow_is_refused(fitted, saved, tmp_p
 
 def test_candidates_of_a_saved_field_are_all_sound(fitted) -> None:
     layout = fitted.field_.layout
-    assert layout.is_sound(all_pairs(layout))
-    assert layout.is_sound(fitted.field_.pairs)
+    assert layout.are_valid_pairs(all_pairs(layout))
+    assert layout.are_valid_pairs(fitted.field_.pairs)
     assert len(unary_names(layout)) == layout.n_states
 
 

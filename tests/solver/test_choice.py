@@ -11,13 +11,13 @@ from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
+    as_source,
     compile_sparse,
     compile_table,
     deduplicate_rows,
     draw_rows,
     hide_cells,
     learn_schema,
-    read,
     take_rows,
 )
 from sparsefield.datasets import make_markov_field
@@ -39,7 +39,7 @@ def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.
 
 
 def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
-    source = read(X)
+    source = as_source(X)
     return DenseDataset.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
 
 
@@ -259,7 +259,7 @@ def test_no_state_is_known_from_held_out_rows_alone() -> None:
     on = np.zeros((400, 30))
     on[np.arange(30), np.arange(30)] = 1
     on[100:150, 0] = 1
-    source = read(sp.csr_matrix(on))
+    source = as_source(sp.csr_matrix(on))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
     rows = draw_rows(DenseDataset.single(table), 0.5, np.random.default_rng(0))
@@ -388,7 +388,7 @@ def test_rows_that_are_taken_are_those_rows() -> None:
     sample = sample_of(X, ("x",))
     rows = np.array([3, 7, 8, 40])
     taken = take_rows(sample, rows)
-    expected = compile_table(read(X.iloc[rows]), sample.tables[0].schema)
+    expected = compile_table(as_source(X.iloc[rows]), sample.tables[0].schema)
     np.testing.assert_array_equal(taken.tables[0].codes(), expected.codes())
     np.testing.assert_array_equal(taken.tables[0].blocks[0].beliefs, expected.blocks[0].beliefs)
 

@@ -11,7 +11,7 @@ from oracle import SlowField, candidate_features, rows_of, violation
 
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.model import widen
@@ -51,7 +51,7 @@ def l1_of(model: MarkovField, features: np.ndarray) -> np.ndarray:
 
 def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] = (2, 3)) -> float:
     """Over all features of these orders, in the field or not, by an evaluation that starts from nothing."""
-    source, field = read(X), model.field_
+    source, field = as_source(X), model.field_
     table = compile_table(source, field.schema)
     every = np.concatenate([widen(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
     place = {tuple(c for c in feature if c >= 0): k for k, feature in enumerate(every.tolist())}
@@ -134,7 +134,7 @@ def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_unary, i
         model.field_.schema, model.field_.unary, model.field_.pairs, model.field_.weights,
         model.field_.conjunctions, model.field_.conjunction_weights,
     )  # fmt: skip
-    loss = slow.pl_loss(rows_of(compile_table(read(X), model.field_.schema)))
+    loss = slow.pl_loss(rows_of(compile_table(as_source(X), model.field_.schema)))
     assert model.objective_ == pytest.approx(loss + penalty_of(model), rel=1e-11)
 
 
@@ -224,7 +224,7 @@ class Watched(Trainer):
 
 
 def train(X: np.ndarray, kind: type[Trainer] = Trainer, **options):
-    source = read(X)
+    source = as_source(X)
     sample = DenseDataset.single(compile_table(source, learn_schema(source)))
     with Threads(1) as engine:
         made = kind(

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.datasets import make_markov_field
 from sparsefield.induction import Full
 from sparsefield.inference import MeanField
@@ -129,7 +129,7 @@ def test_a_penalty_beyond_every_gradient_leaves_nothing(missing) -> None:
 
 
 def test_progress_is_told_of_every_step() -> None:
-    source = read(correlated())
+    source = as_source(correlated())
     schema = learn_schema(source)
     steps = []
     with Threads(1) as engine:

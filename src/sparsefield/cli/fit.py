@@ -175,7 +175,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
     if cluster is None:
         yield None
         return
-    from sparsefield.compute.dask_engine import connect
+    from sparsefield.compute.dask_cluster import connect
 
     with connect(cluster) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()

@@ -66,7 +66,7 @@ def _options(field: Any) -> str:
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:
     role = "" if variable.role == "target" else f"{variable.role}; "
     if variable.numeric:
-        return f"{table}{variable.name}: {role}number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
+        return f"{table}{variable.name}: {role}number, mean {variable.center:.4g}, deviation {variable.scale:.4g}"
     pairs = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
     shown = ", ".join(f"{state} ({share:.0%})" if shares else f"{state}" for share, state in pairs[:SHOWN_STATES])
     more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""

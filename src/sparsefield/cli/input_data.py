@@ -147,11 +147,11 @@ def is_matrix(data: Path) -> bool:
 def _read_matrix(
     data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
 ) -> Given:
-    from sparsefield.data import read
+    from sparsefield.data import as_source
     from sparsefield.io.row_blocks import read_matrix
 
     matrix = read_matrix(data)
-    source = read(matrix, what=str(data))
+    source = as_source(matrix, what=str(data))
     ids, given, numbers = _roles(source.names, observed, identifiers, numeric)
     if ids or numbers:
         raise DataError(f"{data}: all columns of a sparse matrix are 0/1: --id and --numeric have no place here.")

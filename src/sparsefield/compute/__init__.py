@@ -1,7 +1,7 @@
-"""Where blocks run, and how their results come together."""
+"""This package runs functions on blocks of rows, on threads or on a cluster, and combines their results."""
 
 from sparsefield.compute.block_collection import BlockCollection, Engine, ThresholdQuery, TopEntries, WorkerData
 from sparsefield.compute.threads import Threads
-from sparsefield.compute.tree_sum import plus, total
+from sparsefield.compute.tree_sum import plus, tree_sum
 
-__all__ = ["BlockCollection", "Engine", "Threads", "ThresholdQuery", "TopEntries", "WorkerData", "plus", "total"]
+__all__ = ["BlockCollection", "Engine", "Threads", "ThresholdQuery", "TopEntries", "WorkerData", "plus", "tree_sum"]

@@ -1,4 +1,4 @@
-"""What an engine is: it says where blocks are, and how what was found in them comes together."""
+"""This module defines the interface of engines: where blocks are kept, and how their results are combined."""
 
 from __future__ import annotations
 
@@ -11,42 +11,51 @@ import numpy as np
 
 from sparsefield.compute.tree_sum import Combine, plus
 
-__all__ = ["BlockCollection", "Engine", "ThresholdQuery", "TopEntries", "WorkerData", "everywhere", "find_top_entries"]
+__all__ = [
+    "BlockCollection",
+    "Engine",
+    "ThresholdQuery",
+    "TopEntries",
+    "WorkerData",
+    "all_positions",
+    "find_top_entries",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class TopEntries(NamedTuple):
-    """Entries of one item's sum that are larger than asked."""
+    """Entries of one item's sum that exceed the threshold of a query."""
 
     item: Any
-    places: tuple[np.ndarray, np.ndarray]
-    """(entries,) each: row and column."""
+    positions: tuple[np.ndarray, np.ndarray]
+    """Row and column of each entry, (entries,) each."""
     sums: np.ndarray
     """(layers, entries)"""
 
 
 @dataclass(frozen=True)
 class ThresholdQuery:
-    """Which entries of sums over all parts are large? Each item has a sum, of arrays (layers, rows, columns)."""
+    """A query for the large entries of sums over all blocks; each item has a sum of shape (layers, rows, columns)."""
 
-    part_of_sum: Callable[..., np.ndarray | None]
-    """``part_of_sum(part, item, *shared)``: what a part adds to the sum of an item, or None. Of module level."""
+    summand: Callable[..., np.ndarray | None]
+    """``summand(block, item, *shared)``, a module-level function: the term that a block adds to a sum, if any."""
     shared: tuple[Any, ...]
     excess: Callable[[Any, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    """``excess(item, sums, rows, columns)``: how far entries (layers, ...) at places (...) go beyond the cut, above 0
-    where they are large; it moves by no more than the layers do together."""
+    """``excess(item, sums, rows, columns)``: the amount by which entries (layers, ...) at positions (...) exceed the
+    threshold. It changes by no more than the absolute changes of all layers together."""
     eligible: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
-    """``eligible(item, rows, columns)``: which of some entries count."""
+    """``eligible(item, rows, columns)``: a mask of the entries that may be returned."""
     limit: int | None = None
-    """Only the largest so many are asked for, over all items; more may come."""
+    """The number of largest entries that are needed, over all items; more may be returned."""
 
 
 class BlockCollection(ABC):
-    """Parts, in their order, where they are worked on.
+    """Blocks in a fixed order, kept where they are processed.
 
-    Functions are of module level, so that they can be sent; they take a part and what they share, and change neither.
+    Functions are defined at module level, so that they can be sent to workers; they take a block and shared values, and
+    modify neither.
     """
 
     @abstractmethod
@@ -55,58 +64,57 @@ class BlockCollection(ABC):
     @property
     @abstractmethod
     def memory(self) -> float:
-        """Bytes that there are where parts lie, in all places together."""
+        """The memory in bytes of all machines that keep blocks."""
 
     @abstractmethod
     def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
     ) -> tuple[BlockCollection, Any]:
-        """``function(part, *shared)`` gives another part, which stays where this one is, and something to be combined.
+        """Replace every block; ``function(block, *shared)`` returns the new block and a value, and values are combined.
 
-        With ``each``, which has something for every part, that comes before what is shared.
+        With ``each``, one value per block, the function is called as ``function(block, value, *shared)``.
         """
 
     @abstractmethod
     def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
-        """The sum of ``function(part, *shared)``, by the tree of `sparsefield.compute.tree_sum`."""
+        """Return the sum of ``function(block, *shared)``, along the tree of `sparsefield.compute.tree_sum`."""
 
     @abstractmethod
     def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        """``function(part, *shared)`` of every part."""
+        """Return ``function(block, *shared)`` for every block."""
 
     @abstractmethod
-    def top_entries(self, question: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
-        """The large entries of every item's sum."""
+    def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
+        """Return the entries of every item's sum that a query selects."""
 
     @abstractmethod
     def per_worker(self, function: Callable[..., Any], *shared: Any) -> WorkerData:
-        """``function(engine, parts, *shared)`` of all parts that lie in one place, for every place where some lie.
+        """Compute ``function(engine, blocks, *shared)`` once per worker, with all blocks of that worker.
 
-        The fewer lots the better for what is looked for in a lot as a whole. How many there are, and which parts are in
-        them, is a matter of where parts lie: a result must not depend on it.
+        How many workers there are, and which blocks they have, may change between runs: results must not depend on it.
         """
 
 
 class WorkerData(ABC):
-    """What was made of all parts in one place, where it was made; given back with this object."""
+    """Values that were computed once per worker and stay there; they are freed with this object."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        """``function(engine, lot, *shared)`` of every lot."""
+        """Return ``function(engine, data, *shared)`` for the data of every worker."""
 
     @abstractmethod
     def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:
-        """For one item after another ``function(lot, item, *shared)`` of every lot."""
+        """Yield, item by item, ``function(data, item, *shared)`` for the data of every worker."""
 
 
 class Engine(ABC):
-    """Enter it before use."""
+    """An engine decides where blocks are kept and processed; use it as a context manager."""
 
     traffic = 0
-    """Bytes that went to and from workers."""
+    """Bytes sent to and from workers."""
 
     @abstractmethod
     def __enter__(self) -> Engine: ...
@@ -116,28 +124,28 @@ class Engine(ABC):
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Results in the order of the items; work that needs no parts, and is done here."""
+        """Return the results in the order of the items, computed in this process."""
 
     @abstractmethod
     def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """The same results one by one: only a few are there at a time."""
+        """Yield the results of `map` one by one; only a few are in memory at a time."""
 
     @abstractmethod
-    def hold(self, parts: Sequence[Any]) -> BlockCollection:
-        """Put parts where they will be worked on."""
+    def distribute(self, blocks: Sequence[Any]) -> BlockCollection:
+        """Move blocks to where they will be processed."""
 
 
-def everywhere(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, 1) and (1, columns): the places of all entries."""
+def all_positions(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of all entries of (layers, rows, columns), as (rows, 1) and (1, columns)."""
     return np.arange(sums.shape[1])[:, None], np.arange(sums.shape[2])[None, :]
 
 
-def find_top_entries(question: ThresholdQuery, item: Any, sums: np.ndarray | None) -> TopEntries:
-    """Of one item, from its exact sum; None where no part adds anything."""
+def find_top_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None) -> TopEntries:
+    """Return the selected entries of one item, from its exact sum; None is an empty sum."""
     if sums is None:
-        nowhere = np.empty(0, dtype=np.int64)
-        return TopEntries(item, (nowhere, nowhere), np.empty((1, 0)))
-    rows, columns = np.nonzero(question.excess(item, sums, *everywhere(sums)) > 0.0)
-    kept = question.eligible(item, rows, columns)
+        none = np.empty(0, dtype=np.int64)
+        return TopEntries(item, (none, none), np.empty((1, 0)))
+    rows, columns = np.nonzero(query.excess(item, sums, *all_positions(sums)) > 0.0)
+    kept = query.eligible(item, rows, columns)
     rows, columns = rows[kept], columns[kept]
     return TopEntries(item, (rows, columns), sums[:, rows, columns])

@@ -1,7 +1,7 @@
-"""From partitions of a table to the shards that a fit works on, all of it on the workers of a cluster.
+"""This module turns the partitions of a table into shards for a fit, on the workers of a cluster.
 
-Every step is a task without side effects, so that Dask can repeat whatever a worker took with it. Rows never come to
-the client: summaries, counts and marks do.
+Every step is a task without side effects, so that Dask can repeat it if a worker dies. The client receives summaries,
+counts and digests, but never rows.
 """
 
 from __future__ import annotations
@@ -14,78 +14,78 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute.dask_rows import OnWorkers
-from sparsefield.compute.dask_worker import Shard
+from sparsefield.compute.dask_chunks import DaskChunks
+from sparsefield.compute.dask_worker import Shard, identity
 from sparsefield.compute.worker_memory import memory_limits, refuse_beyond
-from sparsefield.data.column_summaries import MANY_LABELS, join, refuse_odd_weights
-from sparsefield.data.deduplication import merge_in_rounds
+from sparsefield.data.column_summaries import MANY_LABELS, join_summaries, refuse_odd_weights
+from sparsefield.data.deduplication import deduplicate_chunks
 from sparsefield.data.exact_sums import Weights
-from sparsefield.data.labels import Label, label_order
+from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_parts
 from sparsefield.data.shards import (
     Piece,
+    combine_digests,
     compile_piece,
     concatenate,
     cut_piece,
     digest_block,
-    digest_of_all,
     has_missing,
-    own_arrays,
     shard_rows,
+    writable_blocks,
 )
 from sparsefield.data.sparse_shards import (
     SparsePiece,
+    block_ends_within,
     compile_sparse_piece,
     concatenate_sparse,
     cut_sparse_piece,
     digest_sparse_block,
-    ends_within,
 )
-from sparsefield.data.sparse_table import block_ends, seems_sparse
-from sparsefield.data.table import Block, dense_bytes, warn_of_unseen
+from sparsefield.data.sparse_table import block_ends, prefers_sparse
+from sparsefield.data.table import Block, dense_bytes, warn_unknown_values
 from sparsefield.errors import DataError
 from sparsefield.io.partitioned_tables import Parts, is_collection, open_parts, read_part
 
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["Placed", "choose_blocks_per_shard", "place_rows"]
+__all__ = ["DistributedRows", "choose_blocks_per_shard", "distribute_rows"]
 
 JOINED_AT_ONCE = 8
-"""Summaries that a task joins: what comes to the client is one."""
+"""Summaries that one task joins; the client receives a single one."""
 
 SHARE_OF_SHARD = 1 / 16
-"""Of a worker's memory, for what a fit makes of a shard: several are worked on at a time, beside all that are held."""
+"""Share of a worker's memory for the derived values of a shard: several shards are processed at a time."""
 
 SHARDS_PER_THREAD = 2
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A table whose rows lie on the workers of a cluster."""
+class DistributedRows:
+    """A table whose rows are on the workers of a cluster."""
 
     schema: Schema
     names: tuple[str, ...]
     kind: str
-    """What `read` says of a partition: ``"array"``, ``"pandas"``, ``"polars"``."""
+    """Kind of a partition, as in `Source`: ``"array"``, ``"pandas"``, ``"polars"``."""
     shards: list[Future]
-    """Each of a `Shard` of `Block` or `SparseBlock`: together those that the table would have in memory."""
+    """Futures of `Shard`, with the blocks that the table would have in memory."""
     counts: list[int]
-    """(shards,): their blocks."""
+    """Number of blocks of each shard."""
     n_rows: int
-    """Rows in the shards, of which each may stand for several."""
+    """Number of rows in the shards, after deduplication."""
     total_weight: float
     has_missing: bool
     digest: str
-    """A mark of all rows, however many shards they are in: `digest_of_all`."""
+    """Digest of all rows, independent of the number of shards: `combine_digests`."""
     rows_read: int
-    """Rows of all partitions."""
+    """Number of rows of all partitions."""
     sparse: bool = False
-    """Whether shards hold `SparseBlock`."""
+    """Whether the blocks are `SparseBlock`."""
 
 
-def place_rows(
+def distribute_rows(
     client: Any,
     X: Any,
     *,
@@ -97,19 +97,19 @@ def place_rows(
     merge: bool = True,
     sparse: bool = False,
     blocks_per_shard: int | None = None,
-) -> Placed:
-    """Learn the schema of a table in partitions, and make its shards.
+) -> DistributedRows:
+    """Learn the schema of a partitioned table, and turn its partitions into shards.
 
     Parameters
     ----------
     client : of a Dask cluster
-    X : Dask array or frame, Parquet files (see `open_parts`), or what `open_parts` made of them
+    X : Dask array or frame, Parquet files (see `open_parts`), or the result of `open_parts`
     observed, numeric, states : as for `learn_schema`
-    sample_weight : None, one for all rows, (rows,) array, or Dask array of one dimension
-    schema : of a field that is known; None learns it
-    merge : whether equal rows become one, as `deduplicate_rows` would have it
-    sparse : whether a table that `compile_sparse` would keep sparse is kept so; its equal rows stay apart
-    blocks_per_shard : power of two; None chooses by what workers can hold, and takes one block of a sparse table
+    sample_weight : None, one number for all rows, (rows,) array, or one-dimensional Dask array
+    schema : a known schema; None learns it
+    merge : whether equal rows are merged, as by `deduplicate_rows`
+    sparse : whether a table that `compile_sparse` accepts is kept sparse; its equal rows are not merged
+    blocks_per_shard : power of two; None chooses it by the memory of the workers, and takes 1 for a sparse table
     """
     parts = X if isinstance(X, Parts) else open_parts(client, X)
     source = parts.source
@@ -118,18 +118,18 @@ def place_rows(
         check_roles(source.names, observed, numeric, states)
         schema = learn_from_parts(
             source.names,
-            _asker(client, parts, weights),
+            _summarizer(client, parts, weights),
             observed=observed,
             numeric=numeric,
             states=states,
             most=MANY_LABELS,
         )
-    there = client.submit(_itself, schema, pure=False)
-    table = _Table(client, parts, weights, schema, there)
+    schema_future = client.submit(identity, schema, pure=False)
+    table = _PartitionedTable(client, parts, weights, schema, schema_future)
     made = table.sparse_shards(blocks_per_shard or 1) if sparse else None
     n_rows, shards = made or table.dense_shards(merge, blocks_per_shard)
-    facts: Any = client.gather(client.map(_tell, shards, pure=False))
-    return Placed(
+    facts: Any = client.gather(client.map(_summarize_shard, shards, pure=False))
+    return DistributedRows(
         schema,
         source.names,
         source.kind,
@@ -139,66 +139,71 @@ def place_rows(
         # In the order of `Table.total_weight`.
         float(sum(weight for fact in facts for weight in fact.weights)),
         any(fact.missing for fact in facts),
-        digest_of_all(digest for fact in facts for digest in fact.digests),
+        combine_digests(digest for fact in facts for digest in fact.digests),
         source.n_rows,
         made is not None,
     )
 
 
 @dataclass(frozen=True)
-class _Table:
-    """Partitions under a schema."""
+class _PartitionedTable:
+    """The partitions of a table with its schema."""
 
     client: Any
     parts: Parts
     weights: list[Any]
     schema: Schema
-    there: Future
-    """The schema, where workers can take it from."""
+    schema_future: Future
+    """The schema on a worker, from which others fetch it."""
 
     def dense_shards(self, merge: bool, blocks_per_shard: int | None) -> tuple[int, list[Future]]:
-        """The number of rows, and shards of `Block`."""
+        """Return the number of rows, and shards of `Block`."""
         client, rows = self.client, self._compile(_compile)
-        looks: Any = client.gather(client.map(_look, rows, schema=self.there, pure=False))
-        _warn_of_unseen([look.unseen for look in looks])
-        rows = OnWorkers(client, client.map(_first, rows, pure=False), self.parts.counts)
-        if merge and not any(look.missing for look in looks):
-            rows = merge_in_rounds(rows.chunked())
+        checks: Any = client.gather(client.map(_check_piece, rows, schema=self.schema_future, pure=False))
+        _warn_unknown_values([check.unseen for check in checks])
+        rows = DaskChunks(client, client.map(_first, rows, pure=False), self.parts.counts)
+        if merge and not any(check.missing for check in checks):
+            rows = deduplicate_chunks(rows.chunked())
         if blocks_per_shard is None:
             blocks_per_shard = choose_blocks_per_shard(client, rows.n_rows, self.schema.n_columns)
         size, runs = config.block_rows(rows.n_rows), shard_rows(rows.n_rows, blocks_per_shard)
-        return rows.n_rows, rows.regroup(runs, _make_shard, [(start, size, self.there) for start, _ in runs])
+        return rows.n_rows, rows.regroup(runs, _make_shard, [(start, size, self.schema_future) for start, _ in runs])
 
     def sparse_shards(self, blocks_per_shard: int) -> tuple[int, list[Future]] | None:
-        """The number of rows, and shards of `SparseBlock`; None where the table is not sparse, or has gaps."""
+        """Return the number of rows and shards of `SparseBlock`; None for dense tables and those with missing cells."""
         client, counts = self.client, self.parts.counts
-        # By how much is on, and not by what this cluster can hold: the same rows are kept alike everywhere.
-        if not seems_sparse(self.schema, sum(counts), float("inf")):
+        # Decided by the density alone, not by memory: the same rows are stored in the same way on every cluster.
+        if not prefers_sparse(self.schema, sum(counts), float("inf")):
             return None
         pieces = self._compile(_compile_sparse)
-        on: Any = client.gather(client.map(_count_on, pieces, pure=False))
-        if None in on:
+        active: Any = client.gather(client.map(_count_active, pieces, pure=False))
+        if None in active:
             return None
-        refuse_beyond(client, config.BYTES_OF_CELL * float(sum(on)), f"{sum(on):,} cells that are on")
-        cells, rows = np.cumsum([0, *on])[:-1].tolist(), np.cumsum([0, *counts])[:-1].tolist()
+        refuse_beyond(client, config.BYTES_OF_CELL * float(sum(active)), f"{sum(active):,} active cells")
+        cells, rows = np.cumsum([0, *active])[:-1].tolist(), np.cumsum([0, *counts])[:-1].tolist()
         ends: Any = client.gather(
-            client.map(ends_within, pieces, [block_ends(sum(on))] * len(on), cells, rows, pure=False)
+            client.map(block_ends_within, pieces, [block_ends(sum(active))] * len(active), cells, rows, pure=False)
         )
-        places = sorted({0, *(end for found in ends for end in found), sum(counts)})
-        groups = [places[k : k + blocks_per_shard + 1] for k in range(0, len(places) - 1, blocks_per_shard)]
+        bounds = sorted({0, *(end for found in ends for end in found), sum(counts)})
+        groups = [bounds[k : k + blocks_per_shard + 1] for k in range(0, len(bounds) - 1, blocks_per_shard)]
         runs = [(group[0], group[-1]) for group in groups]
-        made = OnWorkers(client, pieces, counts).regroup(runs, _make_sparse_shard, [(group,) for group in groups])
+        made = DaskChunks(client, pieces, counts).regroup(runs, _make_sparse_shard, [(group,) for group in groups])
         return sum(counts), made
 
-    def _compile(self, how: Callable[..., Any]) -> list[Future]:
+    def _compile(self, compile_part: Callable[..., Any]) -> list[Future]:
         parts = self.parts
-        return self.client.map(how, parts.futures, self.weights, parts.numbers, schema=self.there, pure=False)
+        return self.client.map(
+            compile_part, parts.futures, self.weights, parts.numbers, schema=self.schema_future, pure=False
+        )
 
 
 def choose_blocks_per_shard(client: Any, n_rows: int, width: int) -> int:
-    """A power of two: shards of which workers can hold several, and enough of them for all threads.
+    """Return a power of two such that workers can hold several shards, and all threads have enough of them.
 
-    DataError with the figures where all rows are more than the workers can hold.
+    Raises
+    ------
+    DataError
+        With the figures, if the rows exceed the memory of the workers.
     """
     refuse_beyond(client, dense_bytes(float(n_rows) * width), f"{n_rows:,} rows x {width:,} states")
     size = config.block_rows(n_rows)
@@ -210,27 +215,33 @@ def choose_blocks_per_shard(client: Any, n_rows: int, width: int) -> int:
     return 1 << (max(int(most), 1).bit_length() - 1)
 
 
-# -- looking and weighing --------------------------------------------------------------------------------------------
+# -- summaries and weights -------------------------------------------------------------------------------------------
 
 
-def _asker(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., list[Any]]:
-    """For `learn_from_parts`: looks at all partitions, and joins what is found on the workers."""
+def _summarizer(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., list[Any]]:
+    """Return a function for `learn_from_parts` that joins the summaries of partitions on the workers."""
 
-    def ask(look: Callable[..., Any], *asked: Any) -> list[Any]:
+    def summarize(function: Callable[..., Any], *arguments: Any) -> list[Any]:
         found: Any = client.map(
-            _look_at_part, parts.futures, weights, parts.numbers, look=look, asked=asked, pure=False
+            _summarize_part,
+            parts.futures,
+            weights,
+            parts.numbers,
+            function=function,
+            arguments=arguments,
+            pure=False,
         )
         while True:
             groups = [found[k : k + JOINED_AT_ONCE] for k in range(0, len(found), JOINED_AT_ONCE)]
-            found = [client.submit(join, group, MANY_LABELS, pure=False) for group in groups]
+            found = [client.submit(join_summaries, group, MANY_LABELS, pure=False) for group in groups]
             if len(found) == 1:
                 return client.gather(found)[0]
 
-    return ask
+    return summarize
 
 
 def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
-    """What rows of each partition weigh: None, a number or an array, or the future of one."""
+    """Return the row weights of each partition: None, a number, or the future of an array."""
     n_rows = parts.source.n_rows
     if sample_weight is None or np.isscalar(sample_weight):
         if sample_weight is not None:
@@ -245,15 +256,15 @@ def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
         refuse_odd_weights(weight)
         _refuse_zeros(weight)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")  # whoever has so many weights on the client knows
-            return client.map(_itself, [weight[start:stop] for start, stop in runs], pure=False)
+            warnings.filterwarnings("ignore", "Sending large graph")  # it is as large as sample_weight
+            return client.map(identity, [weight[start:stop] for start, stop in runs], pure=False)
     if sample_weight.ndim != 1:
-        raise DataError(f"sample_weight has {sample_weight.ndim} dimensions: it is to have one weight per row.")
+        raise DataError(f"sample_weight has {sample_weight.ndim} dimensions: it must have one weight per row.")
     chunks: Any = client.compute(np.ravel(np.array(sample_weight.to_delayed(), dtype=object)).tolist())
     counts: Any = client.gather(client.map(len, chunks, pure=False))
     _refuse_other_length((sum(counts),), n_rows)
-    told = [(start,) for start, _ in runs]
-    weights = OnWorkers(client, chunks, counts).regroup(runs, _join_weights, told)
+    first_rows = [(start,) for start, _ in runs]
+    weights = DaskChunks(client, chunks, counts).regroup(runs, _join_weights, first_rows)
     _refuse_zeros(client.gather(client.map(_has_weight, weights, pure=False)))
     return weights
 
@@ -268,29 +279,27 @@ def _refuse_zeros(weights: Any) -> None:
         raise DataError("All sample weights are zero: nothing to learn from.")
 
 
-def _warn_of_unseen(found: Sequence[Mapping[str, tuple[int, Label]]]) -> None:
-    """Of all partitions at once."""
+def _warn_unknown_values(found: Sequence[Mapping[str, tuple[int, Label]]]) -> None:
+    """Warn once per column about unknown values of all partitions."""
     for name in dict.fromkeys(name for part in found for name in part):
         cells = [part[name] for part in found if name in part]
-        warn_of_unseen(name, sum(count for count, _ in cells), min((label for _, label in cells), key=label_order))
+        warn_unknown_values(
+            name, sum(count for count, _ in cells), min((label for _, label in cells), key=label_sort_key)
+        )
 
 
 # -- tasks ----------------------------------------------------------------------------------------------------------
 
 
-class _Look(NamedTuple):
+class _PieceCheck(NamedTuple):
     unseen: Mapping[str, tuple[int, Label]]
     missing: bool
 
 
-class _Told(NamedTuple):
+class _ShardSummary(NamedTuple):
     weights: list[float]
     missing: bool
     digests: list[bytes]
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _first(compiled: tuple[Piece, Any]) -> Piece:
@@ -301,9 +310,9 @@ def _as_array(weight: Any, n_rows: int) -> np.ndarray | None:
     return np.full(n_rows, weight, dtype=config.FLOAT) if np.isscalar(weight) else weight
 
 
-def _look_at_part(part: Any, weight: Any, number: int, look: Callable[..., Any], asked: tuple) -> Any:
+def _summarize_part(part: Any, weight: Any, number: int, function: Callable[..., Any], arguments: tuple) -> Any:
     source = read_part(part, number)
-    return look(source, Weights(_as_array(weight, source.n_rows)), *asked)
+    return function(source, Weights(_as_array(weight, source.n_rows)), *arguments)
 
 
 def _compile(part: Any, weight: Any, number: int, schema: Schema) -> tuple[Piece, Any]:
@@ -311,9 +320,9 @@ def _compile(part: Any, weight: Any, number: int, schema: Schema) -> tuple[Piece
     return compile_piece(source, schema, _as_array(weight, source.n_rows))
 
 
-def _look(compiled: tuple[Piece, Any], schema: Schema) -> _Look:
+def _check_piece(compiled: tuple[Piece, Any], schema: Schema) -> _PieceCheck:
     piece, unseen = compiled
-    return _Look(unseen, has_missing(piece, schema))
+    return _PieceCheck(unseen, has_missing(piece, schema))
 
 
 def _join_weights(pieces: list[Any], first: int) -> np.ndarray:
@@ -327,8 +336,8 @@ def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> Spar
     return compile_sparse_piece(source, schema, _as_array(weight, source.n_rows))
 
 
-def _count_on(piece: SparsePiece | None) -> int | None:
-    return None if piece is None else piece.n_on
+def _count_active(piece: SparsePiece | None) -> int | None:
+    return None if piece is None else piece.n_active
 
 
 def _has_weight(weight: np.ndarray) -> bool:
@@ -336,16 +345,16 @@ def _has_weight(weight: np.ndarray) -> bool:
 
 
 def _make_shard(pieces: list[Piece], first: int, size: int, schema: Schema) -> Shard:
-    return Shard(own_arrays(cut_piece(schema, concatenate(pieces), first, size)))
+    return Shard(writable_blocks(cut_piece(schema, concatenate(pieces), first, size)))
 
 
-def _make_sparse_shard(pieces: list[SparsePiece], places: list[int]) -> Shard:
-    return Shard(own_arrays(cut_sparse_piece(concatenate_sparse(pieces), places)))
+def _make_sparse_shard(pieces: list[SparsePiece], bounds: list[int]) -> Shard:
+    return Shard(writable_blocks(cut_sparse_piece(concatenate_sparse(pieces), bounds)))
 
 
-def _tell(shard: Shard) -> _Told:
-    blocks = shard.parts
-    return _Told(
+def _summarize_shard(shard: Shard) -> _ShardSummary:
+    blocks = shard.blocks
+    return _ShardSummary(
         [float(block.weight.sum()) for block in blocks],
         any(isinstance(block, Block) and len(block.missing_rows) for block in blocks),
         [digest_block(block) if isinstance(block, Block) else digest_sparse_block(block) for block in blocks],

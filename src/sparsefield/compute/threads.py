@@ -1,4 +1,4 @@
-"""Blocks on the threads of this machine."""
+"""This module processes blocks on the threads of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparsefield.compute.block_collection import (
     WorkerData,
     find_top_entries,
 )
-from sparsefield.compute.tree_sum import Combine, Tree, plus, total
+from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.data.memory import machine_memory
 
 __all__ = ["Threads", "products_on_one_thread"]
@@ -28,15 +28,15 @@ Result = TypeVar("Result")
 
 
 class Threads(Engine):
-    """Runs a function over items on ``n_jobs`` threads and returns the results in the order of the items.
+    """An engine that runs functions on ``n_jobs`` threads of this process.
 
-    Items, never threads, decide how work is cut, so results are the same for any ``n_jobs``. Matrix products run on
-    one thread each meanwhile, for the same reason.
+    Work is divided by items, never by threads, so results are identical for any ``n_jobs``. For the same reason,
+    each matrix product runs on one thread while the engine is entered.
 
     Parameters
     ----------
     n_jobs : int or None
-        None takes all cores; a negative number counts from the end, as in joblib (-1 all, -2 all but one).
+        None uses all cores; a negative number counts from the end, as in joblib (-1 all, -2 all but one).
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -68,7 +68,7 @@ class Threads(Engine):
         return list(self._pool.map(function, items))
 
     def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """The same results one by one: only a few are there at a time."""
+        """Yield the results one by one, with few of them in memory at a time."""
         if self._pool is None:
             yield from map(function, items)
             return
@@ -80,18 +80,18 @@ class Threads(Engine):
         while waiting:
             yield waiting.popleft().result()
 
-    def hold(self, parts: Sequence[Any]) -> LocalBlocks:
-        return LocalBlocks(list(parts), self)
+    def distribute(self, blocks: Sequence[Any]) -> LocalBlocks:
+        return LocalBlocks(list(blocks), self)
 
 
 class LocalBlocks(BlockCollection):
-    """Parts in the memory of this process."""
+    """Blocks in the memory of this process."""
 
-    def __init__(self, parts: list[Any], engine: Engine) -> None:
-        self._parts, self._engine = parts, engine
+    def __init__(self, blocks: list[Any], engine: Engine) -> None:
+        self._blocks, self._engine = blocks, engine
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._blocks)
 
     @property
     def memory(self) -> float:
@@ -100,53 +100,55 @@ class LocalBlocks(BlockCollection):
     def map_update(
         self, function: Callable[..., Any], *shared: Any, each: Sequence[Any] | None = None, combine: Combine = plus
     ) -> tuple[LocalBlocks, Any]:
-        def one(k: int) -> Any:
-            return function(self._parts[k], *(() if each is None else (each[k],)), *shared)
+        def update(k: int) -> Any:
+            return function(self._blocks[k], *(() if each is None else (each[k],)), *shared)
 
-        parts, tree = [], Tree(combine)
-        for part, value in self._engine.stream(one, range(len(self._parts))):
-            parts.append(part)
+        blocks, tree = [], SumTree(combine)
+        for block, value in self._engine.stream(update, range(len(self._blocks))):
+            blocks.append(block)
             tree.push(value)
-        return LocalBlocks(parts, self._engine), tree.total()
+        return LocalBlocks(blocks, self._engine), tree.total()
 
     def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
-        return total(self._engine.stream(lambda part: function(part, *shared), self._parts))
+        return tree_sum(self._engine.stream(lambda block: function(block, *shared), self._blocks))
 
     def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        return self._engine.map(lambda part: function(part, *shared), self._parts)
+        return self._engine.map(lambda block: function(block, *shared), self._blocks)
 
-    def top_entries(self, question: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
-        """Items are what threads share out."""
+    def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
+        """Return the entries that a query selects; threads work on different items."""
 
-        def one(item: Any) -> TopEntries:
-            parts = (question.part_of_sum(part, item, *question.shared) for part in self._parts)
-            return find_top_entries(question, item, total(parts))
+        def search(item: Any) -> TopEntries:
+            summands = (query.summand(block, item, *query.shared) for block in self._blocks)
+            return find_top_entries(query, item, tree_sum(summands))
 
-        return self._engine.map(one, items)
+        return self._engine.map(search, items)
 
     def per_worker(self, function: Callable[..., Any], *shared: Any) -> LocalWorkerData:
-        return LocalWorkerData(function(self._engine, self._parts, *shared), self._engine)
+        return LocalWorkerData(function(self._engine, self._blocks, *shared), self._engine)
 
 
 class LocalWorkerData(WorkerData):
-    """All parts in the memory of this process are one lot."""
+    """Data of this process, which counts as one worker."""
 
-    def __init__(self, lot: Any, engine: Engine) -> None:
-        self._lot, self._engine = lot, engine
+    def __init__(self, data: Any, engine: Engine) -> None:
+        self._data, self._engine = data, engine
 
     def __len__(self) -> int:
         return 1
 
     def map(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        return [function(self._engine, self._lot, *shared)]
+        return [function(self._engine, self._data, *shared)]
 
     def stream(self, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[list[Any]]:
-        return self._engine.stream(lambda item: [function(self._lot, item, *shared)], items)
+        return self._engine.stream(lambda item: [function(self._data, item, *shared)], items)
 
 
 class _SingleThreadedProducts:
-    """Matrix products of the whole process on one thread while anyone needs it: the first to come sets the limit, the
-    last to go lifts it, so that fits may overlap."""
+    """A limit of one thread for the matrix products of this process.
+
+    It is counted: the first user sets it and the last one lifts it, so that fits may overlap.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -173,7 +175,7 @@ _SINGLE = _SingleThreadedProducts()
 
 @contextmanager
 def products_on_one_thread() -> Iterator[None]:
-    """Within it, as within `Threads`."""
+    """Limit matrix products to one thread inside the context, as `Threads` does."""
     _SINGLE.acquire()
     try:
         yield

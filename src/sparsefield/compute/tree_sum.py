@@ -1,7 +1,7 @@
-"""Sums over blocks whose bits do not depend on who adds what: the tree of additions is that of the blocks' numbers.
+"""Reproducible sums over blocks: the tree of additions follows the numbers of the blocks, not the order of arrival.
 
-Neighbors are added first, then neighboring pairs, and so on; one that is left over goes up a level. A run of 2^k
-blocks that begins at a multiple of 2^k is therefore a tree of its own, and may be added up wherever it lies.
+Neighbors are added first, then neighboring pairs, and so on; a value without a neighbor moves up one level. A run of
+2^k blocks that starts at a multiple of 2^k is a subtree, which any worker may add up without changing a bit.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Combine", "Tree", "plus", "total"]
+__all__ = ["Combine", "SumTree", "plus", "tree_sum"]
 
 Combine = Callable[[Any, Any], Any]
-"""From two neighbors, in their order, to one."""
+"""A function that combines two neighbors, in their order."""
 
 
 def plus(one: Any, other: Any) -> Any:
-    """Numbers and arrays added; tuples of them place by place; None where there is nothing to add."""
+    """Add numbers or arrays, and tuples of these element by element; None is the neutral element."""
     if one is None or other is None:
         return one if other is None else other
     if isinstance(one, tuple):
@@ -24,30 +24,31 @@ def plus(one: Any, other: Any) -> Any:
     return one + other
 
 
-class Tree:
-    """Takes the values of blocks in their order; holds one for each level of the tree at most."""
+class SumTree:
+    """A sum of values that arrive in order; it keeps at most one partial sum per level of the tree."""
 
     def __init__(self, combine: Combine = plus) -> None:
         self._combine = combine
-        self._held: list[tuple[int, Any]] = []
+        self._partial: list[tuple[int, Any]] = []
 
     def push(self, value: Any) -> None:
         level = 0
-        while self._held and self._held[-1][0] == level:
-            value = self._combine(self._held.pop()[1], value)
+        while self._partial and self._partial[-1][0] == level:
+            value = self._combine(self._partial.pop()[1], value)
             level += 1
-        self._held.append((level, value))
+        self._partial.append((level, value))
 
     def total(self) -> Any:
-        """None where nothing was pushed."""
+        """Return the sum, or None if nothing was pushed."""
         value = None
-        for k, (_, part) in enumerate(reversed(self._held)):
+        for k, (_, part) in enumerate(reversed(self._partial)):
             value = part if k == 0 else self._combine(part, value)
         return value
 
 
-def total(values: Iterable[Any], combine: Combine = plus) -> Any:
-    tree = Tree(combine)
+def tree_sum(values: Iterable[Any], combine: Combine = plus) -> Any:
+    """Combine values along the tree; None if there are none."""
+    tree = SumTree(combine)
     for value in values:
         tree.push(value)
     return tree.total()

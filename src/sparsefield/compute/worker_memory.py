@@ -1,4 +1,4 @@
-"""What the workers of a cluster can hold."""
+"""This module compares the memory of a cluster's workers with the memory that data need."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sparsefield.errors import DataError
 __all__ = ["MEMORY_SHARE", "memory_limits", "refuse_beyond"]
 
 MEMORY_SHARE = 0.6
-"""Of the memory of all workers, for rows and what a fit makes of them: from there on Dask writes to disk."""
+"""Share of the workers' memory for rows and values computed from them: beyond it, Dask writes to disk."""
 
 
 def memory_limits(client: Any) -> list[float]:
-    """Bytes that each worker may take; infinite where it has no limit."""
+    """Return the memory limit of each worker in bytes, infinite if it has none."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if not workers:
         raise DataError("The cluster has no workers: start some, or wait for them with client.wait_for_workers(1).")
@@ -23,12 +23,12 @@ def memory_limits(client: Any) -> list[float]:
 
 
 def refuse_beyond(client: Any, needed: float, what: str) -> None:
-    """DataError with the figures when ``needed`` bytes are more than the workers can hold."""
+    """Raise a DataError with the figures if ``needed`` bytes exceed the memory of the workers."""
     limits = memory_limits(client)
     if needed > MEMORY_SHARE * sum(limits):
         smallest = min(limits)
         raise DataError(
             f"{what} may take {needed / 2**30:.1f} GiB, and the {len(limits)} worker(s) have "
             f"{sum(limits) / 2**30:.1f} GiB, of which {MEMORY_SHARE:.0%} are for data: "
-            f"{int(np.ceil(needed / (MEMORY_SHARE * smallest))):,} workers of {smallest / 2**30:.1f} GiB would do."
+            f"{int(np.ceil(needed / (MEMORY_SHARE * smallest))):,} workers of {smallest / 2**30:.1f} GiB are enough."
         )

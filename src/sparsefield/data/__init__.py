@@ -1,4 +1,4 @@
-"""Frames, arrays, sparse matrices and linked tables become a schema and flat, read-only arrays."""
+"""This package turns frames, arrays, sparse matrices and linked tables into a schema and flat, read-only arrays."""
 
 from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.dataset import (
@@ -11,8 +11,8 @@ from sparsefield.data.dataset import (
     update_neighbor_sums,
 )
 from sparsefield.data.deduplication import deduplicate_rows
-from sparsefield.data.frames import Joined, Source, as_array, check_kind, fill, make_frame, read
-from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout, NeighborView
+from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, fill_cells, make_frame
+from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout, NeighborView, Side
 from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_template
 from sparsefield.data.relational import Relational
 from sparsefield.data.schema import Label, Role, Schema, Variable
@@ -33,7 +33,7 @@ __all__ = [
     "DenseDataset",
     "DistributedDataset",
     "ForeignKey",
-    "Joined",
+    "JoinedColumns",
     "Label",
     "Layout",
     "LocalDataset",
@@ -43,6 +43,7 @@ __all__ = [
     "Relational",
     "Role",
     "Schema",
+    "Side",
     "Source",
     "SparseBlock",
     "SparseDataset",
@@ -51,17 +52,17 @@ __all__ = [
     "Template",
     "Variable",
     "as_array",
+    "as_source",
     "as_template",
     "check_kind",
     "compile_sparse",
     "compile_table",
     "deduplicate_rows",
     "draw_rows",
-    "fill",
+    "fill_cells",
     "hide_cells",
     "learn_schema",
     "make_frame",
-    "read",
     "resolve_templates",
     "row_pairs",
     "take_rows",

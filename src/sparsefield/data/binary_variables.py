@@ -1,4 +1,4 @@
-"""Columns of 0 and 1 by the million: a schema in arrays, which makes a `Variable` only when one asks for it."""
+"""This module stores the schema of up to millions of 0/1 columns in arrays; a `Variable` is made when needed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ __all__ = ["BinarySchema", "BinaryVariables"]
 
 
 class BinaryVariables(Sequence[Variable]):
-    """Variables with the states 0 and 1, the base being 0; constant ones have one state.
+    """Variables with the states 0 and 1, whose reference state is 0; constant variables have one state.
 
     Parameters
     ----------
-    names : their names
-    shares : (variables,) how often each was 1 in training, by weight
-    seen_off, seen_on : (variables,) bool: which of the two states occurred at all
-    role : of all of them
+    names : tuple of str
+    shares : array of shape (variables,)
+        Weighted share of training rows in which each variable is 1.
+    has_zero, has_one : bool arrays of shape (variables,)
+        Whether the state occurs in training.
+    role : the role of all variables
     """
 
     def __init__(
-        self, names: tuple[str, ...], shares: np.ndarray, seen_off: np.ndarray, seen_on: np.ndarray, role: Role
+        self, names: tuple[str, ...], shares: np.ndarray, has_zero: np.ndarray, has_one: np.ndarray, role: Role
     ) -> None:
         self.names, self.shares = names, shares
         self.role: Role = role
-        self.seen_off, self.seen_on = seen_off, seen_on
+        self.has_zero, self.has_one = has_zero, has_one
 
     @property
     def widths(self) -> np.ndarray:
-        """(variables,): 1, or 0 where one is constant."""
-        return (self.seen_off & self.seen_on).astype(np.int64)
+        """1 for each variable, or 0 if it is constant, (variables,)."""
+        return (self.has_zero & self.has_one).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -48,7 +50,7 @@ class BinaryVariables(Sequence[Variable]):
     def __getitem__(self, index: slice) -> BinaryVariables: ...
     def __getitem__(self, index: int | slice) -> Variable | BinaryVariables:
         if isinstance(index, slice):
-            parts = self.names[index], self.shares[index], self.seen_off[index], self.seen_on[index]
+            parts = self.names[index], self.shares[index], self.has_zero[index], self.has_one[index]
             return BinaryVariables(*parts, self.role)
         return self._make(range(len(self))[index])
 
@@ -56,7 +58,7 @@ class BinaryVariables(Sequence[Variable]):
         if not isinstance(other, BinaryVariables):
             return NotImplemented
         mine, theirs = (
-            (one.role, one.names, one.shares.tobytes(), one.seen_off.tobytes(), one.seen_on.tobytes())
+            (one.role, one.names, one.shares.tobytes(), one.has_zero.tobytes(), one.has_one.tobytes())
             for one in (self, other)
         )
         return mine == theirs
@@ -70,38 +72,38 @@ class BinaryVariables(Sequence[Variable]):
         share = float(self.shares[k])
         states: list[Label] = []
         frequencies = []
-        for seen, state, frequency in ((self.seen_off[k], 0, 1.0 - share), (self.seen_on[k], 1, share)):
-            if seen:
+        for occurs, state, frequency in ((self.has_zero[k], 0, 1.0 - share), (self.has_one[k], 1, share)):
+            if occurs:
                 states.append(state)
                 frequencies.append(frequency)
         return Variable(self.names[k], self.role, tuple(states), 0, tuple(frequencies))
 
 
 class BinarySchema(Schema):
-    """A schema all of whose columns hold 0 and 1: `Schema` in arrays."""
+    """A schema of 0/1 columns only, stored in arrays."""
 
     def __init__(self, targets: BinaryVariables, observed: BinaryVariables, order: tuple[str, ...]) -> None:
-        object.__setattr__(self, "switches", (targets, observed))
+        object.__setattr__(self, "variable_groups", (targets, observed))
         object.__setattr__(self, "order", order)
 
-    switches: tuple[BinaryVariables, BinaryVariables]
+    variable_groups: tuple[BinaryVariables, BinaryVariables]
     """Targets and observed columns."""
 
     @property
     def variables(self) -> tuple[Variable, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return (*self.switches[0], *self.switches[1])
+        return (*self.variable_groups[0], *self.variable_groups[1])
 
     @property
     def n_variables(self) -> int:
-        return len(self.switches[0]) + len(self.switches[1])
+        return len(self.variable_groups[0]) + len(self.variable_groups[1])
 
     @property
     def targets(self) -> Sequence[Variable]:
-        return self.switches[0]
+        return self.variable_groups[0]
 
     @property
     def observed(self) -> Sequence[Variable]:
-        return self.switches[1]
+        return self.variable_groups[1]
 
     @property
     def latent(self) -> Sequence[Variable]:
@@ -113,29 +115,29 @@ class BinarySchema(Schema):
 
     @cached_property
     def widths(self) -> np.ndarray:
-        return np.concatenate([part.widths for part in self.switches])
+        return np.concatenate([part.widths for part in self.variable_groups])
 
     @cached_property
-    def state_shares(self) -> np.ndarray:
-        targets = self.switches[0]
+    def state_frequencies(self) -> np.ndarray:
+        targets = self.variable_groups[0]
         return targets.shares[targets.widths > 0]
 
     @cached_property
-    def base_shares(self) -> np.ndarray:
-        return 1.0 - self.state_shares
+    def base_frequencies(self) -> np.ndarray:
+        return 1.0 - self.state_frequencies
 
     @cached_property
     def index_of_name(self) -> dict[str, int]:
-        return {name: k for k, name in enumerate((*self.switches[0].names, *self.switches[1].names))}
+        return {name: k for k, name in enumerate((*self.variable_groups[0].names, *self.variable_groups[1].names))}
 
     def column_name(self, column: int) -> tuple[str, Label | None]:
         k = int(self.variable_of_column[column])
-        targets, observed = self.switches
+        targets, observed = self.variable_groups
         return (targets.names[k] if k < len(targets) else observed.names[k - len(targets)]), 1
 
     @cached_property
-    def column_of_place(self) -> np.ndarray:
-        """(columns as they came,): where each lies in the flat numbering; -1 for a constant one."""
+    def column_of_input(self) -> np.ndarray:
+        """Number of each input column in the flat numbering, -1 for constant ones, (input columns,)."""
         number = np.where(self.widths > 0, self.offsets[:-1], -1)
         if not len(self.observed):
             return number
@@ -145,9 +147,9 @@ class BinarySchema(Schema):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BinarySchema):
             return NotImplemented
-        return self.switches == other.switches and self.order == other.order
+        return self.variable_groups == other.variable_groups and self.order == other.order
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        return f"BinarySchema({self.switches[0]!r}, {self.switches[1]!r})"
+        return f"BinarySchema({self.variable_groups[0]!r}, {self.variable_groups[1]!r})"

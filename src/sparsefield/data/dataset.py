@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from sparsefield.data.layout import COUNT, Layout
+from sparsefield.data.layout import COUNT_COLUMN, Layout
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
@@ -71,12 +71,12 @@ class DenseDataset:
         The blocks of ``tables`` must have room for the layout's views; it is filled here.
         """
         neighbors = []
-        for view in layout.views:
+        for view in layout.neighbor_views:
             left, right = pairs[view.template]
             seer, seen = (left, right) if view.forward else (right, left)
             if layout.templates[view.template].symmetric:
                 seer, seen = np.concatenate([left, right]), np.concatenate([right, left])
-            neighbors.append(Neighbors.of(seer, seen, tables[view.seer].n_rows))
+            neighbors.append(Neighbors.of(seer, seen, tables[view.target_table].n_rows))
         sample = cls(layout, tuple(tables), tuple(neighbors))
         update_neighbor_sums(sample, [table.blocks for table in tables])
         return sample
@@ -102,7 +102,7 @@ class DenseDataset:
 
     @property
     def has_links(self) -> bool:
-        return bool(self.layout.views)
+        return bool(self.layout.neighbor_views)
 
     @property
     def has_missing(self) -> bool:
@@ -118,10 +118,10 @@ class DenseDataset:
         """(rows of all tables,): a number for each set of rows that see each other, at first hand or over others."""
         ends = [
             (
-                self.row_starts[view.seer] + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)),
-                self.row_starts[view.seen] + rows,
+                self.row_starts[view.target_table] + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)),
+                self.row_starts[view.source_table] + rows,
             )
-            for view, (offsets, rows) in zip(self.layout.views, self.neighbors, strict=True)
+            for view, (offsets, rows) in zip(self.layout.neighbor_views, self.neighbors, strict=True)
         ]
         seer, seen = (np.concatenate([end[k] for end in ends]) for k in (0, 1))
         graph = sp.coo_matrix((np.ones(len(seer), dtype=np.int8), (seer, seen)), shape=(self.n_rows, self.n_rows))
@@ -156,7 +156,7 @@ class SparseDataset:
     @property
     def n_cells(self) -> int:
         """Numbers that one pass reads, roughly: each cell that is on touches about ten others."""
-        return 10 * self.table.n_on
+        return 10 * self.table.n_active
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,16 @@ def update_neighbor_sums(
     layout = sample.layout
 
     def one(task: tuple[int, int]) -> None:
-        view, place = layout.views[task[0]], task[1]
+        view, place = layout.neighbor_views[task[0]], task[1]
         offsets, rows = sample.neighbors[task[0]]
         seen = int(view.columns[place])
-        column = np.concatenate([b.beliefs[seen] if seen != COUNT else np.ones(b.n_rows) for b in blocks[view.seen]])
-        for block in blocks[view.seer]:
+        column = np.concatenate(
+            [b.beliefs[seen] if seen != COUNT_COLUMN else np.ones(b.n_rows) for b in blocks[view.source_table]]
+        )
+        for block in blocks[view.target_table]:
             add_up_neighbors(offsets, rows, block.start, column, block.beliefs[view.start + place])
 
-    tasks = [(k, place) for k, view in enumerate(layout.views) for place in range(len(view.columns))]
+    tasks = [(k, place) for k, view in enumerate(layout.neighbor_views) for place in range(len(view.columns))]
     (run or _in_turn)(one, tasks)
 
 

@@ -1,7 +1,7 @@
-"""Rows that are equal count as one, with their weights added up: learning asks for sums over rows alone.
+"""This module merges equal rows and adds up their weights, since learning needs only sums over rows.
 
-Twins are looked for within chunks of rows, so that chunks may lie on different machines. What is left of the chunks,
-one behind the other, is cut into chunks again, until little is gained.
+Duplicates are searched within chunks of rows, which may be on different machines. The remaining rows are divided into
+chunks again, until little is gained.
 """
 
 from __future__ import annotations
@@ -16,46 +16,53 @@ from sparsefield.data.dataset import DenseDataset
 from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
 from sparsefield.data.table import Table, cut_into_blocks
 
-__all__ = ["CHUNK", "Chunks", "DuplicateRows", "deduplicate_rows", "find_twins", "merge_in_rounds", "merge_twins"]
+__all__ = [
+    "CHUNK",
+    "DuplicateRows",
+    "RowChunks",
+    "deduplicate_chunks",
+    "deduplicate_rows",
+    "find_duplicates",
+    "merge_duplicates",
+]
 
-WORTH_IT = 0.8
-"""With more than this share of different rows, a copy of the table would hardly save any work."""
+MAX_DISTINCT_SHARE = 0.8
+"""With a larger share of distinct rows, merging would hardly save any work."""
 
 CHUNK = 2**18
-"""Rows that are compared with each other. Results depend on it, so it is the same everywhere."""
+"""Rows per chunk. Results depend on it, so it is the same on all engines."""
 
 
 class DuplicateRows(NamedTuple):
-    """Which rows of a chunk seem to be equal."""
+    """Rows of a chunk with equal hashes."""
 
     first: np.ndarray
-    """(different rows,): where each is first met, in the order of their marks."""
+    """First occurrence of each distinct row, in the order of hashes, (distinct rows,)."""
     owner: np.ndarray
-    """(rows,): index into ``first``."""
+    """Index into ``first``, (rows,)."""
 
 
-class Chunks(ABC):
-    """Rows cut into chunks of `CHUNK`, wherever these lie."""
+class RowChunks(ABC):
+    """Rows divided into chunks of `CHUNK` rows, in memory or on workers."""
 
     n_rows: int
     n_chunks: int
 
     @abstractmethod
-    def count_different(self) -> int:
-        """The rows that are left when each chunk merges its own."""
+    def count_distinct(self) -> int:
+        """Return the number of rows that remain if each chunk is deduplicated."""
 
     @abstractmethod
     def merge(self) -> Self:
-        """What is left of the chunks, cut into chunks again."""
+        """Deduplicate each chunk, and divide the remaining rows into chunks again."""
 
 
-Rows = TypeVar("Rows", bound=Chunks)
+Rows = TypeVar("Rows", bound=RowChunks)
 
 
-def merge_in_rounds(rows: Rows) -> Rows:
-    """Fewer rows, in the order of their first occurrence, with the weights of their twins; itself where little would be
-    saved."""
-    while rows.n_rows > 1 and rows.count_different() <= WORTH_IT * rows.n_rows:
+def deduplicate_chunks(rows: Rows) -> Rows:
+    """Merge duplicates until little is gained; distinct rows stay in the order of their first occurrence."""
+    while rows.n_rows > 1 and rows.count_distinct() <= MAX_DISTINCT_SHARE * rows.n_rows:
         merged = rows.merge()
         if rows.n_chunks == 1 or merged.n_rows == rows.n_rows:
             return merged
@@ -64,27 +71,30 @@ def merge_in_rounds(rows: Rows) -> Rows:
 
 
 def deduplicate_rows(sample: DenseDataset) -> DenseDataset:
-    """The same sample with fewer rows, in the order of their first occurrence; itself where little would be saved.
+    """Merge equal rows of a dataset, in the order of their first occurrence; return it unchanged if little is gained.
 
-    Rows that touch others, or have gaps, are never merged: what is drawn or believed there is their own. Hidden
-    variables are no gaps in this sense, since they are summed over.
+    Rows with links or missing cells are never merged, since each has its own samples and beliefs. Latent variables do
+    not count as missing, since they are summed over.
     """
     if not sample.is_plain or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
-    schema, rows = table.schema, _InMemory([Piece(block.codes, block.givens, block.weight) for block in table.blocks])
+    schema, rows = (
+        table.schema,
+        _LocalChunks([Piece(block.codes, block.covariates, block.weight) for block in table.blocks]),
+    )
     if table.has_missing and any(has_missing(piece, schema) for piece in rows.pieces):
         return sample
-    merged = merge_in_rounds(rows)
+    merged = deduplicate_chunks(rows)
     if merged.n_rows == table.n_rows:
         return sample
-    codes, givens, weight = concatenate(merged.pieces)
-    blocks = cut_into_blocks(schema, codes, [givens] if len(givens) else [], weight, schema.n_columns)
+    codes, covariates, weight = concatenate(merged.pieces)
+    blocks = cut_into_blocks(schema, codes, [covariates] if len(covariates) else [], weight, schema.n_columns)
     return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))
 
 
-class _InMemory(Chunks):
-    """Of a table: a chunk is put together when it is looked at."""
+class _LocalChunks(RowChunks):
+    """Chunks of a table in memory, which are concatenated when needed."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = pieces
@@ -92,46 +102,47 @@ class _InMemory(Chunks):
         self.n_rows = sum(counts)
         self._runs = overlaps(counts, runs_of_rows(self.n_rows, CHUNK))
         self.n_chunks = len(self._runs)
-        self._twins: list[DuplicateRows] = []
+        self._duplicates: list[DuplicateRows] = []
 
     def _chunks(self) -> Iterator[Piece]:
         for run in self._runs:
             yield concatenate([slice_piece(self.pieces[k], start, stop) for k, start, stop in run])
 
-    def count_different(self) -> int:
-        self._twins = [find_twins(chunk) for chunk in self._chunks()]
-        return sum(len(twins.first) for twins in self._twins)
+    def count_distinct(self) -> int:
+        self._duplicates = [find_duplicates(chunk) for chunk in self._chunks()]
+        return sum(len(found.first) for found in self._duplicates)
 
-    def merge(self) -> _InMemory:
-        return _InMemory([merge_twins(chunk, twins) for chunk, twins in zip(self._chunks(), self._twins, strict=True)])
+    def merge(self) -> _LocalChunks:
+        pairs = zip(self._chunks(), self._duplicates, strict=True)
+        return _LocalChunks([merge_duplicates(chunk, duplicates) for chunk, duplicates in pairs])
 
 
-def find_twins(chunk: Piece) -> DuplicateRows:
-    """Rows of a chunk with the same mark."""
-    _, first, owner = np.unique(_marks(chunk.codes, chunk.givens), return_index=True, return_inverse=True)
+def find_duplicates(chunk: Piece) -> DuplicateRows:
+    """Find the rows of a chunk with equal hashes."""
+    _, first, owner = np.unique(_hash_rows(chunk.codes, chunk.covariates), return_index=True, return_inverse=True)
     return DuplicateRows(first, owner)
 
 
-def merge_twins(chunk: Piece, twins: DuplicateRows) -> Piece:
-    """The different rows of a chunk, with the weights of their twins."""
-    twin = twins.first[twins.owner]
-    # Two different rows may share a mark, if hardly ever: such a chunk is left alone.
-    if (chunk.codes != chunk.codes[:, twin]).any() or (chunk.givens != chunk.givens[:, twin]).any():
+def merge_duplicates(chunk: Piece, duplicates: DuplicateRows) -> Piece:
+    """Return the distinct rows of a chunk, with the summed weights of their duplicates."""
+    first = duplicates.first[duplicates.owner]
+    # Different rows hardly ever have the same hash: such a chunk is returned unchanged.
+    if (chunk.codes != chunk.codes[:, first]).any() or (chunk.covariates != chunk.covariates[:, first]).any():
         return chunk
-    kept = np.sort(twins.first)
-    summed = np.bincount(twin, weights=chunk.weight, minlength=chunk.n_rows)[kept]
-    return Piece(np.ascontiguousarray(chunk.codes[:, kept]), chunk.givens[:, kept], summed)
+    kept = np.sort(duplicates.first)
+    summed = np.bincount(first, weights=chunk.weight, minlength=chunk.n_rows)[kept]
+    return Piece(np.ascontiguousarray(chunk.codes[:, kept]), chunk.covariates[:, kept], summed)
 
 
-def _marks(codes: np.ndarray, givens: np.ndarray) -> np.ndarray:
-    """(rows,): a number that equal rows share, and different ones hardly ever: a sum of odd multiples, modulo 2^64."""
-    factors = np.random.default_rng(0).integers(0, 2**63, len(codes) + len(givens), dtype=np.uint64) * 2 + 1
-    marks = np.zeros(codes.shape[1], dtype=np.uint64)
+def _hash_rows(codes: np.ndarray, covariates: np.ndarray) -> np.ndarray:
+    """Return a hash of each row, a sum of odd multiples modulo 2^64, (rows,)."""
+    factors = np.random.default_rng(0).integers(0, 2**63, len(codes) + len(covariates), dtype=np.uint64) * 2 + 1
+    hashes = np.zeros(codes.shape[1], dtype=np.uint64)
     for factor, column in zip(factors, codes, strict=False):
-        marks += factor * column.astype(np.uint64)
-    for factor, column in zip(factors[len(codes) :], givens, strict=True):
-        # Zero has two signs, which are equal and must have one mark. Round numbers have their bits at the upper end,
-        # where a product would lose them.
+        hashes += factor * column.astype(np.uint64)
+    for factor, column in zip(factors[len(codes) :], covariates, strict=True):
+        # Both signs of zero are equal and need the same hash. Round numbers have their bits at the upper end, where a
+        # product would lose them.
         bits = (column + 0.0).view(np.uint64)
-        marks += factor * (bits ^ (bits >> np.uint64(33)) ^ (bits >> np.uint64(51)))
-    return marks
+        hashes += factor * (bits ^ (bits >> np.uint64(33)) ^ (bits >> np.uint64(51)))
+    return hashes

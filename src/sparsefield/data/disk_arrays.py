@@ -1,4 +1,4 @@
-"""Arrays that lie on disk: files that grow, and rows of 0/1 columns in them."""
+"""This module stores arrays on disk: growing files, and sparse rows of 0/1 columns in them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import scipy.sparse as sp
 from sparsefield.data.schema_learning import PIECE, pieces_of_rows
 from sparsefield.errors import DataError
 
-__all__ = ["CELLS_OF_BLOCK", "Growing", "OnRows", "map_rows", "temporary_folder"]
+__all__ = ["CELLS_OF_BLOCK", "GrowingArray", "OnRows", "map_rows", "temporary_folder"]
 
 CELLS_OF_BLOCK = 2**21
-"""Cells that are read together where that is left to us: text takes about 50 MB then."""
+"""Default number of cells per block of rows; text takes about 50 MB then."""
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for a fit, removed with all that is in it however the fit ends."""
+    """Create a temporary folder for a fit, which is removed however the fit ends."""
     with tempfile.TemporaryDirectory(prefix="sparsefield-", ignore_cleanup_errors=True) as folder:
         try:
             yield Path(folder)
@@ -31,13 +31,13 @@ def temporary_folder() -> Iterator[Path]:
             if error.errno != errno.ENOSPC:
                 raise
             raise DataError(
-                f"{tempfile.gettempdir()}, where temporary files go, has no room left for the data: name a folder on a "
-                "larger disk in the environment variable TMPDIR."
+                f"The folder of temporary files, {tempfile.gettempdir()}, has no space left for the data: set the "
+                "environment variable TMPDIR to a folder on a larger disk."
             ) from error
 
 
-class Growing:
-    """A one-dimensional .npy file that is written piece by piece."""
+class GrowingArray:
+    """A one-dimensional .npy file to which values are appended."""
 
     def __init__(self, path: Path, dtype: type[np.generic]) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
@@ -49,14 +49,14 @@ class Growing:
         self.length += len(values)
 
     def close(self) -> None:
-        """Write how long it has become."""
+        """Write the final length to the header."""
         if not self._file.closed:
             self._file.seek(0)
-            self._write_header()  # NumPy leaves room in it for any length
+            self._write_header()  # NumPy reserves space in it for any length
             self._file.close()
 
     def map(self) -> np.ndarray:
-        """The values, on disk."""
+        """Return the values as a memory-mapped array."""
         self.close()
         return mapped(self.path)
 
@@ -67,22 +67,22 @@ class Growing:
 
 
 def mapped(path: Path) -> np.ndarray:
-    """An .npy file as an array that stays on disk: what is written to the array never gets there.
+    """Map an .npy file copy-on-write: changes of the array never reach the disk.
 
-    Kernels are compiled for arrays that can be written to, and would be compiled once more for others.
+    Kernels are compiled for writable arrays, and would be compiled once more for read-only ones.
     """
     array = np.load(path, mmap_mode="c", allow_pickle=False)
     return array.view(np.ndarray) if array.size else np.array(array)
 
 
 class OnRows(NamedTuple):
-    """Rows of 0/1 columns, as the numbers of the columns that are on. May lie on disk."""
+    """Sparse rows of 0/1 columns, as the numbers of the columns that are 1; they may be on disk."""
 
     n_columns: int
     offsets: np.ndarray
     """(rows + 1,) int64"""
     columns: np.ndarray
-    """int32, ascending within a row"""
+    """Column numbers, ascending within a row, int32."""
 
     @property
     def n_rows(self) -> int:
@@ -93,7 +93,7 @@ class OnRows(NamedTuple):
         return tuple(f"x{k}" for k in range(self.n_columns))
 
     def blocks(self, rows: int | None = None) -> Iterator[sp.csr_matrix]:
-        """Sparse matrices of so many rows each, or fewer; None takes as many as may be dense in memory."""
+        """Yield sparse matrices of at most ``rows`` rows; None takes as many as fit densely into memory."""
         rows = rows or max(CELLS_OF_BLOCK // max(self.n_columns, 1), 1)
         for start in range(0, self.n_rows, rows):
             offsets = self.offsets[start : start + rows + 1]
@@ -103,17 +103,17 @@ class OnRows(NamedTuple):
 
 
 def map_rows(n_columns: int, offsets: Path, columns: Path) -> OnRows:
-    """Rows in two files, looked at once, since kernels trust what they are handed."""
+    """Map rows from two files, and check them once, since kernels assume valid input."""
     rows = OnRows(n_columns, mapped(offsets), mapped(columns))
-    right = rows.offsets.dtype == np.int64 and rows.columns.dtype == np.int32
-    right = right and rows.offsets.ndim == rows.columns.ndim == 1 and len(rows.offsets) > 0
-    right = right and rows.offsets[0] == 0 and rows.offsets[-1] == len(rows.columns)
-    if not right or not _ascend(rows):
-        raise DataError(f"{offsets.parent}: the files do not hold rows of {n_columns:,} columns: write them anew.")
+    valid = rows.offsets.dtype == np.int64 and rows.columns.dtype == np.int32
+    valid = valid and rows.offsets.ndim == rows.columns.ndim == 1 and len(rows.offsets) > 0
+    valid = valid and rows.offsets[0] == 0 and rows.offsets[-1] == len(rows.columns)
+    if not valid or not _is_ascending(rows):
+        raise DataError(f"{offsets.parent}: the files do not hold rows of {n_columns:,} columns: write them again.")
     return rows
 
 
-def _ascend(rows: OnRows) -> bool:
+def _is_ascending(rows: OnRows) -> bool:
     offsets = rows.offsets
     if not all(bool((np.diff(offsets[k : k + PIECE + 1]) >= 0).all()) for k in range(0, rows.n_rows, PIECE)):
         return False
@@ -123,7 +123,7 @@ def _ascend(rows: OnRows) -> bool:
         if not len(columns):
             continue
         rises = np.diff(columns) > 0
-        heads = offsets[start + 1 : stop] - first  # where rows begin, numbers may fall
+        heads = offsets[start + 1 : stop] - first  # where rows start, numbers may decrease
         rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True
         if columns.min() < 0 or columns.max() >= rows.n_columns or not rises.all():
             return False

@@ -1,4 +1,4 @@
-"""Sums of floats without a rounding error, so that they do not depend on the order or the grouping of what is added."""
+"""This module sums floats without rounding errors, so that sums do not depend on order or grouping."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sparsefield.errors import DataError
 __all__ = ["Exact", "Weights", "exact_sum", "rounded"]
 
 Exact = int | Fraction
-"""A sum as it is. Sums of parts are added like any numbers, and ``float`` rounds the last of them once."""
+"""An exact sum. Exact sums of partitions are added, and ``float`` rounds the total once."""
 
 LARGEST = 2.0**900
-"""From here on, what helps to take a float apart would overflow."""
+"""Magnitude from which the decomposition of a float would overflow."""
 
 PIECE = 2**16
-"""Floats that are taken apart together: they stay in the cache, and leave 37 bits to a layer."""
+"""Number of floats that are decomposed together: they fit into the cache, and leave 37 bits to a layer."""
 
 
 def exact_sum(values: np.ndarray) -> Fraction:
-    """The sum of floats; OverflowError where one is no number, or as large as `LARGEST`."""
+    """Return the exact sum of floats; OverflowError if one is not a number, or at least `LARGEST`."""
     total = Fraction(0)
     for start in range(0, len(values), PIECE):
         for layer in _layers(values[start : start + PIECE]):
@@ -32,10 +32,10 @@ def exact_sum(values: np.ndarray) -> Fraction:
 
 
 def _layers(values: np.ndarray) -> Iterator[np.ndarray]:
-    """Arrays that add up to ``values``, each of which can be summed in any order without an error.
+    """Decompose ``values`` into arrays that can each be summed exactly in any order.
 
-    The numbers of a layer are multiples of a unit, and so few and so small beside it that 53 bits hold every sum of
-    them. Adding a large power of two and taking it away again rounds to that unit (Rump, Ogita and Oishi 2008).
+    The numbers of a layer are multiples of a unit, small enough that 53 bits hold every sum. Adding and subtracting a
+    large power of two rounds to that unit (Rump, Ogita and Oishi 2008).
     """
     spare = max((len(values) - 1).bit_length(), 1)
     rest = values
@@ -51,7 +51,7 @@ def _layers(values: np.ndarray) -> Iterator[np.ndarray]:
 
 
 class Weights:
-    """What some rows weigh, ready to be added up for one column after another; None where each counts as one."""
+    """The weights of rows, decomposed once for exact sums over many columns; None gives each row weight 1."""
 
     def __init__(self, weight: np.ndarray | None) -> None:
         self.weight = weight
@@ -59,28 +59,27 @@ class Weights:
             self._layers = [] if weight is None else list(_layers(weight))
         except OverflowError:
             raise DataError(
-                f"sample_weight holds weights from {LARGEST:.0e} on, whose sum is beyond all numbers: divide all of "
-                "them by something."
+                f"sample_weight holds weights of {LARGEST:.0e} or more, whose sum would overflow: divide all of "
+                "them by a constant."
             ) from None
 
-    def totals(self, codes: np.ndarray, n_codes: int, seen: np.ndarray | None = None) -> np.ndarray:
-        """(codes,) `Exact`: what the rows with each code weigh together; ``codes`` is given of rows that are ``seen``,
-        all when None."""
+    def totals(self, codes: np.ndarray, n_codes: int, present: np.ndarray | None = None) -> np.ndarray:
+        """Return the exact total weight of each code, (n_codes,); ``codes`` has one entry per ``present`` row."""
         if self.weight is None:
             return np.bincount(codes, minlength=n_codes)
         sums = np.full(n_codes, Fraction(0), dtype=object)
         for layer in self._layers:
-            part = np.bincount(codes, layer if seen is None else layer[seen], n_codes)
+            part = np.bincount(codes, layer if present is None else layer[present], n_codes)
             sums += np.array([Fraction(total) for total in part.tolist()], dtype=object)
         return sums
 
-    def total(self, seen: np.ndarray) -> Exact:
-        """What the rows that are ``seen`` weigh together."""
+    def total(self, present: np.ndarray) -> Exact:
+        """Return the exact total weight of the ``present`` rows."""
         if self.weight is None:
-            return int(np.count_nonzero(seen))
-        return sum((Fraction(float(layer[seen].sum())) for layer in self._layers), Fraction(0))
+            return int(np.count_nonzero(present))
+        return sum((Fraction(float(layer[present].sum())) for layer in self._layers), Fraction(0))
 
 
 def rounded(totals: np.ndarray) -> np.ndarray:
-    """`Exact` numbers as the nearest floats."""
+    """Return the floats nearest to exact numbers."""
     return np.array([float(total) for total in totals]) if totals.dtype == object else totals.astype(np.float64)

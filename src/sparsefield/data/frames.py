@@ -1,4 +1,4 @@
-"""The door: pandas, polars and other frames, NumPy arrays and sparse 0/1 matrices, read column by column."""
+"""This module reads pandas, polars and other frames, arrays and sparse 0/1 matrices column by column."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from sparsefield.errors import DataError
 
 __all__ = [
     "Columns",
-    "Joined",
+    "JoinedColumns",
     "RawColumn",
     "Source",
     "as_array",
+    "as_source",
     "check_kind",
-    "fill",
+    "fill_cells",
     "make_frame",
     "make_label_columns",
-    "read",
 ]
 
 
 @dataclass(frozen=True)
 class RawColumn:
-    """One column as it came in: the values of its seen cells, and which cells those are."""
+    """A column of the input: the values of its cells, and a mask of the cells that have one."""
 
     name: str
     values: np.ndarray
-    """(seen cells,): in any dtype."""
-    seen: np.ndarray
-    """(rows,): bool."""
+    """Values of the present cells, of any dtype, (present cells,)."""
+    present: np.ndarray
+    """Whether each cell has a value, bool, (rows,)."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table of any kind behind one face."""
+    """A uniform interface to tables of any kind."""
 
     names: tuple[str, ...]
     n_rows: int
@@ -49,7 +49,7 @@ class Source:
     """``"array"``, ``"sparse"``, or the name of the frame library, such as ``"pandas"``."""
     native: Any
     keys: tuple[Any, ...] = ()
-    """The frame's own names of its columns where they are not all strings, as pandas allows; else empty."""
+    """The original column names if not all are strings, as pandas allows; otherwise empty."""
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -57,7 +57,7 @@ class Source:
 
     @cached_property
     def _by_column(self) -> Any:
-        """A sparse matrix by column, for those who want single columns."""
+        """The sparse matrix in column format, for access to single columns."""
         return self.native.tocsc()
 
     def column(self, name: str) -> RawColumn:
@@ -69,22 +69,23 @@ class Source:
             )
         return raw
 
-    def words(self, name: str) -> tuple[list[str], np.ndarray] | None:
-        """Distinct words of a frame's column in sorted order, and (rows,) their index per cell.
+    def text_categories(self, name: str) -> tuple[list[str], np.ndarray] | None:
+        """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
 
-        The frame's own library finds them, five times as fast as a look at every cell. None for other columns.
+        The frame's own library does this five times as fast as a loop over cells. None for other columns, and for
+        those with missing cells.
         """
         if self.kind in ("array", "sparse"):
             return None
         series = self.native[:, self._position[name]]
         if series.dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
             return None
-        words = series.unique().to_list()
-        if not words or not all(isinstance(word, str) for word in words):
+        values = series.unique().to_list()
+        if not values or not all(isinstance(value, str) for value in values):
             return None
-        words.sort()
-        codes = series.replace_strict(words, list(range(len(words))), return_dtype=nw.Int64)
-        return words, np.asarray(codes.to_numpy())
+        values.sort()
+        codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
+        return values, np.asarray(codes.to_numpy())
 
     def _raw(self, name: str) -> RawColumn:
         position = self._position[name]
@@ -99,8 +100,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """The columns of several tables with the same rows, side by side."""
+class JoinedColumns:
+    """The columns of several tables with the same rows."""
 
     parts: tuple[Source, ...]
 
@@ -109,7 +110,7 @@ class Joined:
         return tuple(name for part in self.parts for name in part.names)
 
     @cached_property
-    def _home(self) -> dict[str, Source]:
+    def _source_of_name(self) -> dict[str, Source]:
         return {name: part for part in self.parts for name in part.names}
 
     @property
@@ -117,21 +118,21 @@ class Joined:
         return self.parts[0].n_rows
 
     def column(self, name: str) -> RawColumn:
-        return self._home[name].column(name)
+        return self._source_of_name[name].column(name)
 
 
-def read(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
-    """Look at any supported table without copying it.
+def as_source(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
+    """Wrap any supported table without copying it.
 
     Parameters
     ----------
     X : pandas, polars or other frame known to narwhals, 2-D array or nested list, or scipy sparse 0/1 matrix
-    what : what to call it in error messages
-    may_be_empty : whether a table without rows is let through; columns there must be
+    what : the name of the table in error messages
+    may_be_empty : whether a table without rows is accepted; it needs columns in any case
 
     Examples
     --------
-    >>> read([[0, 1], [1, None]]).names
+    >>> as_source([[0, 1], [1, None]]).names
     ('x0', 'x1')
     """
     if sp.issparse(X):
@@ -139,7 +140,7 @@ def read(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
     if isinstance(X, np.ndarray):
         return _read_array(X, what, may_be_empty)
     keys: tuple[Any, ...] = ()
-    # Both allow a name twice, and narwhals refuses it in words of its own.
+    # Both allow duplicate names, which narwhals would refuse with a less helpful message.
     if is_pyarrow_table(X):
         _refuse_duplicates(X.column_names, what)
     elif is_pandas_like_dataframe(X):
@@ -160,7 +161,7 @@ def read(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
 
 
 class Columns(Protocol):
-    """What a schema is learned from and a table compiled from."""
+    """The input of schema learning and of table compilation."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -169,8 +170,8 @@ class Columns(Protocol):
     def column(self, name: str) -> RawColumn: ...
 
 
-def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:
-    """Return ``X``, same kind, with the given cells replaced: ``{column: (row numbers, labels)}``."""
+def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:
+    """Return a copy of ``X``, of the same kind, with cells replaced: ``{column: (row numbers, labels)}``."""
     if source.kind == "sparse":
         return X.copy()
     if source.kind == "array":
@@ -179,21 +180,21 @@ def fill(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -
     for position, name in enumerate(source.names):
         series = source.native[:, position]
         rows, labels = cells.get(name, (np.empty(0, dtype=np.int64), []))
-        columns.append(_scatter(series, rows, labels) if len(rows) else series)
+        columns.append(_replace_cells(series, rows, labels) if len(rows) else series)
     frame = source.native.with_columns(*columns)
     native = nw.to_native(frame)
     return native.set_axis(X.columns, axis=1) if source.keys else native
 
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
-    """Build a frame of the named kind; arrays and matrices are answered in polars."""
+    """Build a frame of the given kind; polars stands in for arrays and matrices."""
     return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
 
 
 def make_label_columns(columns: Mapping[str, Sequence[Any]], kind: str) -> dict[str, Any]:
-    """Columns of labels for `make_frame`, all of one type: text when any label is, or when labels are of several types.
+    """Return columns of labels for `make_frame`, all of one type: text if any label is, or if types differ.
 
-    None stands for no label; columns have their type even where there is nothing else.
+    None is a missing label; columns have the common type even if they contain nothing else.
     """
     dtype = _type_of([label for labels in columns.values() for label in labels if label is not None])
     if dtype == nw.String:
@@ -201,7 +202,7 @@ def make_label_columns(columns: Mapping[str, Sequence[Any]], kind: str) -> dict[
     if kind == "pandas":
         import pandas as pd
 
-        # Objects, since whole numbers and truths with gaps would become floats.
+        # Objects, since integers and booleans with missing cells would become floats.
         return {name: pd.Series(list(labels), dtype=object) for name, labels in columns.items()}
     return {
         name: nw.to_native(nw.new_series(name, list(labels), dtype, backend=_backend(kind)))
@@ -223,19 +224,19 @@ def _backend(kind: str) -> Any:
 
 
 def check_kind(kind: Any) -> str:
-    """``kind``, if it is one that a `Source` may have; ValueError otherwise."""
+    """Return ``kind`` if a `Source` may have it; ValueError otherwise."""
     return kind if kind in ("array", "sparse") else nw.Implementation(kind).value
 
 
 def as_array(X: Any, what: str) -> np.ndarray:
-    """Any array-like as an array in which gaps are still gaps."""
+    """Convert an array-like to an array in which missing cells are still missing."""
     if isinstance(X, np.ma.MaskedArray):
         array = X.data.astype(object)
         array[np.ma.getmaskarray(X)] = None
         return array
     try:
         array = np.asarray(X)
-        # Left to itself, NumPy turns None and NaN among words into the words "None" and "nan".
+        # By default, NumPy turns None and NaN among text into the texts "None" and "nan".
         if not isinstance(X, np.ndarray) and array.dtype.kind not in "biufc":
             array = np.asarray(X, dtype=object)
     except ValueError as error:
@@ -248,13 +249,13 @@ def as_array(X: Any, what: str) -> np.ndarray:
 def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
     matrix = sp.csr_matrix(X)
     if not matrix.has_canonical_format or not _all_ones(matrix.data):
-        # A copy, since the matrix may share its arrays with the caller's.
+        # A copy, since the matrix may share its arrays with the input.
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     if not _all_ones(matrix.data):
         raise DataError(
-            f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix stands for 0/1 variables; "
+            f"{what} is a sparse matrix with values other than 0 and 1. A sparse matrix represents 0/1 variables; "
             "pass other values as a dense array or a frame."
         )
     _refuse_empty(X.shape, what, may_be_empty)
@@ -262,7 +263,7 @@ def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
 
 
 def _all_ones(values: np.ndarray) -> bool:
-    """Whether all values are 1; looked at piece by piece, since they may lie on disk."""
+    """Whether all values are 1; checked in pieces, since they may be on disk."""
     return all(bool((values[k : k + 2**20] == 1).all()) for k in range(0, len(values), 2**20))
 
 
@@ -278,7 +279,7 @@ def _read_array(X: Any, what: str, may_be_empty: bool) -> Source:
 
 
 def _refuse_empty(shape: tuple[int, ...], what: str, may_be_empty: bool) -> None:
-    """In words that scikit-learn's users know, after the name of the table."""
+    """Refuse empty tables, with the messages of scikit-learn after the name of the table."""
     if shape[0] == 0 and not may_be_empty:
         raise DataError(f"{what} has no rows: 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
     if shape[1] == 0:
@@ -293,27 +294,27 @@ def _refuse_duplicates(names: Iterable[str], what: str) -> None:
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
-        shown = ", ".join(repr(name) for name in twice[:5])
-        raise DataError(f"{what} has several columns named {shown}: rename them so that each name stands once.")
+    duplicates = [name for name, count in counts.items() if count > 1]
+    if duplicates:
+        shown = ", ".join(repr(name) for name in duplicates[:5])
+        raise DataError(f"{what} has several columns named {shown}: rename them so that each name occurs once.")
 
 
 def _array_column(name: str, values: np.ndarray) -> RawColumn:
-    # Cells of a column lie far apart in most arrays, and are gone through several times.
+    # Most arrays store the cells of a column far apart, and these are read several times.
     values = np.ascontiguousarray(values)
     if values.dtype.kind == "f":
-        seen = ~np.isnan(values)
+        present = ~np.isnan(values)
     elif values.dtype.kind == "O":
-        # NaN is the one value that differs from itself; pandas' NA answers neither way.
-        seen = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
+        # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined.
+        present = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
     else:
-        seen = np.ones(len(values), dtype=bool)
-    return RawColumn(name, values if seen.all() else values[seen], seen)
+        present = np.ones(len(values), dtype=bool)
+    return RawColumn(name, values if present.all() else values[present], present)
 
 
 def _holds_times(values: np.ndarray) -> bool:
-    """Whether NumPy's dates or durations are among ``values``: those in nanoseconds would pass for whole numbers."""
+    """Whether ``values`` contain NumPy dates or durations, which would pass for integers in nanoseconds."""
     if values.dtype.kind == "O":
         return any(isinstance(value, (np.datetime64, np.timedelta64)) for value in values)
     return values.dtype.kind in "mM"
@@ -330,15 +331,15 @@ def _is_missing(value: Any) -> bool:
 
 def _frame_column(name: str, series: nw.Series) -> RawColumn:
     if series.dtype.is_float():
-        # One look tells values and gaps: a null among floats comes out as NaN.
+        # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
         values = values if values.dtype.kind == "f" else values.astype(np.float64)
-        seen = ~np.isnan(values)
-        return RawColumn(name, values if seen.all() else values[seen], seen)
+        present = ~np.isnan(values)
+        return RawColumn(name, values if present.all() else values[present], present)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool))
-    seen = ~series.is_null().to_numpy().astype(bool)
-    return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), seen)
+    present = ~series.is_null().to_numpy().astype(bool)
+    return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present)
 
 
 def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> np.ndarray:
@@ -346,41 +347,41 @@ def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) ->
     for position, name in enumerate(source.names):
         if name in cells:
             rows, labels = cells[name]
-            filled = _with_room(filled, labels)
+            filled = _widen(filled, labels)
             for row, label in zip(rows, labels, strict=True):
                 filled[row, position] = label
     return filled
 
 
-def _with_room(array: np.ndarray, labels: list) -> np.ndarray:
-    """``array``, of a wider type where its own cannot hold the labels."""
+def _widen(array: np.ndarray, labels: list) -> np.ndarray:
+    """Return ``array`` in a wider dtype if its own cannot hold the labels."""
     if not any(isinstance(label, str) for label in labels):
         for dtype in (array.dtype, np.dtype(np.float64)):
             with np.errstate(over="ignore"):
-                held = np.array(labels).astype(dtype)
-            if held.tolist() == labels:
+                converted = np.array(labels).astype(dtype)
+            if converted.tolist() == labels:
                 return array.astype(dtype, copy=False)
     return array.astype(object, copy=False)
 
 
-def _scatter(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
-    """``series`` with some cells replaced; its dtype stays where the labels fit into it, or else gets wider."""
+def _replace_cells(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
+    """Replace some cells of a series; its dtype is widened only if the labels do not fit."""
     values: list[Any] = series.to_list()
     for row, label in zip(rows, labels, strict=True):
         values[row] = label
-    for cells, dtype in _ways_to_hold(series, values, labels):
+    for cells, dtype in _possible_dtypes(series, values, labels):
         try:
             made = _make_like(series, cells, dtype)
-        except Exception:  # libraries have no common class for a value that does not fit
+        except Exception:  # libraries have no common exception for a value that does not fit
             continue
-        # Some libraries rather change a value than refuse it: 0.5 among whole numbers becomes 0, the number 1 a word.
+        # Some libraries change a value that does not fit: 0.5 becomes 0 among integers, 1 becomes text.
         if _same_cells(made.to_list(), cells):
             return made
     raise DataError(f"Column {series.name!r}, of type {series.dtype}, cannot hold labels such as {labels[0]!r}.")
 
 
-def _ways_to_hold(series: nw.Series, values: list, labels: list) -> Iterator[tuple[list, Any]]:
-    """Cells and dtypes for them, narrowest first: the column's own dtype, and at last one that holds anything."""
+def _possible_dtypes(series: nw.Series, values: list, labels: list) -> Iterator[tuple[list, Any]]:
+    """Yield cells and dtypes for them, narrowest first, from the column's own dtype to one that holds anything."""
     if series.implementation.is_pandas():
         native: Any = nw.to_native(series)
         if hasattr(native, "cat"):

@@ -1,4 +1,4 @@
-"""What cells hold: labels of categories, and numbers."""
+"""This module converts the values of cells to category labels and numbers."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from sparsefield import config
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
-__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_order", "unified", "whole_labels"]
+__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_sort_key", "unify_labels"]
 
 Label = str | int | float | bool
 
 
 def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np.ndarray]:
-    """Distinct labels in sorted order, and (rows,) their index per cell, -1 for a gap.
+    """Return the sorted distinct labels, and their index per cell, -1 for missing cells, (rows,).
 
-    Of a ``part`` of a column of objects floats stay floats: whether all are whole numbers only all parts can tell.
+    In a ``part`` of an object column, floats stay floats: only all parts together show whether all are integers.
     """
-    values = _whole(column.values)
-    codes = np.full(len(column.seen), -1, dtype=np.int64)
-    if values.dtype.kind in "iu" and _small_range(values):
+    values = _as_integers(column.values)
+    codes = np.full(len(column.present), -1, dtype=np.int64)
+    if values.dtype.kind in "iu" and _has_small_range(values):
         labels, inverse = _factorize_small_range(values)
     elif values.dtype.kind in "biufU":
-        # Zero has two signs, and which of them a sort puts first is left to chance.
+        # Zero has two signs, and their order after sorting is undefined.
         values = values + 0.0 if values.dtype.kind == "f" else values
         distinct, inverse = np.unique(values, return_inverse=True)
         labels = [as_label(v, column.name) for v in distinct.tolist()]
     else:
         labels, inverse = _factorize_objects(values, column.name)
-        labels = labels if part else whole_labels(labels)
-    codes[column.seen] = inverse
+        labels = labels if part else _integer_labels(labels)
+    codes[column.present] = inverse
     return labels, codes
 
 
-def _whole(values: np.ndarray) -> np.ndarray:
-    """Floats that are all whole numbers as integers: pandas turns 0/1 with gaps into floats."""
+def _as_integers(values: np.ndarray) -> np.ndarray:
+    """Convert floats to integers if all are whole: pandas stores 0/1 with missing cells as floats."""
     if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) < 2**53).all():
         integers = values.astype(np.int64)
         if (integers == values).all():
@@ -45,17 +45,17 @@ def _whole(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _small_range(values: np.ndarray) -> bool:
+def _has_small_range(values: np.ndarray) -> bool:
     """Whether counting integers is cheaper than sorting them."""
     if not len(values):
         return False
-    # Python's integers, since the distance between hashes of 64 bits does not fit into NumPy's.
+    # Python integers, since the difference of two 64-bit integers may not fit into NumPy's.
     low, high = int(values.min()), int(values.max())
     return high - low < 4 * len(values) + 1024 and high <= np.iinfo(np.int64).max
 
 
 def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]:
-    """Integers close together, by counting instead of sorting."""
+    """Factorize integers of a small range by counting instead of sorting."""
     low = int(values.min())
     shifted = values.astype(np.int64) - low
     present = np.bincount(shifted) > 0
@@ -67,36 +67,36 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
     index: dict[Label, int] = {}
     cells = values.tolist()
     try:
-        # What differs is found first, since it is much less than all cells, and only it has to be looked at.
-        place = {v: index.setdefault(as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
-    except TypeError:  # of something that has no hash, and is no label either
-        place = {as_label(v, name): 0 for v in cells}
-    met = np.fromiter(map(place.__getitem__, cells), dtype=np.int64, count=len(cells))
-    labels: list[Label] = sorted(index, key=label_order)
+        # Distinct values first, since these are far fewer than cells, and only they need a conversion.
+        position = {v: index.setdefault(as_label(v, name), len(index)) for v in dict.fromkeys(cells)}
+    except TypeError:  # unhashable values, which are no labels either
+        position = {as_label(v, name): 0 for v in cells}
+    codes = np.fromiter(map(position.__getitem__, cells), dtype=np.int64, count=len(cells))
+    labels: list[Label] = sorted(index, key=label_sort_key)
     rank = np.empty(len(index), dtype=np.int64)
     rank[[index[v] for v in labels]] = np.arange(len(labels))
-    return labels, rank[met] if len(met) else met
+    return labels, rank[codes] if len(codes) else codes
 
 
-def whole_labels(labels: list[Label]) -> list[Label]:
-    """Floats that are all whole numbers as integers; other labels as they are."""
+def _integer_labels(labels: list[Label]) -> list[Label]:
+    """Convert float labels to integers if all are whole."""
     if all(isinstance(v, float) and v.is_integer() for v in labels):
         return [int(v) for v in labels]
     return labels
 
 
-def unified(labels: list[Label], are_objects: bool | None) -> list[Label]:
-    """Labels from parts of a column as if they had come in one.
+def unify_labels(labels: list[Label], are_objects: bool | None) -> list[Label]:
+    """Return labels from partitions of a column with the types they would have in the whole column.
 
-    Parts of whole numbers are read as integers, but one column of numbers has one type.
+    Partitions of whole numbers are read as integers, but all numbers of a column have one type.
     """
     if are_objects:
-        return whole_labels(labels)
+        return _integer_labels(labels)
     return [float(label) for label in labels] if any(isinstance(v, float) for v in labels) else labels
 
 
-def label_order(label: Label) -> tuple[bool, Label]:
-    """Numbers before words, so that a column that mixes them still has one order."""
+def label_sort_key(label: Label) -> tuple[bool, Label]:
+    """Return a sort key that puts numbers before text, so that mixed columns have an order."""
     return isinstance(label, str), label
 
 
@@ -105,7 +105,7 @@ def as_label(value: Any, name: str) -> Label:
         value = value.item()
     if isinstance(value, (str, int, float, bool)):
         if isinstance(value, float) and not np.isfinite(value):
-            raise DataError(f"Column {name!r} holds infinity: replace it by a number or a gap.")
+            raise DataError(f"Column {name!r} holds infinity: replace it by a number or empty the cell.")
         return value
     if isinstance(value, dict):
         raise DataError(f"Column {name!r} holds dict values: argument must be a string or a number as a category.")
@@ -116,7 +116,7 @@ def as_label(value: Any, name: str) -> Label:
 
 
 def as_numbers(column: RawColumn) -> np.ndarray:
-    """The seen values of a numeric column as floats."""
+    """Return the values of a numeric column as floats."""
     try:
         values = column.values.astype(config.FLOAT)
     except (TypeError, ValueError):
@@ -125,5 +125,7 @@ def as_numbers(column: RawColumn) -> np.ndarray:
             "converts. List the numeric columns yourself with numeric=[...]."
         ) from None
     if not np.isfinite(values).all():
-        raise DataError(f"Observed column {column.name!r} holds infinity: replace it by a number or a gap.")
+        raise DataError(
+            f"Observed column {column.name!r} holds infinity: replace it by a number, or leave the cell empty."
+        )
     return values

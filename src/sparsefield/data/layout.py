@@ -1,8 +1,9 @@
-"""One flat numbering of everything a field speaks about: the states of all tables, and what their rows see of others.
+"""This module numbers the states and columns of all tables, and the sums over linked rows, in one flat numbering.
 
-The rows of a table see their own columns (target states, then observed columns), and, over each template that ends in
-the table, the columns of the rows at its other end, summed: a *view*. Where some rows have more neighbors than others,
-a view also tells how many there are. A plain table is a layout of one table and one template, "within", and no view.
+The columns of a table are its own ones (target states, then observed columns), and, for each template that ends in the
+table, the columns of the linked rows, summed over neighbors: a *neighbor view*. If rows differ in their number of
+neighbors, that number is one more column of the view. A plain table is a layout of one table, the template "within",
+and no views.
 """
 
 from __future__ import annotations
@@ -18,33 +19,32 @@ from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
 
-__all__ = ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "FeatureName", "Layout", "NeighborView"]
+__all__ = ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "FeatureName", "Layout", "NeighborView", "Side"]
 
 Array = np.ndarray
 
 NEIGHBOR_COUNT = "(how many)"
-"""What the number of neighbors is called where a variable has its name."""
+"""Name of the number of neighbors, in place of a variable's name."""
 
-COUNT = -1
-"""Stands for that number where an own column of the other table would stand."""
+COUNT_COLUMN = -1
+"""Column number of the number of neighbors, in place of an own column of the other table."""
 
 
 class Arcs(NamedTuple):
-    """Directed influences: from what a row sees to a state of that row, with the feature that gives the weight."""
+    """Directed influences of columns on target states of the same row, with the features that have their weights."""
 
     target: Array
-    """Number of a state among all target states of all tables."""
+    """State number among all target states of all tables, (arcs,)."""
     source: Array
-    """Number of a column among all columns of all tables, views included; beyond these, of a conjunction."""
+    """Column number among all columns of all tables, or n_columns + k for the k-th conjunction, (arcs,)."""
     feature: Array
-    """Position in the list of features."""
+    """Position in the list of features, (arcs,)."""
     conjunctions: Array = np.empty((0, 2), dtype=np.int64)
-    """(conjunctions, columns): own columns whose product is a source, -1 where there are fewer. The k-th is called
-    n_columns + k."""
+    """Own columns whose product is a source, padded with -1, (conjunctions, columns)."""
 
 
 class FeatureName(NamedTuple):
-    """A pair feature in words."""
+    """The names of a pair feature."""
 
     template: str
     table_a: str
@@ -57,17 +57,17 @@ class FeatureName(NamedTuple):
 
 @dataclass(frozen=True)
 class NeighborView:
-    """What the rows of one table see of another's over a template: a run of columns, each a sum over neighbors."""
+    """The columns of a source table, summed over the neighbors of each row of a target table."""
 
     template: int
     forward: bool
-    """Whether the seer is the template's left end; a symmetric template has this view alone."""
-    seer: int
-    seen: int
+    """Whether the target table is the template's left end; a symmetric template has only this view."""
+    target_table: int
+    source_table: int
     columns: Array
-    """Own columns of the table that is seen, ascending; then COUNT, where the number of neighbors differs."""
+    """Own columns of the source table, ascending; then COUNT_COLUMN, if the number of neighbors varies."""
     start: int
-    """First of the view's columns among all that the seer sees."""
+    """First column of the view among the columns of the target table."""
 
     @property
     def stop(self) -> int:
@@ -75,69 +75,75 @@ class NeighborView:
 
 
 @dataclass(frozen=True)
+class Side:
+    """One end of a template in its matrix of candidates."""
+
+    table: int
+    columns: Array
+    """Own columns of the table, states first; COUNT_COLUMN last, if the number of neighbors varies."""
+    n_states: int
+    """Number of target states among the columns."""
+    neighbor_columns: Array
+    """Columns of the other side's table that hold the neighbor sums of ``columns``; empty if it has no targets."""
+
+
+@dataclass(frozen=True)
 class CandidateBlock:
-    """The candidates of one template as a matrix: some columns of its left table by some of its right table."""
+    """The candidate pairs of one template as a matrix: columns of its left table by columns of its right table."""
 
     template: int
-    left: int
-    right: int
+    left: Side
+    right: Side
     mirrored: bool
-    """The matrix is its own mirror image: only pairs with a <= b are candidates."""
+    """Whether the matrix is symmetric: only pairs with a <= b are candidates."""
     within: bool
-    """Both ends are one row, so that states of one variable make no pair."""
-    left_columns: Array
-    """Own columns of the left table, states first; COUNT last, where the right table's rows see it."""
-    right_columns: Array
-    left_states: int
-    """How many of the left columns are target states."""
-    right_states: int
-    seen_right: Array
-    """(right columns,): where the left table's rows see them; empty when the left table has no targets."""
-    seen_left: Array
-    """(left columns,): where the right table's rows see them."""
+    """Whether both ends are the same row, so that states of one variable form no pair."""
 
     @property
     def n_candidates(self) -> int:
-        """Pairs that have at least one target state (pairs within one variable still counted)."""
-        states, given = self.left_states, len(self.left_columns) - self.left_states
+        """Number of pairs with at least one target state; pairs within one variable are included."""
+        states, observed = self.left.n_states, len(self.left.columns) - self.left.n_states
         if not self.mirrored:
-            return states * len(self.right_columns) + given * self.right_states
-        return states * (states - 1) // 2 + states * given + (0 if self.within else states)
+            return states * len(self.right.columns) + observed * self.right.n_states
+        return states * (states - 1) // 2 + states * observed + (0 if self.within else states)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Tables, templates, and the numbers that stand for their states and columns.
+    """A layout numbers the states and columns of tables that are connected by templates.
 
-    Column numbers run over the tables, and within a table over its own columns and then its views. State numbers run
-    over the target states of all tables alone: they index unary weights. A feature is a pair (a, b) of column numbers
-    of one table: a target state and what it sees, an own column or a column of a view. A feature of two targets has a
-    second arc, from a to b's state; over a link that arc lies in the other table.
+    Column numbers run over the tables, and within a table over its own columns and then its neighbor views. State
+    numbers run over the target states of all tables: they index unary weights. A feature is a pair (a, b) of column
+    numbers of one table: a target state, and an own column or a column of a view. A feature of two targets has a second
+    arc, from a to the state of b; for a link, that arc belongs to the other table.
     """
 
     tables: tuple[str, ...]
     schemas: tuple[Schema, ...]
     templates: tuple[Template, ...]
     ends: tuple[tuple[int, int], ...]
-    """Tables at the two ends of each template."""
+    """Numbers of the tables at the two ends of each template."""
     counted: tuple[tuple[bool, bool], ...] = ()
-    """Per template, whether rows at its left, and at its right, differ in how many neighbors they have. The base state
-    of a neighbor adds nothing, as no neighbor does; the number tells the two apart. None given: nowhere."""
+    """Per template, whether rows of its left, and of its right table, differ in their number of neighbors.
+
+    A neighbor in its reference state adds nothing to the sums, as if there were no neighbor; the number distinguishes
+    the two. Empty means nowhere.
+    """
 
     def __post_init__(self) -> None:
-        # Spelt out, so that a layout that comes back from a file equals the one that was saved.
+        # Written out, so that a layout that is loaded equals the one that was saved.
         object.__setattr__(self, "counted", self.counted or ((False, False),) * len(self.templates))
 
     @classmethod
     def single(cls, schema: Schema, name: str = "") -> Layout:
-        """The layout of one plain table."""
+        """Return the layout of one plain table."""
         return cls((name,), (schema,), (Template("within", (name,)),), ((0, 0),))
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def views(self) -> tuple[NeighborView, ...]:
-        """All views, table by table, in the order of the templates."""
+    def neighbor_views(self) -> tuple[NeighborView, ...]:
+        """All neighbor views, table by table, in the order of the templates."""
         found = []
         for t, schema in enumerate(self.schemas):
             start = schema.n_columns
@@ -147,18 +153,18 @@ class Layout:
                 sides = [(True, left, right)]
                 if not template.symmetric:
                     sides.append((False, right, left))
-                for forward, seer, seen in sides:
-                    if seer == t:
-                        found.append(NeighborView(k, forward, t, seen, self._seen_columns(k, forward), start))
+                for forward, target, source in sides:
+                    if target == t:
+                        found.append(NeighborView(k, forward, t, source, self._source_columns(k, forward), start))
                         start = found[-1].stop
         return tuple(found)
 
     @cached_property
     def widths(self) -> Array:
-        """(tables,): columns that the rows of each table see, own ones first."""
+        """Number of columns of each table, own ones and those of its views, (tables,)."""
         widths = [schema.n_columns for schema in self.schemas]
-        for view in self.views:
-            widths[view.seer] += len(view.columns)
+        for view in self.neighbor_views:
+            widths[view.target_table] += len(view.columns)
         return np.array(widths, dtype=np.int64)
 
     @cached_property
@@ -171,7 +177,7 @@ class Layout:
 
     @property
     def n_states(self) -> int:
-        """Target states that carry a unary feature, over all tables."""
+        """Number of target states with a unary weight, over all tables."""
         return int(self.state_starts[-1])
 
     @property
@@ -184,7 +190,7 @@ class Layout:
 
     @property
     def has_latent(self) -> bool:
-        """Whether there are variables that no table has a cell of."""
+        """Whether any table has latent variables."""
         return any(len(schema.latent) for schema in self.schemas)
 
     @cached_property
@@ -199,39 +205,39 @@ class Layout:
 
     @cached_property
     def _view_of_column(self) -> Array:
-        """(columns,): index of the view that a column belongs to, -1 for a table's own."""
+        """Index of the view of each column, -1 for own columns, (columns,)."""
         owner = np.full(self.n_columns, -1, dtype=np.int64)
-        for k, view in enumerate(self.views):
-            owner[self.column_starts[view.seer] + np.arange(view.start, view.stop)] = k
+        for k, view in enumerate(self.neighbor_views):
+            owner[self.column_starts[view.target_table] + np.arange(view.start, view.stop)] = k
         return owner
 
     def column_views(self, table: int) -> tuple[Array, Array]:
-        """For each column that a table's rows see: its view (-1: own), and the column that is seen there, or COUNT."""
+        """Return the view (-1 if own) and the column in the source table, or COUNT_COLUMN, of a table's columns."""
         first, last = self.column_starts[table], self.column_starts[table + 1]
-        seen = np.arange(last - first)
-        for view in self.views:
-            if view.seer == table:
-                seen[view.start : view.stop] = view.columns
-        return self._view_of_column[first:last], seen
+        source = np.arange(last - first)
+        for view in self.neighbor_views:
+            if view.target_table == table:
+                source[view.start : view.stop] = view.columns
+        return self._view_of_column[first:last], source
 
     # -- candidates ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def meetings(self) -> tuple[CandidateBlock, ...]:
-        return tuple(self._meeting(k) for k in range(len(self.templates)))
+    def candidate_blocks(self) -> tuple[CandidateBlock, ...]:
+        return tuple(self._candidate_block(k) for k in range(len(self.templates)))
 
     @property
     def n_candidate_pairs(self) -> int:
         total = 0
-        for meeting in self.meetings:
-            total += self.schemas[meeting.left].n_candidate_pairs if meeting.within else meeting.n_candidates
+        for block in self.candidate_blocks:
+            total += self.schemas[block.left.table].n_candidate_pairs if block.within else block.n_candidates
         return total
 
     def arcs(self, features: Array) -> Arcs:
-        """The arcs of features: one for each end that is a target state.
+        """Return the arcs of features: one for each end that is a target state.
 
-        ``features`` are pairs; where it is wider than that, a row may name more columns, and -1 where it names fewer. A
-        feature of more than two columns leads to each of its target states from the conjunction of the others.
+        ``features`` has shape (features, columns), padded with -1. A feature of more than two columns has an arc to
+        each of its target states, from the conjunction of its other columns.
         """
         if features.shape[1] == 2:
             return self._pair_arcs(features, np.arange(len(features)))
@@ -262,13 +268,13 @@ class Layout:
         )
 
     def keys(self, features: Array) -> Array:
-        """One number per feature, for set operations among features of the same width."""
+        """Return one number per feature, for set operations among features of the same width."""
         if features.shape[1] == 2:
             return features[:, 0] * np.int64(self.n_columns) + features[:, 1]
         if (self.n_columns + 1) ** features.shape[1] > np.iinfo(np.int64).max:
             raise DataError(
-                f"Features of up to {features.shape[1]} columns, out of {self.n_columns:,}, are too many to number: "
-                "take a lower max_order."
+                f"There are too many possible features of up to {features.shape[1]} out of {self.n_columns:,} columns: "
+                "use a lower max_order."
             )
         key = np.zeros(len(features), dtype=np.int64)
         for k in range(features.shape[1]):
@@ -276,36 +282,36 @@ class Layout:
         return key
 
     def feature_name(self, a: int, b: int) -> FeatureName:
-        """A pair of column numbers in words."""
+        """Return the names of a pair of column numbers."""
         table = int(self.table_of_column[a])
         start, view = int(self.column_starts[table]), int(self._view_of_column[b])
         one = self.schemas[table].column_name(a - start)
         if view < 0:
             label, other, column = self.within_label(self.tables[table]), table, b - start
         else:
-            seen = self.views[view]
-            label, other = self.templates[seen.template].label, seen.seen
-            column = int(seen.columns[b - start - seen.start])
+            neighbor = self.neighbor_views[view]
+            label, other = self.templates[neighbor.template].label, neighbor.source_table
+            column = int(neighbor.columns[b - start - neighbor.start])
         here = self.tables[table], one[0], one[1]
-        two = (NEIGHBOR_COUNT, None) if column == COUNT else self.schemas[other].column_name(column)
+        two = (NEIGHBOR_COUNT, None) if column == COUNT_COLUMN else self.schemas[other].column_name(column)
         there = self.tables[other], two[0], two[1]
-        # Words follow the template's direction: "across subject" speaks of the relation first, then of the nation.
-        if view >= 0 and not self.views[view].forward:
+        # Names follow the direction of the template: "across subject" names the relation first, then the nation.
+        if view >= 0 and not self.neighbor_views[view].forward:
             here, there = there, here
         return FeatureName(label, *here, *there)
 
     @staticmethod
     def within_label(table: str) -> str:
-        """What the template is called that lets columns of one row meet."""
+        """Return the label of the template that pairs columns of one row."""
         return f"within {table}".rstrip()
 
-    def own_name(self, column: int) -> tuple[str, str, Label | None]:
-        """Table, variable and state of a table's own column."""
+    def own_column_name(self, column: int) -> tuple[str, str, Label | None]:
+        """Return table, variable and state of an own column."""
         table = int(self.table_of_column[column])
         return self.tables[table], *self.schemas[table].column_name(column - int(self.column_starts[table]))
 
-    def is_sound(self, pairs: Array) -> bool:
-        """Whether every pair is a target state and a column that a template lets it meet: kernels trust that."""
+    def are_valid_pairs(self, pairs: Array) -> bool:
+        """Whether every pair is a target state and a column that a template pairs with it, as kernels assume."""
         if (pairs < 0).any() or (pairs >= self.n_columns).any():
             return False
         a, b = pairs[:, 0], pairs[:, 1]
@@ -318,19 +324,21 @@ class Layout:
             owner = schema.variable_of_column
             if (owner[a[own] - start] == owner[b[own] - start]).any():
                 return False
-            if own.any() and not any(m.within and m.left == k for m in self.meetings):
+            if own.any() and not any(m.within and m.left.table == k for m in self.candidate_blocks):
                 return False
         for k in np.unique(views[views >= 0]):
-            view = self.views[k]
+            view = self.neighbor_views[k]
             template = self.templates[view.template]
-            mine = self._columns(view.seer, template.left if view.forward else template.right)
-            if not np.isin(a[views == k] - self.column_starts[view.seer], mine).all():
+            mine = self._columns(view.target_table, template.left if view.forward else template.right)
+            if not np.isin(a[views == k] - self.column_starts[view.target_table], mine).all():
                 return False
         return True
 
-    def are_sound(self, conjunctions: Array) -> bool:
-        """The same of features of three columns and more: own columns of one table, ascending, each of a variable of
-        its own, a target state first, and -1 behind the last."""
+    def are_valid_conjunctions(self, conjunctions: Array) -> bool:
+        """Whether features of three columns and more are valid.
+
+        Each needs ascending own columns of one table and of different variables, a target state first, padded with -1.
+        """
         if conjunctions.ndim != 2 or conjunctions.shape[1] < 3 or (conjunctions >= self.n_columns).any():
             return False
         named = conjunctions >= 0
@@ -343,59 +351,59 @@ class Layout:
         table = self.table_of_column[conjunctions]
         if ((table != table[:, :1]) & named).any():
             return False
-        if any(not any(m.within and m.left == k for m in self.meetings) for k in np.unique(table[named])):
+        if any(not any(m.within and m.left.table == k for m in self.candidate_blocks) for k in np.unique(table[named])):
             return False
         owner = self.variable_of_own_column[conjunctions]
         rising = np.diff(conjunctions, axis=1) > 0
-        apart = np.diff(owner, axis=1) != 0  # columns of one variable stand together
+        apart = np.diff(owner, axis=1) != 0  # columns of one variable are adjacent
         return bool((rising & apart | ~named[:, 1:]).all())
 
     @cached_property
     def variable_of_own_column(self) -> Array:
-        """(columns,): number of its variable within its table, -1 for what is seen over a view."""
+        """Number of each column's variable within its table, -1 for columns of views, (columns,)."""
         number = np.full(self.n_columns, -1, dtype=np.int64)
         for schema, start in zip(self.schemas, self.column_starts[:-1], strict=True):
             number[start : start + schema.n_columns] = schema.variable_of_column
         return number
 
-    # -- behind them ---------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     @cached_property
     def _state_of_column(self) -> Array:
-        """(columns,): number of the state, -1 where a column is none."""
+        """State number of each column, -1 if it is no target state, (columns,)."""
         number = np.full(self.n_columns, -1, dtype=np.int64)
         number[self.column_of_state] = np.arange(self.n_states)
         return number
 
     @cached_property
     def _mirrors(self) -> tuple[int, ...]:
-        """Per view, the view of the same template from the other side; -1 where that table has no targets."""
-        by_side = {(view.template, view.forward): k for k, view in enumerate(self.views)}
+        """Index of the reverse view of each view, -1 if the source table has no targets."""
+        by_side = {(view.template, view.forward): k for k, view in enumerate(self.neighbor_views)}
         return tuple(
             k if self.templates[v.template].symmetric else by_side.get((v.template, not v.forward), -1)
-            for k, v in enumerate(self.views)
+            for k, v in enumerate(self.neighbor_views)
         )
 
     def _backward(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """Target and source column of each pair's second arc, and whether it has one."""
+        """Return target and source column of each pair's second arc, and whether it has one."""
         target, source = b.copy(), a.copy()
         views = self._view_of_column[b]
         for k in np.unique(views[views >= 0]):
-            view, mirror = self.views[k], self._mirrors[k]
+            view, mirror = self.neighbor_views[k], self._mirrors[k]
             at = np.flatnonzero(views == k)
-            seer, seen = self.column_starts[view.seer], self.column_starts[view.seen]
-            column = view.columns[b[at] - seer - view.start]
-            at, column = at[column != COUNT], column[column != COUNT]
-            target[at] = seen + column
+            target_start, source_start = self.column_starts[view.target_table], self.column_starts[view.source_table]
+            column = view.columns[b[at] - target_start - view.start]
+            at, column = at[column != COUNT_COLUMN], column[column != COUNT_COLUMN]
+            target[at] = source_start + column
             if mirror >= 0:
-                own = self.views[mirror].columns
-                place = np.searchsorted(own[own != COUNT], a[at] - seer)
-                source[at] = seen + self.views[mirror].start + place
+                own = self.neighbor_views[mirror].columns
+                position = np.searchsorted(own[own != COUNT_COLUMN], a[at] - target_start)
+                source[at] = source_start + self.neighbor_views[mirror].start + position
         has = (self._state_of_column[target] >= 0) & ((target != a) | (source != b))
         return target, source, has
 
     def _columns(self, table: int, names: Sequence[str] | None) -> Array:
-        """Own columns of a table, or of some of its variables."""
+        """Return the own columns of a table, or of some of its variables."""
         schema = self.schemas[table]
         columns = np.arange(schema.n_columns)
         if names is None:
@@ -403,40 +411,29 @@ class Layout:
         wanted = np.array([variable.name in names for variable in schema.variables], dtype=bool)
         return columns[wanted[schema.variable_of_column]]
 
-    def _seen_columns(self, k: int, forward: bool) -> Array:
-        """What one side of a template sees of the other."""
+    def _source_columns(self, k: int, forward: bool) -> Array:
+        """Return the columns of a template's source table, for one direction."""
         template, (left, right) = self.templates[k], self.ends[k]
         columns = self._columns(right, template.right) if forward else self._columns(left, template.left)
         counted = self.counted[k][0 if forward else 1]
-        return np.append(columns, COUNT) if counted else columns
+        return np.append(columns, COUNT_COLUMN) if counted else columns
 
-    def _meeting(self, k: int) -> CandidateBlock:
+    def _candidate_block(self, k: int) -> CandidateBlock:
         template, (left, right) = self.templates[k], self.ends[k]
         within = template.kind == "within"
-        one, other = self._seen_columns(k, template.symmetric), self._seen_columns(k, forward=True)
-        views = {view.forward: view for view in self.views if view.template == k}
-        nothing = np.empty(0, dtype=np.int64)
+        left_columns, right_columns = self._source_columns(k, template.symmetric), self._source_columns(k, True)
+        views = {view.forward: view for view in self.neighbor_views if view.template == k}
 
-        def seen(forward: bool) -> Array:
-            if within:
-                return one
+        def side(table: int, columns: Array, forward: bool) -> Side:
             view = views.get(forward or template.symmetric)
-            return nothing if view is None else np.arange(view.start, view.stop)
+            neighbors = np.empty(0, dtype=np.int64) if view is None else np.arange(view.start, view.stop)
+            states = int(((columns < self.schemas[table].n_states) & (columns != COUNT_COLUMN)).sum())
+            return Side(table, columns, states, left_columns if within else neighbors)
 
         return CandidateBlock(
             template=k,
-            left=left,
-            right=right,
+            left=side(left, left_columns, False),
+            right=side(right, right_columns, True),
             mirrored=within or template.symmetric,
             within=within,
-            left_columns=one,
-            right_columns=other,
-            left_states=_count_states(one, self.schemas[left]),
-            right_states=_count_states(other, self.schemas[right]),
-            seen_right=seen(True),
-            seen_left=seen(False),
         )
-
-
-def _count_states(columns: Array, schema: Schema) -> int:
-    return int(((columns < schema.n_states) & (columns != COUNT)).sum())

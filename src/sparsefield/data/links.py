@@ -1,4 +1,4 @@
-"""Which rows touch: links by foreign key and by step, and the templates over which features may be defined."""
+"""This module defines links between rows (foreign keys and offsets), and templates for features over them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["within", "across", "shared", "swapped", "joined"]
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """Rows of ``table`` name, in ``column``, the key of a row of the table ``to``. A gap there is no link."""
+    """A link from rows of ``table`` to the rows of ``to`` whose keys are in ``column``; a missing cell is no link."""
 
     table: str
     column: str
@@ -25,14 +25,14 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class OffsetLink:
-    """A row is linked to the one that comes ``by`` places later: i to i + 1 makes a sequence, two steps a grid.
+    """A link from each row to the one ``by`` positions later: one link makes a sequence, two make a grid.
 
     Parameters
     ----------
-    table : whose rows are linked with each other
-    along : column of whole numbers that says where a row stands; None takes the order of the rows
-    within : columns that both rows must have in common, such as the sentence of a word or the line of a pixel
-    by : length of the step
+    table : the table whose rows are linked with each other
+    along : column of integers with the position of each row; None takes the order of the rows
+    within : columns in which both rows must agree, such as the sentence of a word or the line of a pixel
+    by : the offset, a nonzero integer
     """
 
     table: str
@@ -41,9 +41,9 @@ class OffsetLink:
     by: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "within", as_names(self.within, f"A step in table {self.table!r}: within"))
+        object.__setattr__(self, "within", as_names(self.within, f"An offset link in table {self.table!r}: within"))
         if isinstance(self.by, bool) or not isinstance(self.by, Integral) or self.by == 0:
-            raise DataError(f"A step in table {self.table!r} is by {self.by!r}; it must be a whole number, not 0.")
+            raise DataError(f"An offset link in table {self.table!r} has by={self.by!r}; it must be a nonzero integer.")
         object.__setattr__(self, "by", int(self.by))
 
     @property
@@ -52,7 +52,7 @@ class OffsetLink:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that say where a row stands, and so are no variables."""
+        """Columns that define the positions of rows, and so are no variables."""
         return (*self.within, *([] if self.along is None else [self.along]))
 
 
@@ -61,22 +61,22 @@ Link = ForeignKey | OffsetLink
 
 @dataclass(frozen=True)
 class Template:
-    """A kind of pair of rows over which features are defined, with one weight for all its pairs.
+    """A kind of pair of rows over which features are defined; all its pairs share one weight per feature.
 
-    Two rows make a pair or they do not: when several rows join the same two, they still count once.
+    Two rows form at most one pair, even if several rows join them.
 
     Parameters
     ----------
     kind : {"within", "across", "shared", "swapped", "joined"}
         * ``within`` a table: each row with itself, so features pair two variables of one row;
-        * ``across`` a link: a row and the row it is linked to;
+        * ``across`` a link: a row and the row to which it is linked;
         * ``shared`` by one or two links: two rows that are linked to the same row, as r(n, m) and r(n, k);
         * ``swapped`` by two links of one table: r(n, m) and r(m, n);
-        * ``joined`` by two links of one table: the two rows that one row of that table is linked to.
+        * ``joined`` by two links of one table: the two rows to which one row of that table is linked.
     names : the table for ``within``, the links for all others
-    symmetric : whether both directions count the same, when both ends are in one table
-        ``shared`` by one link and ``swapped`` always are.
-    left, right : variables that take part at either end; None takes all
+    symmetric : whether both directions share a weight, if both ends are in one table
+        ``shared`` by one link and ``swapped`` are always symmetric.
+    left, right : variables at either end; None takes all
 
     Examples
     --------
@@ -119,12 +119,12 @@ class Template:
 
     @property
     def words(self) -> str:
-        """What it is called where it takes all variables: ``across subject``."""
+        """Kind and names, such as ``across subject``."""
         return " ".join((self.kind, *self.names))
 
     @property
     def label(self) -> str:
-        """`words`, and the variables of either end where it does not take all."""
+        """`words`, with the variables of either end if it does not take all."""
         ends = [
             f"{side} {', '.join(names) or 'none'}"
             for side, names in (("left", self.left), ("right", self.right))
@@ -133,7 +133,7 @@ class Template:
         return f"{self.words} ({'; '.join(ends)})" if ends else self.words
 
     def as_plain(self) -> dict[str, Any]:
-        """Plain values, as `as_template` takes them."""
+        """Return plain values that `as_template` accepts."""
         return {
             "kind": self.kind,
             "names": list(self.names),
@@ -144,7 +144,7 @@ class Template:
 
 
 def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Template:
-    """A template from its words (``"across subject"``), a list of them, or a mapping of its parts."""
+    """Return a template from its words (``"across subject"``), a list of words, or a mapping of its parameters."""
     if isinstance(given, Template):
         return given
     if isinstance(given, Mapping):
@@ -152,7 +152,7 @@ def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Te
         try:
             return Template(**parts)
         except TypeError:
-            raise DataError(f"A template has the parts kind, names, symmetric, left, right; got {parts}.") from None
+            raise DataError(f"A template has the keys kind, names, symmetric, left, right; got {parts}.") from None
     if not isinstance(given, (str, Sequence)):
         raise DataError(f"A template is {given!r}; it must be words such as 'across subject', or a Template.")
     words = given.split() if isinstance(given, str) else list(given)
@@ -162,7 +162,7 @@ def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Te
 
 
 def as_templates(given: Any) -> tuple[Template, ...]:
-    """Templates from a list of them; words, a mapping or a `Template` alone are one."""
+    """Return templates from a list, or from a single template in any form."""
     if isinstance(given, (str, Mapping, Template)):
         return (as_template(given),)
     if not isinstance(given, Iterable):
@@ -171,20 +171,20 @@ def as_templates(given: Any) -> tuple[Template, ...]:
 
 
 def as_link(name: str, given: Link | Sequence[str]) -> Link:
-    """A link; three names stand for a foreign key: table, column, table that it points to."""
+    """Return a link; three names are a foreign key: table, column, table to which it points."""
     if isinstance(given, (ForeignKey, OffsetLink)):
         return given
     parts = tuple(given) if isinstance(given, Sequence) else ()
     if isinstance(given, str) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):
         raise DataError(
-            f"Link {name!r} is {given!r}; it must be (table, column, table that the column points to), a ForeignKey "
-            "or a Step."
+            f"Link {name!r} is {given!r}; it must be (table, column, table to which the column points), a "
+            "ForeignKey or an OffsetLink."
         )
     return ForeignKey(*parts)
 
 
 def as_names(given: Any, what: str = "names") -> tuple[str, ...]:
-    """Names from one or several of them; ``what`` they are, for an error."""
+    """Return a tuple of names from one or several; ``what`` describes them in errors."""
     names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
     if isinstance(given, Mapping) or not all(isinstance(name, str) for name in names):
         raise DataError(f"{what} is {given!r}; it must be a name or a list of names.")

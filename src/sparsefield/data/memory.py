@@ -1,4 +1,4 @@
-"""What this machine can hold."""
+"""This module compares the memory of this machine with the memory that data need."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["machine_memory", "refuse_beyond_memory"]
 
 
 def machine_memory() -> float:
-    """Bytes of memory that this machine, or the container we run in, has; infinite where the system does not tell."""
+    """Return the memory in bytes of this machine or container; infinite if the system does not report it."""
     try:
-        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
-        there = float("inf")
+        memory = float("inf")
     try:
-        return min(there, float(Path("/sys/fs/cgroup/memory.max").read_text()))
+        return min(memory, float(Path("/sys/fs/cgroup/memory.max").read_text()))
     except (OSError, ValueError):  # no such file, or "max"
-        return there
+        return memory
 
 
 def refuse_beyond_memory(needed: float, what: str, advice: Callable[[], str]) -> None:
-    """DataError with the figures when ``needed`` bytes are more than there are."""
-    there = machine_memory()
-    if needed > there:
+    """Raise a DataError with the figures if ``needed`` bytes exceed the memory of this machine."""
+    memory = machine_memory()
+    if needed > memory:
         raise DataError(
-            f"{what} may take {needed / 2**30:.1f} GiB, and this machine has {there / 2**30:.1f} GiB: {advice()}"
+            f"{what} may take {needed / 2**30:.1f} GiB, and this machine has {memory / 2**30:.1f} GiB: {advice()}"
         )

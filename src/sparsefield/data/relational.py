@@ -1,4 +1,4 @@
-"""Linked tables: entities with attributes, relations between them, and which rows touch."""
+"""This module describes linked tables: entities with attributes, and relations between them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data.frames import Source, read
+from sparsefield.data.frames import Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, as_link, as_names, as_templates
 from sparsefield.errors import DataError
 
-__all__ = ["Relational", "Selected"]
+__all__ = ["Relational", "SelectedColumns"]
 
 SHOWN_OFFENDERS = 3
 
 
 @dataclass(frozen=True)
-class Selected:
-    """Some columns of a table: those that are variables."""
+class SelectedColumns:
+    """The columns of a table that are variables."""
 
     source: Source
     names: tuple[str, ...]
@@ -35,25 +35,25 @@ class Selected:
 
 
 class Relational:
-    """Several tables whose rows are linked: the data of one mega-sample.
+    """Several tables whose rows are linked.
 
     Parameters
     ----------
     tables : {name: frame}
-        Frames of any kind that `MarkovField` takes.
+        Frames of any kind that `MarkovField` accepts.
     keys : {table: column}
-        Which column names the rows of a table. Needed for tables that links point to.
+        The column that identifies the rows of a table; required for tables to which links point.
     links : {name: (table, column, table)}
-        ``("pair", "subject", "nation")``: the column ``subject`` of ``pair`` holds keys of ``nation``. Also a
-        `ForeignKey`, or a `OffsetLink` for sequences and grids.
+        ``("pair", "subject", "nation")``: the column ``subject`` of ``pair`` holds keys of ``nation``. A
+        `ForeignKey` is accepted too, or an `OffsetLink` for sequences and grids.
     observed : {table: columns}
         Columns that are conditioned on and never predicted.
     ignore : {table: columns}
-        Columns that are left out. Keys, and columns of links, are no variables anyway.
+        Columns that are left out. Keys and columns of links are no variables in any case.
     templates : list of templates, such as ``"across subject"`` or a `Template`
-        Over which kinds of pairs of rows features may be defined. None takes the default: within each table, and
-        across each link; rows that a table without variables joins are linked through it; and pairs of entities
-        without variables, r(n, m), are linked with r(m, n).
+        The kinds of pairs of rows over which features are defined. The default, None, is within each table and across
+        each link; rows that are joined by a table without variables are linked through it; and pairs r(n, m) of
+        entities without variables are linked with r(m, n).
 
     Examples
     --------
@@ -98,10 +98,12 @@ class Relational:
 
     @cached_property
     def sources(self) -> dict[str, Source]:
-        return {name: read(frame, what=f"table {name!r}", may_be_empty=True) for name, frame in self.tables.items()}
+        return {
+            name: as_source(frame, what=f"table {name!r}", may_be_empty=True) for name, frame in self.tables.items()
+        }
 
     def variables(self, table: str) -> tuple[str, ...]:
-        """Columns of a table that are variables: all but its key, its links' columns, and ignored ones."""
+        """Return the columns of a table that are variables: all but its key, columns of links, and ignored ones."""
         taken = set(self.ignore.get(table, ()))
         taken |= {self.keys[table]} if table in self.keys else set()
         for link in self.links.values():
@@ -109,25 +111,25 @@ class Relational:
                 taken |= {link.column} if isinstance(link, ForeignKey) else set(link.columns)
         return tuple(name for name in self.sources[table].names if name not in taken)
 
-    def selected(self, table: str) -> Selected:
-        return Selected(self.sources[table], self.variables(table))
+    def select_variables(self, table: str) -> SelectedColumns:
+        return SelectedColumns(self.sources[table], self.variables(table))
 
     def replace(self, **parts: Any) -> Relational:
-        """The same with some parts, called as in the constructor, replaced."""
+        """Return a copy with some constructor parameters replaced."""
         names = ("tables", "keys", "links", "observed", "ignore", "templates")
         return Relational(**{**{name: getattr(self, name) for name in names}, **parts})
 
     def with_tables(self, tables: Mapping[str, Any]) -> Relational:
-        """The same links over other frames."""
+        """Return a copy with some frames replaced."""
         return self.replace(tables={**self.tables, **tables})
 
     def linked_rows(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (i, j) of the two ends of a link, each i at most once."""
+        """Return the rows (i, j) of the two ends of a link, each i at most once."""
         if name not in self.links:
             raise DataError(f"There is no link {name!r}; links: {', '.join(self.links) or 'none'}.")
         if name not in self._pairs:
             link = self.links[name]
-            found = self._by_key(name, link) if isinstance(link, ForeignKey) else self._by_step(name, link)
+            found = self._link_by_key(name, link) if isinstance(link, ForeignKey) else self._link_by_offset(name, link)
             self._pairs[name] = found
         return self._pairs[name]
 
@@ -140,44 +142,48 @@ class Relational:
     def _check(self) -> None:
         for table in self.tables:
             if not isinstance(table, str) or not table:
-                raise DataError(f"A table is called {table!r}; the name of a table is text, and not empty.")
+                raise DataError(f"A table is called {table!r}; the name of a table must be a nonempty string.")
         for what, mapping in (("keys", self.keys), ("observed", self.observed), ("ignore", self.ignore)):
             for table in mapping:
-                self.need_table(table, f"{what}=")
+                self.require_table(table, f"{what}=")
         for table, column in self.keys.items():
-            self._need_column(table, column, "keys=")
+            self._require_column(table, column, "keys=")
         for what, mapping in (("observed", self.observed), ("ignore", self.ignore)):
             for table, columns in mapping.items():
                 for column in columns:
-                    self._need_column(table, column, f"{what}=")
+                    self._require_column(table, column, f"{what}=")
         for name, link in self.links.items():
             if not isinstance(name, str) or not name or any(mark.isspace() for mark in name):
-                raise DataError(f"Link {name!r}: the name of a link is one word.")
-            self.need_table(link.table, f"link {name!r}")
-            self.need_table(link.to, f"link {name!r}")
+                raise DataError(f"Link {name!r}: the name of a link must be one word.")
+            self.require_table(link.table, f"link {name!r}")
+            self.require_table(link.to, f"link {name!r}")
             for column in [link.column] if isinstance(link, ForeignKey) else link.columns:
-                self._need_column(link.table, column, f"link {name!r}")
+                self._require_column(link.table, column, f"link {name!r}")
             if isinstance(link, ForeignKey) and link.to not in self.keys:
                 raise DataError(
-                    f"Link {name!r} points to table {link.to!r}, which has no key: say which column names its rows, "
-                    f"keys={{{link.to!r}: ...}}."
+                    f"Link {name!r} points to table {link.to!r}, which has no key: name the column that "
+                    f"identifies its rows, keys={{{link.to!r}: ...}}."
                 )
         for table, columns in self.observed.items():
             for column in columns:
                 if column not in self.variables(table):
-                    raise DataError(f"Column {column!r} of table {table!r} is observed, but also a key or left out.")
+                    raise DataError(
+                        f"Column {column!r} of table {table!r} is observed, but also a key, in a link, or ignored."
+                    )
 
-    def need_table(self, table: str, where: str) -> None:
-        """Refuse what is not the name of a table; ``where`` it stands."""
+    def require_table(self, table: str, where: str) -> None:
+        """Refuse a name that is no table; ``where`` is the place of the name in the input."""
         if table not in list(self.tables):
-            raise DataError(f"{where} names the table {table!r}, which is not there; tables: {', '.join(self.tables)}.")
+            raise DataError(
+                f"{where} names the table {table!r}, which does not exist; tables: {', '.join(self.tables)}."
+            )
 
-    def _need_column(self, table: str, column: str, where: str) -> None:
+    def _require_column(self, table: str, column: str, where: str) -> None:
         names = self.sources[table].names
         if column not in names:
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             raise DataError(
-                f"{where} names the column {column!r} of table {table!r}, which is not there; "
+                f"{where} names the column {column!r} of table {table!r}, which does not exist; "
                 f"columns: {', '.join(names[:8])}{more}."
             )
 
@@ -204,15 +210,15 @@ class Relational:
         if (counts > 1).any():
             shown = _shown(labels[k] for k in np.flatnonzero(counts > 1))
             raise DataError(
-                f"Table {table!r} has several rows with the same key in {self.keys[table]!r}: {shown}. A key names one "
-                "row."
+                f"Table {table!r} has several rows with the same key in {self.keys[table]!r}: {shown}. A key "
+                "must identify one row."
             )
         rows = np.empty(len(labels), dtype=np.int64)
         rows[codes] = np.arange(len(codes))
         self._row_of_key[table] = dict(zip(labels, rows.tolist(), strict=True))
         return self._row_of_key[table]
 
-    def _by_key(self, name: str, link: ForeignKey) -> tuple[np.ndarray, np.ndarray]:
+    def _link_by_key(self, name: str, link: ForeignKey) -> tuple[np.ndarray, np.ndarray]:
         known = self._rows_by_key(link.to)
         labels, codes = self._factorized(link.table, link.column)
         found = np.array([*_rows_named(labels, known), -1], dtype=np.int64)
@@ -222,55 +228,61 @@ class Relational:
             raise DataError(
                 f"Link {name!r}: {_count(len(dangling), 'value')} of column {link.column!r} of table {link.table!r} "
                 f"{'is' if len(dangling) == 1 else 'are'} no key of table {link.to!r}: {shown}. Add the missing rows, "
-                "or make the cells gaps." + self._hint(link, labels)
+                "or empty the cells." + self._hint(link, labels)
             )
         rows = np.flatnonzero(codes >= 0)
         return rows, found[codes[rows]]
 
     def _hint(self, link: ForeignKey, labels: Sequence[Label]) -> str:
-        """Another table that the values fit, when there is one."""
+        """Return a hint at another table whose keys include all values, if any."""
         for other in self.keys:
             if other == link.to:
                 continue
-            # Not `_rows_by_key`, since a fault in the keys of another table is not what has to be said here.
+            # Not `_rows_by_key`, since faulty keys of another table are not the subject here.
             try:
                 keys = factorize(self.sources[other].column(self.keys[other]))[0]
             except DataError:
                 continue
             if -1 not in _rows_named(labels, dict.fromkeys(keys, 0)):
-                return f" They are all keys of table {other!r}: is that the one meant?"
+                return f" They are all keys of table {other!r}: did you mean that table?"
         return ""
 
-    def _by_step(self, name: str, link: OffsetLink) -> tuple[np.ndarray, np.ndarray]:
+    def _link_by_offset(self, name: str, link: OffsetLink) -> tuple[np.ndarray, np.ndarray]:
         source = self.sources[link.table]
         group = np.zeros(source.n_rows, dtype=np.int64)
         for within in link.within:
             labels, codes = self._factorized(link.table, within)
             if (codes < 0).any():
-                raise DataError(f"Link {name!r}: column {within!r} of table {link.table!r} has gaps: fill them in.")
+                raise DataError(
+                    f"Link {name!r}: column {within!r} of table {link.table!r} has missing values: fill them in."
+                )
             _, group = np.unique(group * len(labels) + codes, return_inverse=True)
-        place = _counted(group) if link.along is None else self._places(name, link, link.along)
-        # Places are numbered by rank, so that a key fits into 64 bits however far apart the places are.
-        places, rank = np.unique(place, return_inverse=True)
-        key = group * len(places) + rank
+        position = _position_in_group(group) if link.along is None else self._positions(name, link, link.along)
+        # Positions are replaced by their ranks, so that a key fits into 64 bits however far apart they are.
+        positions, rank = np.unique(position, return_inverse=True)
+        key = group * len(positions) + rank
         order = np.argsort(key, kind="stable")
         ranked = key[order]
-        twice = np.flatnonzero(ranked[1:] == ranked[:-1])
-        if len(twice):
-            shown = _shown(order[twice + 1] + 1)
-            raise DataError(f"Link {name!r}: rows of {link.table!r} stand at the same place: row {shown}. Move one.")
-        next_rank = np.minimum(np.searchsorted(places, place + link.by), len(places) - 1)
-        ahead = np.where(places[next_rank] == place + link.by, group * len(places) + next_rank, -1)
+        duplicates = np.flatnonzero(ranked[1:] == ranked[:-1])
+        if len(duplicates):
+            shown = _shown(order[duplicates + 1] + 1)
+            raise DataError(
+                f"Link {name!r}: several rows of {link.table!r} have the same position: row {shown}. Change one."
+            )
+        next_rank = np.minimum(np.searchsorted(positions, position + link.by), len(positions) - 1)
+        ahead = np.where(positions[next_rank] == position + link.by, group * len(positions) + next_rank, -1)
         at = np.minimum(np.searchsorted(ranked, ahead), len(ranked) - 1)
         hit = np.flatnonzero(ranked[at] == ahead)
         return hit, order[at[hit]]
 
-    def _places(self, name: str, link: OffsetLink, along: str) -> np.ndarray:
+    def _positions(self, name: str, link: OffsetLink, along: str) -> np.ndarray:
         labels, codes = self._factorized(link.table, along)
-        # Half of the range of 64 bits, so that a step never leaves it.
+        # Half of the range of 64 bits, so that adding the offset cannot overflow.
         whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**62 for v in labels)
         if (codes < 0).any() or not whole:
-            raise DataError(f"Link {name!r}: column {along!r} of {link.table!r} must be whole numbers, no gaps.")
+            raise DataError(
+                f"Link {name!r}: column {along!r} of {link.table!r} must contain integers and no missing values."
+            )
         return np.array(labels, dtype=np.int64)[codes]
 
 
@@ -286,9 +298,9 @@ def _columns_by_table(given: Any, what: str) -> dict[str, list[str]]:
 
 
 def _rows_named(labels: Sequence[Label], known: Mapping[Label, int]) -> list[int]:
-    """The row of each label, -1 for one that names none.
+    """Return the row of each label, -1 if there is none.
 
-    Where one side is text and the other numbers, as happens when a key such as "x3" makes text of a whole column,
+    If one side is text and the other numbers, as happens when a key such as "x3" turns a whole column into text,
     numbers are compared by their text.
     """
     sides = [{isinstance(label, str) for label in side} for side in (labels, known)]
@@ -298,8 +310,8 @@ def _rows_named(labels: Sequence[Label], known: Mapping[Label, int]) -> list[int
     return [known.get(label, -1) for label in labels]
 
 
-def _counted(group: np.ndarray) -> np.ndarray:
-    """The number of each row within its group, in the order of the rows."""
+def _position_in_group(group: np.ndarray) -> np.ndarray:
+    """Return the position of each row within its group, in the order of the rows."""
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(group.max(initial=-1) + 1))
     return np.argsort(order) - starts[group]

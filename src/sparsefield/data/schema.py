@@ -1,4 +1,4 @@
-"""What the columns are: their states, roles and places in one flat numbering."""
+"""This module defines variables with their states and roles, and their flat numbering."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Role = Literal["target", "observed", "latent"]
 
 @dataclass(frozen=True)
 class Variable:
-    """A column: a categorical one with sorted states, or a numeric observed one with a centre and a scale.
+    """A column: categorical with sorted states, or numeric and observed with a center and a scale.
 
-    The *base* state carries no feature (its logit is 0), so a variable of K states takes K - 1 places in the flat
-    numbering; a numeric one takes one place, its standardized value. The base is the most frequent state, but 0 or
-    False where the states are 0 and 1 or False and True.
+    The reference state ``base`` has no feature (its logit is 0), so a variable of K states has K - 1 columns in the
+    flat numbering; a numeric variable has one, its standardized value. The reference state is the most frequent one,
+    but 0 or False if the states are 0 and 1 or False and True.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Variable:
     states: tuple[Label, ...] = ()
     base: int = 0
     frequencies: tuple[float, ...] = ()
-    centre: float = 0.0
+    center: float = 0.0
     scale: float = 1.0
 
     @property
@@ -43,7 +43,7 @@ class Variable:
 
     @cached_property
     def position_of_code(self) -> np.ndarray:
-        """(K,): index into ``states`` of code 0 (the base), 1, ..., K - 1."""
+        """Index into ``states`` of the codes 0 (the reference state), 1, ..., K - 1, (K,)."""
         others = [k for k in range(len(self.states)) if k != self.base]
         return np.array([self.base, *others], dtype=np.int64)
 
@@ -53,7 +53,7 @@ class Variable:
 
     @cached_property
     def column_frequencies(self) -> np.ndarray:
-        """(width,): how often each state but the base was seen in training; 0 for a numeric variable."""
+        """Training frequency of each state but the reference state, 0 for a numeric variable, (width,)."""
         if self.numeric:
             return np.zeros(1)
         return np.asarray(self.frequencies)[self.position_of_code[1:]]
@@ -61,14 +61,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Schema:
-    """All variables, targets first, so that target states are numbered 0 .. n_states - 1 and observed ones follow.
+    """All variables, targets first: target states are numbered 0 .. n_states - 1, and observed columns follow.
 
-    Latent variables are the last targets: whatever predicts a gap serves them too.
+    Latent variables are the last targets: they are predicted like missing cells.
     """
 
     variables: tuple[Variable, ...]
     order: tuple[str, ...]
-    """Column names in the order in which they came; then hidden ones."""
+    """Column names in the order of the input, then the names of latent variables."""
 
     @property
     def n_variables(self) -> int:
@@ -76,17 +76,17 @@ class Schema:
 
     @cached_property
     def targets(self) -> Sequence[Variable]:
-        """Variables that are predicted, hidden ones included."""
+        """Variables that are predicted, including latent ones."""
         return tuple(v for v in self.variables if v.role != "observed")
 
     @cached_property
     def latent(self) -> Sequence[Variable]:
-        """Variables that no table ever has a cell of."""
+        """Variables without a column in the input."""
         return tuple(v for v in self.variables if v.role == "latent")
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
-        """Names of the columns that a table has."""
+        """Names of the input columns."""
         latent = {variable.name for variable in self.latent}
         return tuple(name for name in self.order if name not in latent)
 
@@ -95,32 +95,32 @@ class Schema:
         return tuple(v for v in self.variables if v.role == "observed")
 
     def without_latent(self) -> Schema:
-        """The schema of a table's own columns."""
+        """Return the schema of the input columns."""
         return Schema(tuple(v for v in self.variables if v.role != "latent"), self.input_names) if self.latent else self
 
     @cached_property
     def widths(self) -> np.ndarray:
-        """(variables,): how many places each takes in the flat numbering."""
+        """Number of columns of each variable in the flat numbering, (variables,)."""
         return np.array([v.width for v in self.variables], dtype=np.int64)
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """(variables + 1,): variable v has columns offsets[v] .. offsets[v + 1] of the flat numbering."""
+        """Variable v has the columns offsets[v]:offsets[v + 1] of the flat numbering, (variables + 1,)."""
         return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
 
     @cached_property
     def state_offsets(self) -> np.ndarray:
-        """(targets + 1,): the same for the targets alone."""
+        """`offsets` of the targets, (targets + 1,)."""
         return self.offsets[: len(self.targets) + 1]
 
     @property
     def n_states(self) -> int:
-        """Number of target states that carry a unary feature."""
+        """Number of target states with a unary weight."""
         return int(self.state_offsets[-1])
 
     @property
     def n_columns(self) -> int:
-        """Target states and observed columns together."""
+        """Number of target states and observed columns together."""
         return int(self.offsets[-1])
 
     @cached_property
@@ -132,7 +132,7 @@ class Schema:
         return {v.name: k for k, v in enumerate(self.variables)}
 
     def column_name(self, column: int) -> tuple[str, Label | None]:
-        """(variable, state) of a place in the flat numbering; the state of a numeric column is None."""
+        """Return (variable, state) of a column of the flat numbering; the state of a numeric column is None."""
         return self.column_names[column]
 
     @cached_property
@@ -146,19 +146,19 @@ class Schema:
         return tuple(names)
 
     @cached_property
-    def state_shares(self) -> np.ndarray:
-        """(states,): how often each target state was seen in training."""
+    def state_frequencies(self) -> np.ndarray:
+        """Training frequency of each target state, (states,)."""
         return np.concatenate([np.empty(0), *(v.column_frequencies for v in self.targets)])
 
     @cached_property
-    def base_shares(self) -> np.ndarray:
-        """(states,): the same of the base state of its variable."""
+    def base_frequencies(self) -> np.ndarray:
+        """Training frequency of the reference state of each target state's variable, (states,)."""
         bases = np.array([v.frequencies[v.base] for v in self.targets], dtype=float)
         return np.repeat(bases, np.diff(self.state_offsets))
 
     @property
     def n_candidate_pairs(self) -> int:
-        """Pairs of columns of two variables, at least one of them a target."""
+        """Number of pairs of columns of two variables, at least one of which is a target."""
         states, columns = self.n_states, self.n_columns
         widths = np.diff(self.state_offsets)
         within = int((widths * (widths - 1) // 2).sum())

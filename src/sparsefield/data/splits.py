@@ -102,9 +102,9 @@ def _weights(sample: LocalDataset) -> np.ndarray:
 
 
 def _rebuild(table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None) -> Table:
-    givens = np.concatenate([block.givens for block in table.blocks], axis=1)[:, rows]
+    covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)[:, rows]
     weight = np.concatenate([block.weight for block in table.blocks])[rows]
     weight = weight if factors is None else weight * factors
     codes = np.ascontiguousarray(codes)
-    blocks = cut_into_blocks(table.schema, codes, [givens] if len(givens) else [], weight, width)
+    blocks = cut_into_blocks(table.schema, codes, [covariates] if len(covariates) else [], weight, width)
     return Table(table.schema, tuple(blocks), codes.shape[1])

@@ -1,4 +1,4 @@
-"""A table compiled to flat, read-only arrays, cut into blocks of rows."""
+"""This module compiles tables to flat, read-only arrays in blocks of rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.column_summaries import read_cells
+from sparsefield.data.column_summaries import read_categories
 from sparsefield.data.frames import Columns
-from sparsefield.data.labels import Label, as_numbers, unified
+from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
@@ -20,29 +20,29 @@ from sparsefield.errors import DataError, UnseenStateWarning
 __all__ = [
     "Block",
     "Table",
-    "Unseen",
+    "UnknownValues",
     "compile_table",
     "cut_into_blocks",
     "dense_bytes",
-    "look_up",
-    "read_rows",
-    "warn_of_unseen",
+    "encode_column",
+    "encode_rows",
+    "warn_unknown_values",
 ]
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, as kernels take them. Each column lies contiguous in memory: kernels run along rows."""
+    """Consecutive rows, in the format of kernels; each column is contiguous in memory, since kernels run along rows."""
 
     start: int
     codes: np.ndarray
-    """(targets, rows) int32: 0 is the base state, -1 a gap."""
+    """Codes of the targets, 0 for the reference state, -1 if missing, int32, (targets, rows)."""
     beliefs: np.ndarray
-    """(columns, rows): q0. One-hot (less the base) where seen, training frequencies in gaps; standardized numbers; then
-    what rows see of their neighbors, if they have any."""
+    """Initial beliefs q0, (columns, rows): one-hot without the reference state, training frequencies for missing cells,
+    standardized numbers; then the columns of neighbor views, if any."""
     weight: np.ndarray
     """(rows,)"""
     cell_offsets: np.ndarray
-    """(targets + 1,): target v has its gaps at missing_rows[cell_offsets[v]:cell_offsets[v + 1]]."""
+    """Target v is missing in rows missing_rows[cell_offsets[v]:cell_offsets[v + 1]], (targets + 1,)."""
     missing_rows: np.ndarray
     n_target_states: int
     n_own_columns: int
@@ -52,7 +52,7 @@ class Block(NamedTuple):
         return self.codes.shape[1]
 
     @property
-    def givens(self) -> np.ndarray:
+    def covariates(self) -> np.ndarray:
         """(observed columns, rows)"""
         return self.beliefs[self.n_target_states : self.n_own_columns]
 
@@ -63,13 +63,13 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a schema."""
+    """Encoded rows with their schema."""
 
     schema: Schema
     blocks: tuple[Block, ...]
     n_rows: int
     unseen: dict[str, np.ndarray] = field(default_factory=dict)
-    """Per target column: rows whose value training never saw. They are gaps to inference."""
+    """Rows of each target column with values that do not occur in training; inference treats them as missing."""
 
     @property
     def total_weight(self) -> float:
@@ -94,87 +94,90 @@ def compile_table(
     width: int | None = None,
     name: str = "",
 ) -> Table:
-    """Turn the columns of ``source`` into codes and beliefs.
+    """Compile the columns of ``source`` to codes and beliefs.
 
-    With ``absent_targets``, target columns that are not in ``source`` are gaps in every row, as hidden ones always are;
-    with ``repeat``, each row stands that many times in a row. ``width`` is the number of columns that rows see, when
-    links let them see more than their own; ``name`` is what warnings call the table when there are several.
+    Parameters
+    ----------
+    absent_targets : whether target columns that ``source`` does not have are missing in every row, as latent ones are
+    repeat : number of consecutive copies of each row
+    width : number of columns including neighbor views; None if there are no views
+    name : name of the table in warnings, if there are several
     """
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
     _refuse_too_large(schema, n_rows, width)
     weight = np.ones(n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
-    codes, givens, unseen = read_rows(source, schema, absent_targets=absent_targets)
+    codes, covariates, unknown = encode_rows(source, schema, absent_targets=absent_targets)
     for variable in schema.variables:
-        if variable.name in unseen:
-            warn_of_unseen(variable.name, len(unseen[variable.name].rows), unseen[variable.name].example, name)
+        if variable.name in unknown:
+            warn_unknown_values(variable.name, len(unknown[variable.name].rows), unknown[variable.name].example, name)
     if repeat > 1:
         codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
-        givens = [np.repeat(given, repeat, axis=1) for given in givens]
-    strange = {v.name: unseen[v.name].rows for v in schema.targets if v.name in unseen}
-    return Table(schema, tuple(cut_into_blocks(schema, codes, givens, weight, width)), n_rows * repeat, strange)
+        covariates = [np.repeat(column, repeat, axis=1) for column in covariates]
+    unseen = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
+    return Table(schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unseen)
 
 
-class Unseen(NamedTuple):
-    """Cells of a column with values that training never saw."""
+class UnknownValues(NamedTuple):
+    """Cells of a column with values that do not occur in training."""
 
     rows: np.ndarray
     example: Label
 
 
-def read_rows(
+def encode_rows(
     source: Columns, schema: Schema, *, absent_targets: bool = False
-) -> tuple[np.ndarray, list[np.ndarray], dict[str, Unseen]]:
-    """(targets, rows) int32 codes; (width, rows) of each observed variable; and, by column, values that are unknown."""
+) -> tuple[np.ndarray, list[np.ndarray], dict[str, UnknownValues]]:
+    """Return int32 codes (targets, rows), the columns (width, rows) of each observed variable, and unknown values."""
     codes = np.full((len(schema.targets), source.n_rows), -1, dtype=np.int32)
-    there = set(source.names)
-    unseen: dict[str, Unseen] = {}
+    existing = set(source.names)
+    unknown: dict[str, UnknownValues] = {}
     for v, variable in enumerate(schema.targets):
-        if variable.name not in there:
+        if variable.name not in existing:
             if absent_targets or variable.role == "latent":
                 continue
-            raise DataError(f"Column {variable.name!r}, which the field was learned with, is not there.")
-        codes[v] = look_up(source, variable, unseen)
-    givens = []
+            raise DataError(f"Column {variable.name!r}, with which the field was learned, is missing.")
+        codes[v] = encode_column(source, variable, unknown)
+    covariates = []
     for variable in schema.observed:
-        if variable.name not in there:
-            raise DataError(f"Observed column {variable.name!r}, which the field was learned with, is not there.")
-        givens.append(_observed_columns(source, variable, unseen))
-    return codes, givens, unseen
+        if variable.name not in existing:
+            raise DataError(f"Observed column {variable.name!r}, with which the field was learned, is missing.")
+        covariates.append(_observed_columns(source, variable, unknown))
+    return codes, covariates, unknown
 
 
-def look_up(source: Columns, variable: Variable, unseen: dict[str, Unseen]) -> np.ndarray:
-    """(rows,) codes of a categorical variable; values unknown to it are gaps, and are written into ``unseen``."""
-    cells = read_cells(source, variable.name)
+def encode_column(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
+    """Return the codes of a categorical variable, (rows,); unknown values become missing and enter ``unknown``."""
+    cells = read_categories(source, variable.name)
     known = variable.code_of_label
     table = np.array([known.get(label, -1) for label in cells.labels] + [-1], dtype=np.int32)
     codes = table[cells.codes]
-    strangers = np.flatnonzero((codes < 0) & (cells.codes >= 0))
-    if len(strangers):
-        odd = unified([*cells.labels], cells.are_objects)[cells.codes[strangers].min()]
-        unseen[variable.name] = Unseen(strangers, odd)
+    rows = np.flatnonzero((codes < 0) & (cells.codes >= 0))
+    if len(rows):
+        example = unify_labels([*cells.labels], cells.are_objects)[cells.codes[rows].min()]
+        unknown[variable.name] = UnknownValues(rows, example)
     return codes
 
 
-def warn_of_unseen(column: str, count: int, example: Label, owner: str = "") -> None:
-    """``owner`` is the table, where there are several."""
-    whose = f" of table {owner!r}" if owner else ""
+def warn_unknown_values(column: str, count: int, example: Label, owner: str = "") -> None:
+    """Warn about unknown values of a column; ``owner`` is its table, if there are several."""
+    of_table = f" of table {owner!r}" if owner else ""
     warnings.warn(
-        f"Column {column!r}{whose} has {count} cell(s) with values that training never saw "
-        f"(such as {example!r}); they are treated as gaps.",
+        f"Column {column!r}{of_table} has {count} cell(s) with values that do not occur in training "
+        f"(such as {example!r}); they are treated as missing.",
         UnseenStateWarning,
         stacklevel=2,
     )
 
 
-def _observed_columns(source: Columns, variable: Variable, unseen: dict[str, Unseen]) -> np.ndarray:
-    """(width, rows). A missing or unknown value carries no signal: it sits at its training mean."""
+def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
+    """Return the columns of an observed variable, (width, rows); missing and unknown values have the training mean."""
     if variable.numeric:
         column = source.column(variable.name)
         values = np.zeros((1, source.n_rows), dtype=config.FLOAT)
-        values[0, column.seen] = (as_numbers(column) - variable.centre) / variable.scale
+        values[0, column.present] = (as_numbers(column) - variable.center) / variable.scale
         return values
-    return _one_hot(look_up(source, variable, unseen), variable)
+    return _one_hot(encode_column(source, variable, unknown), variable)
 
 
 def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
@@ -189,18 +192,17 @@ def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
 def cut_into_blocks(
     schema: Schema,
     codes: np.ndarray,
-    givens: list[np.ndarray],
+    covariates: list[np.ndarray],
     weight: np.ndarray,
     width: int,
     *,
     size: int | None = None,
     first: int = 0,
 ) -> Iterator[Block]:
-    """Blocks of ``size`` rows; of all rows of a table that is told by how many there are. ``first`` is the number that
-    the first row has in the table."""
+    """Yield blocks of ``size`` rows, by default as for a whole table; ``first`` is the number of the first row."""
     n_rows = codes.shape[1]
     size = config.block_rows(n_rows) if size is None else size
-    # A table without rows has one block too, so that sums over its blocks have a shape.
+    # A table without rows has one block too, so that sums over blocks have a shape.
     for start in range(0, max(n_rows, 1), size):
         rows = slice(start, min(start + size, n_rows))
         part = np.ascontiguousarray(codes[:, rows])
@@ -213,8 +215,8 @@ def cut_into_blocks(
             missing = missing_rows[offsets[v] : offsets[v + 1]]
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
             beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
-        if givens:
-            beliefs[schema.n_states : schema.n_columns] = np.concatenate([given[:, rows] for given in givens])
+        if covariates:
+            beliefs[schema.n_states : schema.n_columns] = np.concatenate([columns[:, rows] for columns in covariates])
         counts = schema.n_states, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
 
@@ -225,13 +227,13 @@ def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
 
 
 def dense_bytes(cells: float) -> float:
-    """Memory that a fit to dense arrays of rows x states may take."""
+    """Return the memory in bytes that a fit to dense arrays of rows x states may take."""
     return config.DENSE_COPIES * cells * np.dtype(config.FLOAT).itemsize
 
 
 def _advice(schema: Schema, width: int) -> str:
     over_links = width - schema.n_columns
     if over_links > 0:
-        return f"use fewer rows, columns or templates. Of the states, {over_links:,} are seen over links."
+        return f"use fewer rows, columns or templates. Of the states, {over_links:,} are neighbor sums over links."
     widest = max(schema.variables, key=lambda variable: variable.width)
     return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."

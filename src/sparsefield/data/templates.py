@@ -1,4 +1,4 @@
-"""Which pairs of rows a template makes, and which templates there are when none are given."""
+"""This module finds the pairs of rows of a template, and the default templates."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sparsefield.errors import DataError
 __all__ = ["resolve_templates", "row_pairs", "template_ends"]
 
 MAX_PAIRS = 200_000_000
-"""Pairs of rows that one template may make. Compiling takes about 45 bytes for each, so this is some 9 GB."""
+"""Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
 
 Rows = tuple[np.ndarray, np.ndarray]
 
 
 def row_pairs(data: Relational, template: Template) -> Rows:
-    """Pairs of rows (i, j) of a template's two ends, each once and no row with itself.
+    """Return the pairs of rows (i, j) of a template's two ends, each once and no row with itself.
 
-    A symmetric template has either (i, j) or (j, i), whichever comes first.
+    A symmetric template has either (i, j) or (j, i), with the smaller row first.
     """
     left, right = template_ends(data.links, template)
     one, other = data.linked_rows(template.names[0]), data.linked_rows(template.names[-1])
@@ -32,13 +32,13 @@ def row_pairs(data: Relational, template: Template) -> Rows:
         _, *joined = _two_ends(one, other)
         i, j = _distinct(*joined)
     elif template.kind == "shared":
-        i, j = _meeting(one, other, template)
+        i, j = _pairs_with_shared_neighbor(one, other, template)
     else:
         row, first, second = _two_ends(one, other)
         span = max(first.max(initial=0), second.max(initial=0)) + 1
-        i, j = _meeting((row, first * span + second), (row, second * span + first), template)
+        i, j = _pairs_with_shared_neighbor((row, first * span + second), (row, second * span + first), template)
     if left == right:
-        # Both directions are there when one link is shared or two are swapped, so half of them is each pair once.
+        # With one shared link or two swapped ones, each pair is found in both directions: keep one.
         halved = template.kind == "swapped" or (template.kind == "shared" and len(set(template.names)) == 1)
         keep = i < j if halved else i != j
         i, j = i[keep], j[keep]
@@ -48,7 +48,7 @@ def row_pairs(data: Relational, template: Template) -> Rows:
 
 
 def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, str]:
-    """The tables at the two ends of a template over links."""
+    """Return the tables at the two ends of a template over links."""
     for name in template.names:
         if name not in links:
             known = ", ".join(links) or "none"
@@ -59,7 +59,7 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
     elif template.kind == "shared":
         if one.to != other.to:
             raise DataError(
-                f"The template {template.label!r} asks for a shared neighbor, but its links point to two tables, "
+                f"The template {template.label!r} needs links to the same table, but its links point to "
                 f"{one.to!r} and {other.to!r}."
             )
         ends = one.table, other.table
@@ -73,7 +73,7 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
 
 
 def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template, ...]:
-    """The given templates, those of the data, or the default ones; checked against tables, links and variables."""
+    """Return the given templates, those of the data, or the default ones; check them against the data."""
     if templates is None:
         templates = data.templates
     if templates is None:
@@ -82,72 +82,74 @@ def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template
     labels: set[str] = set()
     for template in resolved:
         if template.label in labels:
-            raise DataError(f"The template {template.label!r} is there twice.")
+            raise DataError(f"The template {template.label!r} is given twice.")
         labels.add(template.label)
         _check_fit(data, template)
     return resolved
 
 
 def _check_fit(data: Relational, template: Template) -> None:
-    """Refuse a template of tables, links or variables that are not there."""
+    """Refuse a template with unknown tables, links or variables."""
     if template.kind == "within":
-        data.need_table(template.names[0], f"The template {template.label!r}")
+        data.require_table(template.names[0], f"The template {template.label!r}")
         return
     for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
         for name in names or ():
             if name not in data.variables(table):
-                raise DataError(f"The template {template.label!r} names {name!r}, no variable of table {table!r}.")
+                raise DataError(
+                    f"The template {template.label!r} names {name!r}, which is no variable of table {table!r}."
+                )
 
 
 def _default_templates(data: Relational) -> Iterable[Template]:
-    bare = {name for name in data.tables if not data.variables(name)}
+    without_variables = {name for name in data.tables if not data.variables(name)}
     for name in data.tables:
-        if name not in bare:
+        if name not in without_variables:
             yield Template("within", (name,))
     for name, link in data.links.items():
-        if link.table not in bare and link.to not in bare:
+        if link.table not in without_variables and link.to not in without_variables:
             yield Template("across", (name,))
-    for one, other in _sister_links(data):
+    for one, other in _foreign_key_pairs(data):
         table, ends = data.links[one].table, {data.links[one].to, data.links[other].to}
-        if table in bare and not ends & bare:
+        if table in without_variables and not ends & without_variables:
             yield Template("joined", (one, other))
-        if table not in bare and len(ends) == 1 and ends <= bare:
+        if table not in without_variables and len(ends) == 1 and ends <= without_variables:
             yield Template("swapped", (one, other))
 
 
-def _sister_links(data: Relational) -> Iterable[tuple[str, str]]:
-    """Pairs of foreign keys of one table."""
+def _foreign_key_pairs(data: Relational) -> Iterable[tuple[str, str]]:
+    """Yield the pairs of foreign keys of the same table."""
     keys = [(name, link.table) for name, link in data.links.items() if isinstance(link, ForeignKey)]
     for k, (one, table) in enumerate(keys):
-        for other, home in keys[k + 1 :]:
-            if table == home:
+        for other, other_table in keys[k + 1 :]:
+            if table == other_table:
                 yield one, other
 
 
 def _two_ends(one: Rows, other: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows that both links lead away from, and the rows that the one and the other lead to."""
+    """Return the rows from which both links start, and the rows to which the one and the other lead."""
     row, at_one, at_other = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
     return row, one[1][at_one], other[1][at_other]
 
 
 def _distinct(i: np.ndarray, j: np.ndarray) -> Rows:
-    """Each pair once, in order."""
+    """Return each pair once, sorted."""
     span = j.max(initial=0) + 1
     key = np.unique(i * span + j)
     return key // span, key % span
 
 
-def _meeting(one: Rows, other: Rows, template: Template) -> Rows:
-    """Rows i of one link and j of the other that are linked to the same row."""
+def _pairs_with_shared_neighbor(one: Rows, other: Rows, template: Template) -> Rows:
+    """Return the rows i of one link and j of the other that are linked to the same row."""
     order = np.argsort(other[1], kind="stable")
-    hubs = other[1][order]
-    first = np.searchsorted(hubs, one[1], side="left")
-    count = np.searchsorted(hubs, one[1], side="right") - first
+    shared = other[1][order]
+    first = np.searchsorted(shared, one[1], side="left")
+    count = np.searchsorted(shared, one[1], side="right") - first
     total = int(count.sum())
     if total > MAX_PAIRS:
         raise DataError(
-            f"The template {template.label!r} makes {total:,} pairs of rows, as some rows have very many neighbors; "
-            f"{MAX_PAIRS:,} are the most. Leave the template out, or take rows with fewer neighbors."
+            f"The template {template.label!r} has {total:,} pairs of rows, since some rows have very many neighbors; "
+            f"at most {MAX_PAIRS:,} are allowed. Omit the template, or use rows with fewer neighbors."
         )
     i = np.repeat(one[0], count)
     inside = np.arange(total) - np.repeat(np.cumsum(count) - count, count)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.data import DenseDataset, compile_table, read
 from sparsefield.compute import Threads
+from sparsefield.data import DenseDataset, as_source, compile_table
+from sparsefield.demo.digit_figures import Completion, Network
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_graphs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.demo.digit_figures import Completion, Network
 
 __all__ = [
     "DIGIT",
@@ -183,7 +183,7 @@ def neighbor_shares(network: Network) -> dict[str, Any]:
 
 def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array]:
     """Signals, errors before any edge, and errors of the learned field: (states, rows) each."""
-    table = compile_table(read(make_table(values)), field.schema)
+    table = compile_table(as_source(make_table(values)), field.schema)
     alone = [
         np.log(variable.column_frequencies / variable.frequencies[variable.base]) for variable in field.schema.targets
     ]

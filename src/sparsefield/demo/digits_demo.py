@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.estimators import MarkovField
-from sparsefield.evaluation.baselines import Chained, column_frequencies
+from sparsefield.demo.digit_figures import Network, draw_completions, draw_histograms, draw_network
 from sparsefield.demo.digits import (
     PIXELS,
     STRONGEST,
@@ -29,9 +28,10 @@ from sparsefield.demo.digits import (
     score_beliefs,
     signals_and_errors,
 )
+from sparsefield.estimators import MarkovField
+from sparsefield.evaluation.baselines import Chained, column_frequencies
 from sparsefield.io.model_file import write_atomically
 from sparsefield.viz.html_page import Figure, make_page
-from sparsefield.demo.digit_figures import Network, draw_completions, draw_histograms, draw_network
 
 __all__ = ["run_demo"]
 

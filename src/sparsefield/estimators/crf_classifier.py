@@ -12,7 +12,17 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsefield.data import DenseDataset, Joined, Label, Schema, Source, as_array, compile_table, learn_schema, read
+from sparsefield.data import (
+    DenseDataset,
+    JoinedColumns,
+    Label,
+    Schema,
+    Source,
+    as_array,
+    as_source,
+    compile_table,
+    learn_schema,
+)
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
@@ -50,7 +60,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         both = set(source.names) & set(labels.names)
         if both:
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
-        joined = Joined((labels, source))
+        joined = JoinedColumns((labels, source))
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
         self._learn(DenseDataset.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
@@ -88,7 +98,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         right = np.ones(len(predicted), dtype=bool)
         for k, name in enumerate(order):
             column = labels.column(name)
-            if not column.seen.all():
+            if not column.present.all():
                 raise DataError(f"Label column {name!r} has gaps: score needs the truth of every row.")
             right &= np.asarray(column.values) == predicted[:, k]
         return float(np.average(right, weights=sample_weight))
@@ -119,7 +129,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             )
         labels = labels if set(labels.names) == set(known) else replace(labels, names=tuple(known))
         weight = check_weights(sample_weight, source.n_rows)
-        return DenseDataset.single(compile_table(Joined((labels, source)), self.field_.schema, sample_weight=weight))
+        return DenseDataset.single(
+            compile_table(JoinedColumns((labels, source)), self.field_.schema, sample_weight=weight)
+        )
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single
@@ -140,17 +152,17 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
     """Label columns, with a name that X has not ``taken`` where they have none; and whether it is one, 1-D."""
     if hasattr(y, "columns"):
-        return read(y, what="y"), False
+        return as_source(y, what="y"), False
     single = hasattr(y, "to_frame")
     if single and y.name not in (None, ""):
-        return read(y, what="y"), True
+        return as_source(y, what="y"), True
     if not single and not sp.issparse(y):
         y = as_array(y, "y")
         single = y.ndim == 1
         if single:
             _check_numbers(y)
             y = y.reshape(-1, 1)
-    labels = read(y, what="y")
+    labels = as_source(y, what="y")
     return replace(labels, names=_free_names(len(labels.names), single, taken)), single
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.data import DenseDataset, Relational, Source, compile_table, read
+from sparsefield.data import DenseDataset, Relational, Source, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.io.model_file import write_atomically
 from sparsefield.model import Field
@@ -105,16 +105,19 @@ class ShowingMethods:
         estimator: Any = self
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
-            seen = {name: _seen(data.selected(name), data.selected(name).names) for name in sample.layout.tables}
+            seen = {
+                name: _seen(data.select_variables(name), data.select_variables(name).names)
+                for name in sample.layout.tables
+            }
             return ScoredRows(sample, estimator._ask(sample), sample.n_rows, seen)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
-        source = read(data, what="data")
+        source = as_source(data, what="data")
         most = max(1, MOST_CELLS // max(schema.n_columns, 1))
         n_rows = source.n_rows
         if n_rows > most:
-            source = read(_some_rows(data, source, most), what="data")
+            source = as_source(_some_rows(data, source, most), what="data")
         sample = DenseDataset.single(compile_table(source, schema))
         strangers = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
@@ -123,7 +126,7 @@ class ShowingMethods:
 
 
 def _seen(source: Any, names: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray(source.column(name).seen) for name in names}
+    return {name: np.asarray(source.column(name).present) for name in names}
 
 
 def _some_rows(data: Any, source: Source, most: int) -> Any:

@@ -26,8 +26,9 @@ class PlacedEstimator(StreamedEstimator):
         return is_collection(X) or (self.engine is not None and is_parquet_source(X))
 
     def _fit_placed(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> Any:
-        from sparsefield.compute.dask_engine import DaskEngine, RetryingClient, Shards
-        from sparsefield.compute.dask_ingestion import place_rows
+        from sparsefield.compute.dask_cluster import RetryingClient
+        from sparsefield.compute.dask_engine import DaskEngine, ShardFutures
+        from sparsefield.compute.dask_ingestion import distribute_rows
 
         if self.l1 == "auto" and self.selection == "heldout":
             raise DataError(
@@ -50,20 +51,20 @@ class PlacedEstimator(StreamedEstimator):
                 "sample_weight": sample_weight,
                 "sparse": self._takes_sparse(),
             }
-            placed = place_rows(patient, parts, **asked)
+            placed = distribute_rows(patient, parts, **asked)
             del parts  # which would keep the rows as they came beside the blocks made of them
             per_shard = placed.counts[0]
 
             def again() -> list[Any]:
                 told = asked | {"sparse": placed.sparse, "schema": placed.schema, "blocks_per_shard": per_shard}
-                made = place_rows(patient, X, **told)
+                made = distribute_rows(patient, X, **told)
                 if (made.counts, made.digest) != (placed.counts, placed.digest):
                     raise ClusterError("Rows were lost with a worker, and X has others by now: start the fit again.")
                 return made.shards
 
             sample = DistributedDataset(
                 Layout.single(placed.schema),
-                Shards(placed.shards, placed.counts, again),
+                ShardFutures(placed.shards, placed.counts, again),
                 placed.rows_read,
                 [placed.total_weight],
                 placed.has_missing,

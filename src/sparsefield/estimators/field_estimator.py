@@ -28,10 +28,10 @@ from sparsefield.data import (
     Schema,
     Source,
     SparseDataset,
+    as_source,
     check_kind,
     deduplicate_rows,
     make_frame,
-    read,
 )
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import states_of
@@ -283,7 +283,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             raise DataError(
                 f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."
             )
-        source = read(X)
+        source = as_source(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source
 

@@ -23,7 +23,7 @@ from sparsefield.data import (
     Table,
     compile_sparse,
     compile_table,
-    fill,
+    fill_cells,
     learn_schema,
 )
 from sparsefield.errors import DataError, UnseenStateWarning
@@ -329,7 +329,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             return X.copy()  # which has no gaps
         source, table = self._compile(X)
         (missing,) = self._ask(DenseDataset.single(table)).marginals
-        return fill(X, source, filled_cells(table, missing))
+        return fill_cells(X, source, filled_cells(table, missing))
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
         """{column: (rows, states)}: for a gap its belief; for a seen cell, its probability given everything else.
@@ -438,7 +438,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         with self._engine(sample) as engine:
             found = complete(self.field_, sample, engine, max_cells=max_cells)
         warn_of_search(found)
-        filled = fill(X, source, drawn_cells(table, found.codes[0]))
+        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
         return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
 
     def probability(

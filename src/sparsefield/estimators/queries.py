@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield.data import DenseDataset, Schema, Variable, compile_table, read
+from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.inference import Gibbs, state_probabilities
 from sparsefield.inference.elimination import parts_by_shape, total
@@ -205,7 +205,7 @@ def _row(schema: Schema, given: Mapping[Any, Any]) -> Any:
         else:
             value = variable.states[int(variable.position_of_code[_code(variable, value, "given")])]
         row[0, schema.index_of_name[name]] = value
-    return replace(read(row), names=tuple(names))
+    return replace(as_source(row), names=tuple(names))
 
 
 def _wanted(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:

@@ -18,7 +18,7 @@ from sparsefield.data import (
     Schema,
     Template,
     compile_table,
-    fill,
+    fill_cells,
     learn_schema,
     resolve_templates,
     row_pairs,
@@ -270,13 +270,13 @@ class RelationalField(FieldEstimator):
         tables = {}
         for name, part in zip(self.field_.layout.tables, cells, strict=True):
             if part:
-                tables[name] = fill(data.tables[name], data.sources[name], part)
+                tables[name] = fill_cells(data.tables[name], data.sources[name], part)
         return data.with_tables(tables)
 
     def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
         try:
             return learn_schema(
-                data.selected(table),
+                data.select_variables(table),
                 observed=data.observed.get(table, ()),
                 numeric=self._numeric_of(table),
                 states=states,
@@ -354,7 +354,7 @@ def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> DenseD
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
         try:
-            tables.append(compile_table(data.selected(name), schema, width=int(width), name=name))
+            tables.append(compile_table(data.select_variables(name), schema, width=int(width), name=name))
         except DataError as error:
             raise DataError(f"Table {name!r}: {error}") from error
     return DenseDataset.linked(layout, tables, pairs)

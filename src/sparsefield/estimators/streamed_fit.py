@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.data import BinarySchema, DenseDataset, SparseTable
 from sparsefield.data.disk_arrays import OnRows, temporary_folder
-from sparsefield.data.sparse_table import place_rows
+from sparsefield.data.sparse_table import make_sparse_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.validation import check_weights, check_y, column_names
@@ -85,7 +85,7 @@ class StreamedEstimator(FieldEstimator):
         stream, pairs_alone = open_stream(X), not len(self.field_.conjunctions)
         switches = schema if isinstance(schema, BinarySchema) and pairs_alone else None
         if isinstance(stream, OnRows) and switches and stream.names == switches.order:
-            table = place_rows(switches, stream.offsets, stream.columns, np.ones(stream.n_rows))
+            table = make_sparse_table(switches, stream.offsets, stream.columns, np.ones(stream.n_rows))
             return self._log_likelihood(DenseDataset.single(table)) / table.n_rows
         for block, source in look_at_blocks(_blocks(stream)):
             if source.n_rows:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsefield.data import Relational, Schema, Source, read
+from sparsefield.data import Relational, Schema, Source, as_source
 from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
@@ -254,7 +254,7 @@ class _Cells:
             X = X.toarray()
         # One iteration says which columns are targets, and refuses unusable data before the long work.
         layout = _first_iteration(estimator, X, observed, states).field_.layout
-        sources = X.sources if isinstance(X, Relational) else {"": read(X)}
+        sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
         return cls(
             X, observed, tuple(_Part.of(name, sources[name], schema.without_latent()) for name, schema in schemas)

@@ -48,8 +48,8 @@ def admissible(meeting: CandidateBlock, layout: Layout, a: np.ndarray, b: np.nda
     """Which places in a meeting are candidates: not those within one variable, nor those whose key is ``known``."""
     keep = np.ones(len(a), dtype=bool)
     if meeting.within:
-        owner = layout.schemas[meeting.left].variable_of_column
-        keep = owner[meeting.left_columns[a]] != owner[meeting.right_columns[b]]
+        owner = layout.schemas[meeting.left.table].variable_of_column
+        keep = owner[meeting.left.columns[a]] != owner[meeting.right.columns[b]]
     if len(known) and keep.any():
         keys = layout.keys(pairs_at(meeting, layout, a[keep], b[keep]))
         place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -68,29 +68,29 @@ def select(scored: Scored, limit: int) -> Scored:
 
 def all_pairs(layout: Layout) -> np.ndarray:
     """Every candidate pair of every template, at least one end of each a target state."""
-    return np.concatenate([pairs_at(m, layout, *candidate_places(layout, m)) for m in layout.meetings])
+    return np.concatenate([pairs_at(m, layout, *candidate_places(layout, m)) for m in layout.candidate_blocks])
 
 
 def candidate_places(layout: Layout, meeting: CandidateBlock) -> tuple[np.ndarray, np.ndarray]:
     """All candidates of a meeting, as places among its left and right columns, ascending."""
-    width = len(meeting.right_columns)
-    a, b = np.divmod(np.arange(len(meeting.left_columns) * width), max(width, 1))
-    keep = (a < meeting.left_states) | (b < meeting.right_states)
+    width = len(meeting.right.columns)
+    a, b = np.divmod(np.arange(len(meeting.left.columns) * width), max(width, 1))
+    keep = (a < meeting.left.n_states) | (b < meeting.right.n_states)
     if meeting.mirrored:
         keep &= a <= b
     if meeting.within:
-        owner = layout.schemas[meeting.left].variable_of_column
+        owner = layout.schemas[meeting.left.table].variable_of_column
         keep &= owner[a] != owner[b]
     return a[keep], b[keep]
 
 
 def pairs_at(meeting: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Column numbers of pairs in a meeting; the end that is a target state first, the left one when both are."""
-    left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
-    forth = a < meeting.left_states
+    left, right = layout.column_starts[meeting.left.table], layout.column_starts[meeting.right.table]
+    forth = a < meeting.left.n_states
     pairs = np.empty((len(a), 2), dtype=np.int64)
-    pairs[forth, 0] = left + meeting.left_columns[a[forth]]
-    pairs[forth, 1] = left + meeting.seen_right[b[forth]]
-    pairs[~forth, 0] = right + meeting.right_columns[b[~forth]]
-    pairs[~forth, 1] = right + meeting.seen_left[a[~forth]]
+    pairs[forth, 0] = left + meeting.left.columns[a[forth]]
+    pairs[forth, 1] = left + meeting.right.neighbor_columns[b[forth]]
+    pairs[~forth, 0] = right + meeting.right.columns[b[~forth]]
+    pairs[~forth, 1] = right + meeting.left.neighbor_columns[a[~forth]]
     return pairs

@@ -84,7 +84,7 @@ def _gradient_with(
     contrast: GradientFactors,
 ) -> Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """Sums with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
-    margins = [_margins(meeting, contrast) for meeting in contrast.layout.meetings]
+    margins = [_margins(meeting, contrast) for meeting in contrast.layout.candidate_blocks]
 
     def gradient(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         edge = margins[meeting.template]
@@ -105,12 +105,16 @@ class Margins(NamedTuple):
 
 def _margins(meeting: CandidateBlock, contrast: GradientFactors) -> Margins:
     """The factors of the rank-one term; an end without targets adds nothing."""
-    unary_left, unary_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
-    unary_left[: meeting.left_states] = contrast.unary[meeting.left][meeting.left_columns[: meeting.left_states]]
-    unary_right[: meeting.right_states] = contrast.unary[meeting.right][meeting.right_columns[: meeting.right_states]]
-    mean_left, mean_right = np.zeros(len(meeting.left_columns)), np.zeros(len(meeting.right_columns))
-    if len(meeting.seen_left):
-        mean_left = contrast.means[meeting.right][meeting.seen_left]
-    if len(meeting.seen_right):
-        mean_right = contrast.means[meeting.left][meeting.seen_right]
+    unary_left, unary_right = np.zeros(len(meeting.left.columns)), np.zeros(len(meeting.right.columns))
+    unary_left[: meeting.left.n_states] = contrast.unary[meeting.left.table][
+        meeting.left.columns[: meeting.left.n_states]
+    ]
+    unary_right[: meeting.right.n_states] = contrast.unary[meeting.right.table][
+        meeting.right.columns[: meeting.right.n_states]
+    ]
+    mean_left, mean_right = np.zeros(len(meeting.left.columns)), np.zeros(len(meeting.right.columns))
+    if len(meeting.left.neighbor_columns):
+        mean_left = contrast.means[meeting.right.table][meeting.left.neighbor_columns]
+    if len(meeting.right.neighbor_columns):
+        mean_right = contrast.means[meeting.left.table][meeting.right.neighbor_columns]
     return Margins(unary_left, mean_right, mean_left, unary_right)

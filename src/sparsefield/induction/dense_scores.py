@@ -70,7 +70,7 @@ def score_pairs_dense(
 
     ``parts`` have the errors and signals to be multiplied; with ``sparse`` these are `Entries`.
     """
-    meetings = layout.meetings
+    meetings = layout.candidate_blocks
 
     def excess(tile: Tile, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         meeting, a, b = meetings[tile.meeting], rows + tile.top, columns + tile.left
@@ -82,7 +82,7 @@ def score_pairs_dense(
 
     def scored(found: TopEntries) -> Scored:
         tile, meeting = found.item, meetings[found.item.meeting]
-        a, b = found.places[0] + tile.top, found.places[1] + tile.left
+        a, b = found.positions[0] + tile.top, found.positions[1] + tile.left
         gradient = _finished(measure, meeting, found.sums, a, b)
         rank = np.abs(gradient) if measure.rank is None else measure.rank(meeting, found.sums, a, b)
         pairs = pairs_at(meeting, layout, a, b)
@@ -106,9 +106,9 @@ def _finished(
 def _squares(number: int, meeting: CandidateBlock) -> list[Tile]:
     """For dense products; states and observed columns never share one."""
     tiles = []
-    for i in _runs(meeting.left_states, len(meeting.left_columns), config.TILE_STATES):
-        for j in _runs(meeting.right_states, len(meeting.right_columns), config.TILE_STATES):
-            both_given = i.start >= meeting.left_states and j.start >= meeting.right_states
+    for i in _runs(meeting.left.n_states, len(meeting.left.columns), config.TILE_STATES):
+        for j in _runs(meeting.right.n_states, len(meeting.right.columns), config.TILE_STATES):
+            both_given = i.start >= meeting.left.n_states and j.start >= meeting.right.n_states
             if not both_given and (j.start >= i.start or not meeting.mirrored):
                 tiles.append(Tile(number, i.start, i.stop, j.start, j.stop))
     return tiles
@@ -116,8 +116,8 @@ def _squares(number: int, meeting: CandidateBlock) -> list[Tile]:
 
 def _bands(number: int, meeting: CandidateBlock) -> list[Tile]:
     """For sparse products, which walk all columns of a row at once."""
-    runs = _runs(meeting.left_states, len(meeting.left_columns), max(1, config.TILE_STATES // 8))
-    width = len(meeting.right_columns)
+    runs = _runs(meeting.left.n_states, len(meeting.left.columns), max(1, config.TILE_STATES // 8))
+    width = len(meeting.right.columns)
     return [Tile(number, i.start, i.stop, i.start if meeting.mirrored else 0, width) for i in runs]
 
 
@@ -129,8 +129,8 @@ def _runs(states: int, columns: int, side: int) -> list[slice]:
 def part_of_tile(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
     """(layers, rows, columns) of a tile, from the rows of one part: errors at the left with signals at the right, and
     the other way round. None where the part has nothing to do with the meeting."""
-    meeting = layout.meetings[tile.meeting]
-    if part.table not in (meeting.left, meeting.right):
+    meeting = layout.candidate_blocks[tile.meeting]
+    if part.table not in (meeting.left.table, meeting.right.table):
         return None
     forth, back = _both_ways(part, tile, meeting)
     shape = tile.bottom - tile.top, tile.right - tile.left
@@ -150,13 +150,15 @@ def _both_ways(
     product: Any = _sparse if isinstance(part.errors, Entries) else _dense
     i, j = tile.rows, tile.columns
     forth = back = None
-    if part.table == meeting.left and tile.top < meeting.left_states:
-        forth = product(part.errors, meeting.left_columns[i], part.expectations, meeting.seen_right[j])
-    if part.table == meeting.right and tile.left < meeting.right_states:
+    if part.table == meeting.left.table and tile.top < meeting.left.n_states:
+        forth = product(part.errors, meeting.left.columns[i], part.expectations, meeting.right.neighbor_columns[j])
+    if part.table == meeting.right.table and tile.left < meeting.right.n_states:
         if meeting.mirrored and i == j and forth is not None:
             return forth, forth.T
-        states = slice(tile.left, min(tile.right, meeting.right_states))
-        back = product(part.errors, meeting.right_columns[states], part.expectations, meeting.seen_left[i], turned=True)
+        states = slice(tile.left, min(tile.right, meeting.right.n_states))
+        back = product(
+            part.errors, meeting.right.columns[states], part.expectations, meeting.left.neighbor_columns[i], turned=True
+        )
         if states != j:
             back = np.pad(back, ((0, 0), (0, tile.right - states.stop)))
     return forth, back

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import Layout, Schema
-from sparsefield.data.layout import COUNT
+from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import DataError
 from sparsefield.induction.candidates import pairs_at
 from sparsefield.induction.rule import ClosedRule
@@ -45,9 +45,12 @@ class FixedGraph(ClosedRule):
             for k in templates:  # none when one of the two is constant
                 places |= dict.fromkeys((k, *place) for place in _candidates(layout, k, a, b))
         found = np.array(sorted(places), dtype=np.int64).reshape(-1, 3)
-        parts = [found[found[:, 0] == k] for k in range(len(layout.meetings))]
+        parts = [found[found[:, 0] == k] for k in range(len(layout.candidate_blocks))]
         return np.concatenate(
-            [pairs_at(m, layout, part[:, 1], part[:, 2]) for m, part in zip(layout.meetings, parts, strict=True)]
+            [
+                pairs_at(m, layout, part[:, 1], part[:, 2])
+                for m, part in zip(layout.candidate_blocks, parts, strict=True)
+            ]
         )
 
     @staticmethod
@@ -121,19 +124,19 @@ def _first(layout: Layout, table: int) -> int:
 
 def _candidates(layout: Layout, template: int, a: int, b: int) -> Iterator[tuple[int, int]]:
     """Places, among the left and right columns of a template's meeting, of the candidates of two variables."""
-    meeting = layout.meetings[template]
+    meeting = layout.candidate_blocks[template]
     for one, other in dict.fromkeys([(a, b), (b, a)]):
-        for i in _places(layout, meeting.left, meeting.left_columns, one):
-            for j in _places(layout, meeting.right, meeting.right_columns, other):
-                aimed = i < meeting.left_states or j < meeting.right_states
+        for i in _places(layout, meeting.left.table, meeting.left.columns, one):
+            for j in _places(layout, meeting.right.table, meeting.right.columns, other):
+                aimed = i < meeting.left.n_states or j < meeting.right.n_states
                 if aimed and (i <= j or not meeting.mirrored) and not (meeting.within and a == b):
                     yield i, j
 
 
 def _places(layout: Layout, table: int, columns: np.ndarray, number: int) -> range:
-    """Where the columns of a variable stand among some columns of a table, which ascend but for COUNT at the end."""
+    """Where the columns of a variable stand among some columns of a table, which ascend but for COUNT_COLUMN at the end."""
     schema, k = layout.schemas[table], number - _first(layout, table)
     if not 0 <= k < schema.n_variables:
         return range(0)
-    own = columns[: len(columns) - 1] if len(columns) and columns[-1] == COUNT else columns
+    own = columns[: len(columns) - 1] if len(columns) and columns[-1] == COUNT_COLUMN else columns
     return range(*np.searchsorted(own, schema.offsets[k : k + 2]).tolist())

@@ -65,7 +65,7 @@ def all_expandable(layout: Layout, width: int) -> np.ndarray:
     """Every pair of columns that a template within a table lets meet, one of them a target state: for triples that no
     pair leads to."""
     found = [np.empty((0, 2), dtype=np.int64)]
-    for table in sorted({meeting.left for meeting in layout.meetings if meeting.within}):
+    for table in sorted({meeting.left.table for meeting in layout.candidate_blocks if meeting.within}):
         schema, start = layout.schemas[table], layout.column_starts[table]
         a, b = np.triu_indices(schema.n_columns, k=1)
         owner = schema.variable_of_column
@@ -132,9 +132,9 @@ def score_expansions(
         eligible,
     )
     found = contrast.parts.top_entries(question, items) if items else []
-    parts = [_joined(part.item, layout, *part.places) for part in found]
+    parts = [_joined(part.item, layout, *part.positions) for part in found]
     features = np.concatenate([np.empty((0, width), dtype=np.int64), *parts])
-    gradients = np.concatenate([np.empty(0), *(gradient(part.item, part.sums, *part.places) for part in found)])
+    gradients = np.concatenate([np.empty(0), *(gradient(part.item, part.sums, *part.positions) for part in found)])
     # A triple is found from each of its pairs that is lifted; estimates may differ, and the largest counts.
     keys = layout.keys(features)
     order = np.lexsort((-np.abs(gradients), keys))

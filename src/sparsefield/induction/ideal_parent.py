@@ -44,14 +44,14 @@ class IdealParent(InductionRule):
 
         def rank(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
             forth, back = np.abs(sums)
-            left, right = layout.column_starts[meeting.left], layout.column_starts[meeting.right]
+            left, right = layout.column_starts[meeting.left.table], layout.column_starts[meeting.right.table]
             cosines = [np.zeros(forth.shape)]
-            if meeting.left_states:
-                own = error_size[left + meeting.left_columns[np.minimum(a, meeting.left_states - 1)]]
-                cosines.append(forth / (own * signal_size[left + meeting.seen_right[b]]))
-            if meeting.right_states:
-                own = error_size[right + meeting.right_columns[np.minimum(b, meeting.right_states - 1)]]
-                cosines.append(back / (own * signal_size[right + meeting.seen_left[a]]))
+            if meeting.left.n_states:
+                own = error_size[left + meeting.left.columns[np.minimum(a, meeting.left.n_states - 1)]]
+                cosines.append(forth / (own * signal_size[left + meeting.right.neighbor_columns[b]]))
+            if meeting.right.n_states:
+                own = error_size[right + meeting.right.columns[np.minimum(b, meeting.right.n_states - 1)]]
+                cosines.append(back / (own * signal_size[right + meeting.left.neighbor_columns[a]]))
             return np.maximum.reduce(cosines)
 
         return score_pairs_dense(parts, layout, cut, known, measure=ScoreFunction(rank=rank, layers=2), limit=limit)

@@ -82,9 +82,11 @@ def impute_for_each_latent_state(
         filled.append([block.beliefs[:first] for block in mine])
         for_rows = []
         for block in mine:
-            q, givens = block.beliefs[:first], block.beliefs[last:n_columns]
-            fields = shifted[:first, None] + 0.5 * (to_targets @ q) + to_givens @ givens
-            for_rows.append(level[k] + pull[last:, k] @ givens + (q * fields).sum(axis=0) + _entropy(block, q, parts))
+            q, covariates = block.beliefs[:first], block.beliefs[last:n_columns]
+            fields = shifted[:first, None] + 0.5 * (to_targets @ q) + to_givens @ covariates
+            for_rows.append(
+                level[k] + pull[last:, k] @ covariates + (q * fields).sum(axis=0) + _entropy(block, q, parts)
+            )
         energies.append(for_rows)
     for b, block in enumerate(blocks):
         energy = np.array([found[b] for found in energies])

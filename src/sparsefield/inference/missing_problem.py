@@ -214,10 +214,10 @@ def _neighbors(
         for table in range(len(sample.tables))
     ]
     starts, offsets, found, at, total = [], [nothing], [nothing], 0, 0
-    for view, (own_offsets, rows) in zip(sample.layout.views, sample.neighbors, strict=True):
+    for view, (own_offsets, rows) in zip(sample.layout.neighbor_views, sample.neighbors, strict=True):
         starts.append(at)
         offsets.append(own_offsets + total)
-        found.append(rows_of_table[view.seen][rows])
+        found.append(rows_of_table[view.source_table][rows])
         at += len(own_offsets)
         total += len(rows)
     return {

@@ -98,7 +98,7 @@ def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
 
 
 def _one_table(field: Field) -> Schema:
-    if len(field.layout.schemas) != 1 or field.layout.views:
+    if len(field.layout.schemas) != 1 or field.layout.neighbor_views:
         raise DataError(
             "A field over linked tables has as many variables as there are rows, so it is no single network; "
             "to_networkx and GraphML show its templates."
@@ -130,7 +130,7 @@ def _values(variable: Variable, value: Any) -> np.ndarray:
             number = math.nan
         if not math.isfinite(number):
             raise DataError(f"Column {variable.name!r} holds numbers; given has {value!r}.")
-        return np.array([(number - variable.centre) / variable.scale])
+        return np.array([(number - variable.center) / variable.scale])
     value = value.item() if isinstance(value, np.generic) else value
     code = variable.code_of_label.get(value) if isinstance(value, (str, int, float)) else None
     if code is None:

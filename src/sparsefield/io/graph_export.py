@@ -108,7 +108,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
 def draw(field: Field, *, flat: bool = False) -> Drawing:
     """Nodes and edges of a field, with the attributes that `to_networkx` tells of."""
     layout = field.layout
-    linked = layout.tables != ("",) or bool(layout.views)
+    linked = layout.tables != ("",) or bool(layout.neighbor_views)
     edges = list(_edges(field, linked))
     nodes = list(_nodes(field, linked))
     names = [node.name for node in nodes]
@@ -152,7 +152,7 @@ def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable,
 
 def _told(variable: Variable, known: bool) -> dict[str, Any]:
     if variable.numeric:
-        return {"mean": variable.centre, "deviation": variable.scale}
+        return {"mean": variable.center, "deviation": variable.scale}
     told: dict[str, Any] = {"states": list(variable.states), "base": variable.states[variable.base]}
     return {**told, "shares": list(variable.frequencies)} if known else told
 

@@ -23,7 +23,7 @@ __all__ = ["check_field", "load_field", "save_field"]
 FORMAT = "sparsefield"
 VERSION = 4
 
-SWITCH_ARRAYS = ("shares", "seen_off", "seen_on")
+SWITCH_ARRAYS = ("shares", "has_zero", "has_one")
 """Arrays of a `BinarySchema` beside the names of its columns, one of each for every table that has one; since format
 3."""
 
@@ -120,8 +120,8 @@ def _told(schema: Schema) -> dict[str, Any]:
 
 
 def _switch_tensors(schema: BinarySchema, table: int) -> dict[str, np.ndarray]:
-    names = json.dumps([*(list(part.names) for part in schema.switches), list(schema.order)])
-    arrays = {what: np.concatenate([getattr(part, what) for part in schema.switches]) for what in SWITCH_ARRAYS}
+    names = json.dumps([*(list(part.names) for part in schema.variable_groups), list(schema.order)])
+    arrays = {what: np.concatenate([getattr(part, what) for part in schema.variable_groups]) for what in SWITCH_ARRAYS}
     arrays["names"] = np.frombuffer(names.encode(), dtype=np.uint8)
     return {f"{what}.{table}": array for what, array in arrays.items()}
 
@@ -195,13 +195,13 @@ def _check_hidden(schema: Schema) -> None:
 def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySchema:
     targets, observed, order = (tuple(map(str, part)) for part in names)
     count, given = len(targets) + len(observed), set(observed)
-    shares, seen_off, seen_on = arrays
+    shares, has_zero, has_one = arrays
     fits = (
         all(array.shape == (count,) for array in arrays)
         and shares.dtype == np.float64
-        and seen_off.dtype == seen_on.dtype == np.bool_
+        and has_zero.dtype == has_one.dtype == np.bool_
         and bool(((shares >= 0.0) & (shares <= 1.0)).all())
-        and bool((seen_off | seen_on).all())
+        and bool((has_zero | has_one).all())
         and len(order) == len(set(order)) == count
         and tuple(name for name in order if name not in given) == targets
         and tuple(name for name in order if name in given) == observed
@@ -210,8 +210,8 @@ def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySc
         raise ValueError("columns of 0 and 1 make no sense")
     first, rest = slice(0, len(targets)), slice(len(targets), None)
     return BinarySchema(
-        BinaryVariables(targets, shares[first], seen_off[first], seen_on[first], "target"),
-        BinaryVariables(observed, shares[rest], seen_off[rest], seen_on[rest], "observed"),
+        BinaryVariables(targets, shares[first], has_zero[first], has_one[first], "target"),
+        BinaryVariables(observed, shares[rest], has_zero[rest], has_one[rest], "observed"),
         order,
     )
 
@@ -219,7 +219,7 @@ def _switch_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySc
 def _check_variable(variable: Variable) -> None:
     """ValueError for what no `learn_schema` makes: kernels trust a schema."""
     if variable.numeric:
-        fits = variable.role == "observed" and np.isfinite(variable.centre) and 0 < variable.scale < np.inf
+        fits = variable.role == "observed" and np.isfinite(variable.center) and 0 < variable.scale < np.inf
     else:
         shares = np.asarray(variable.frequencies, dtype=float)
         fits = (
@@ -239,9 +239,9 @@ def check_field(field: Field) -> None:
         raise ValueError("arrays and schema do not fit together")
     if field.conjunctions.shape[:1] != others.shape:
         raise ValueError("conjunctions and their weights do not fit together")
-    if field.pairs.dtype.kind != "i" or not layout.is_sound(field.pairs):
+    if field.pairs.dtype.kind != "i" or not layout.are_valid_pairs(field.pairs):
         raise ValueError("features of columns that are not there")
-    if field.conjunctions.dtype.kind != "i" or not layout.are_sound(field.conjunctions):
+    if field.conjunctions.dtype.kind != "i" or not layout.are_valid_conjunctions(field.conjunctions):
         raise ValueError("conjunctions of columns that are not there")
     if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.unary, weights, others)):
         raise ValueError("weights that are no numbers")

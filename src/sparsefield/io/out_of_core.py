@@ -13,21 +13,21 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
-from sparsefield.data.disk_arrays import Growing, OnRows
+from sparsefield.data.disk_arrays import GrowingArray, OnRows
 from sparsefield.data.exact_sums import Weights, rounded
-from sparsefield.data.frames import RawColumn, Source, read
-from sparsefield.data.labels import Label, factorize, label_order, unified
+from sparsefield.data.frames import RawColumn, Source, as_source
+from sparsefield.data.labels import Label, factorize, label_sort_key, unify_labels
 from sparsefield.data.schema import Role, Schema, Variable
 from sparsefield.data.schema_learning import (
     PIECE,
     check_roles,
-    count_on,
+    count_active,
     is_identifier,
+    make_binary_schema,
     make_categorical,
-    make_switches,
     pieces_of_rows,
 )
-from sparsefield.data.sparse_table import SparseTable, place_rows, refuse_too_large
+from sparsefield.data.sparse_table import SparseTable, make_sparse_table, refuse_too_large
 from sparsefield.errors import DataError
 
 __all__ = ["Roles", "Spool", "look_at_blocks", "open_spool", "refuse_other_columns", "spool_rows"]
@@ -44,7 +44,7 @@ def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any
     for number, block in enumerate(blocks):
         name = f"block {number} of {what} (counted from 0)"
         block = _as_table(block)
-        source = read(block, what=name, may_be_empty=True)
+        source = as_source(block, what=name, may_be_empty=True)
         if first is None:
             first = replace(source, native=None)  # or it would stay in memory
         refuse_other_columns(source, first, f"B{name[1:]}")
@@ -163,8 +163,8 @@ class _Switches(Spool):
 
     def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
         super().__init__(folder, names, roles)
-        self._offsets = Growing(folder / "came_offsets.npy", np.int64)
-        self._columns = Growing(folder / "came_columns.npy", np.int32)
+        self._offsets = GrowingArray(folder / "came_offsets.npy", np.int64)
+        self._columns = GrowingArray(folder / "came_columns.npy", np.int32)
         self._offsets.append(np.zeros(1))
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
@@ -190,10 +190,10 @@ def spool_rows(folder: Path, rows: OnRows, roles: Roles) -> SparseTable:
 def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> SparseTable:
     """They are written once more only where columns have to move."""
     given = None if roles.weight is None else weight
-    counts, sums = count_on(rows.offsets, rows.columns, rows.n_columns, given)
+    counts, sums = count_active(rows.offsets, rows.columns, rows.n_columns, given)
     mass = float(rows.n_rows) if given is None else float(weight.sum())
-    schema = make_switches(rows.names, set(roles.observed), rows.n_rows, counts, sums, mass)
-    number = schema.column_of_place
+    schema = make_binary_schema(rows.names, set(roles.observed), rows.n_rows, counts, sums, mass)
+    number = schema.column_of_input
     if np.array_equal(number, np.arange(len(number))):
         refuse_too_large(schema, len(rows.columns))
         return SparseTable(schema, rows.offsets, rows.columns, weight)
@@ -205,7 +205,7 @@ def _moved(rows: OnRows, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.
     for start, stop in pieces_of_rows(rows.offsets):
         offsets = rows.offsets[start : stop + 1]
         columns = rows.columns[offsets[0] : offsets[-1]]
-        piece = place_rows(schema, offsets - offsets[0], columns, np.empty(0))
+        piece = make_sparse_table(schema, offsets - offsets[0], columns, np.empty(0))
         yield np.diff(piece.offsets), piece.columns
 
 
@@ -213,7 +213,7 @@ def _write(
     folder: Path, schema: Schema, weight: np.ndarray, pieces: Iterable[tuple[np.ndarray, np.ndarray]]
 ) -> SparseTable:
     """A table on disk, from pieces of (cells per row, their columns)."""
-    offsets, columns = Growing(folder / "offsets.npy", np.int64), Growing(folder / "columns.npy", np.int32)
+    offsets, columns = GrowingArray(folder / "offsets.npy", np.int64), GrowingArray(folder / "columns.npy", np.int32)
     try:
         offsets.append(np.zeros(1))
         for counts, placed in pieces:
@@ -254,7 +254,7 @@ class _Column:
 
     def labels(self) -> list[Label]:
         """All of them in order, as if they had come in one column."""
-        return unified(sorted(self.number, key=label_order), self.are_objects)
+        return unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
 
     def variable(self, role: Role, seen: int, known: Sequence[Label]) -> Variable:
         labels = self.labels()
@@ -289,7 +289,7 @@ class _Categories(Spool):
 
     def _labels(self, source: Source, column: _Column) -> tuple[Sequence[Label], np.ndarray]:
         """Labels of a block's column, and (rows,) their index per cell."""
-        words = source.words(column.name)
+        words = source.text_categories(column.name)
         if words is not None:
             self._check_type(column, True)
             return words
@@ -300,8 +300,8 @@ class _Categories(Spool):
 
     def _check_cells(self, raw: RawColumn) -> None:
         """Refuse what a sparse table cannot hold, with its place."""
-        if not raw.seen.all():
-            row = self.n_rows + int(np.argmin(raw.seen))
+        if not raw.present.all():
+            row = self.n_rows + int(np.argmin(raw.present))
             raise DataError(
                 f"Column {raw.name!r} has a gap in row {row:,} (counted from 0 over all blocks). Data in blocks "
                 "are learned without gaps: fill them, or fit in memory, where gaps are hidden cells."

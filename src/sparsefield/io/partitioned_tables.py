@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsefield.data.frames import Source, read
+from sparsefield.data.frames import Source, as_source
 from sparsefield.data.shards import runs_of_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import polars_errors
@@ -83,7 +83,7 @@ def open_parts(client: Any, X: Any) -> Parts:
 
 
 def read_part(part: Any, number: int) -> Source:
-    return read(part, what=f"partition {number} of X (counted from 0)", may_be_empty=True)
+    return as_source(part, what=f"partition {number} of X (counted from 0)", may_be_empty=True)
 
 
 def _look(part: Any, number: int) -> Source:

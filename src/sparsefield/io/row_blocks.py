@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, Growing, OnRows, map_rows
+from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, GrowingArray, OnRows, map_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import PARQUET, is_parquet, polars_errors
 from sparsefield.io.out_of_core import look_at_blocks
@@ -241,7 +241,7 @@ def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
 
 
 def _write_rows(blocks: Any, folder: Path) -> None:
-    offsets, columns = Growing(folder / INDPTR, np.int64), Growing(folder / INDICES, np.int32)
+    offsets, columns = GrowingArray(folder / INDPTR, np.int64), GrowingArray(folder / INDICES, np.int32)
     try:
         n_columns = 0
         offsets.append(np.zeros(1))

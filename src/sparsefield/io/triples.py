@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.data.frames import RawColumn, Source, read
+from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
@@ -98,10 +98,10 @@ def read_triples(
 
 def _source(given: Any, what: str) -> Source:
     if isinstance(given, (str, Path)):
-        return read(read_table(given), what=str(given))
+        return as_source(read_table(given), what=str(given))
     if isinstance(given, Sequence) and not given:
         raise DataError(f"There are no {what}: the list is empty.")
-    return read(given, what=what)
+    return as_source(given, what=what)
 
 
 def _parts(source: Source, file: str | None) -> list[str]:
@@ -129,8 +129,8 @@ def _parts(source: Source, file: str | None) -> list[str]:
 
 def _full(source: Source, name: str) -> RawColumn:
     column = source.column(name)
-    if not column.seen.all():
-        row = int(np.flatnonzero(~column.seen)[0]) + 1
+    if not column.present.all():
+        row = int(np.flatnonzero(~column.present)[0]) + 1
         raise DataError(f"Column {name!r} of the triples has a gap in row {row}: fill it in, or drop the row.")
     return column
 
@@ -178,7 +178,7 @@ def _as_polars(source: Source) -> pl.DataFrame:
     for name in source.names:
         column = source.column(name)
         cells = np.full(source.n_rows, None, dtype=object)
-        cells[column.seen] = column.values
+        cells[column.present] = column.values
         made[name] = pl.Series(name, cells.tolist(), strict=False)
     return pl.DataFrame(made)
 

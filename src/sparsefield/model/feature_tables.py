@@ -94,7 +94,9 @@ def _is_relational(field: Field) -> bool:
 
 def _unary_rows(field: Field) -> Iterator[_Row]:
     for state in np.flatnonzero(field.unary):
-        yield _Row("", (field.layout.own_name(int(field.layout.column_of_state[state])),), float(field.unary[state]))
+        yield _Row(
+            "", (field.layout.own_column_name(int(field.layout.column_of_state[state])),), float(field.unary[state])
+        )
 
 
 def _pair_rows(field: Field) -> Iterator[_Row]:
@@ -105,5 +107,5 @@ def _pair_rows(field: Field) -> Iterator[_Row]:
 
 def _conjunction_rows(field: Field) -> Iterator[_Row]:
     for k in np.flatnonzero(field.conjunction_weights):
-        terms = tuple(field.layout.own_name(column) for column in field.conjunctions[k].tolist() if column >= 0)
+        terms = tuple(field.layout.own_column_name(column) for column in field.conjunctions[k].tolist() if column >= 0)
         yield _Row(field.layout.within_label(terms[0][0]), terms, float(field.conjunction_weights[k]))

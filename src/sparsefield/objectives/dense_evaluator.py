@@ -63,9 +63,9 @@ class DenseEvaluator:
         self.has_missing, self.total_weights = sample.has_missing, sample.total_weights
         self._objective, self._engine = objective, engine
         if isinstance(sample, DistributedDataset):
-            self._rows, _ = engine.hold(sample.shards).map_update(block_evaluation.of_first_table)
+            self._rows, _ = engine.distribute(sample.shards).map_update(block_evaluation.of_first_table)
         else:
-            self._rows = engine.hold([EvaluatedBlock(table, block) for table, block in sample.blocks()])
+            self._rows = engine.distribute([EvaluatedBlock(table, block) for table, block in sample.blocks()])
         self._found, self._uncertainty = self._rows, np.empty(0)
         self._linked: list[tuple[int, Block]] = []
         self._told: list[Block] = []

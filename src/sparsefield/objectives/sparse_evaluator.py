@@ -88,7 +88,7 @@ class SparseEvaluator:
     def __init__(self, sample: SparseDataset | DistributedDataset, engine: Engine) -> None:
         self.layout = sample.layout
         self._schema: Schema = sample.layout.schemas[0]
-        self._rows = engine.hold(sample.shards if isinstance(sample, DistributedDataset) else sample.table.blocks)
+        self._rows = engine.distribute(sample.shards if isinstance(sample, DistributedDataset) else sample.table.blocks)
         self.total_weights = sample.total_weights
         self._together = self._rows.sum(weigh_columns, self._schema.n_columns)
 

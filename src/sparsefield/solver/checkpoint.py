@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import BinarySchema, Dataset, DistributedDataset, SparseDataset, SparseTable
-from sparsefield.data.shards import digest_block, digest_of_all
+from sparsefield.data.shards import combine_digests, digest_block
 from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError
 from sparsefield.io.model_file import write_atomically
@@ -96,7 +96,7 @@ def fingerprint(sample: Dataset, *parts: Any) -> str:
         digest.update(sample.mark.encode())
         return digest.hexdigest()
     # The same mark as of rows on a cluster: a fit may go on elsewhere.
-    digest.update(digest_of_all(digest_block(block) for _, block in sample.blocks()).encode())
+    digest.update(combine_digests(digest_block(block) for _, block in sample.blocks()).encode())
     for neighbors in sample.neighbors:
         digest.update(neighbors.offsets.tobytes())
         digest.update(neighbors.rows.tobytes())
@@ -107,6 +107,6 @@ def _digest_sparse(digest: hashlib.blake2b, table: SparseTable) -> None:
     """Block by block, since the table may lie on disk; a schema of many switches tells little of itself."""
     if isinstance(table.schema, BinarySchema):
         digest.update("\n".join(table.schema.order).encode())
-        for part in table.schema.switches:
+        for part in table.schema.variable_groups:
             digest.update("\n".join(part.names).encode())
-    digest.update(digest_of_all(digest_sparse_block(block) for block in table.blocks).encode())
+    digest.update(combine_digests(digest_sparse_block(block) for block in table.blocks).encode())

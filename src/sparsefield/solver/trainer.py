@@ -103,7 +103,9 @@ class Trainer:
             self.checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, inference, options))
         self.evaluator: Evaluator = make_evaluator(sample, objective, engine)
         # A state without an example would run off to minus infinity if nothing held it.
-        unseen = [(schema.state_shares == 0.0) | (schema.base_shares == 0.0) for schema in self.layout.schemas]
+        unseen = [
+            (schema.state_frequencies == 0.0) | (schema.base_frequencies == 0.0) for schema in self.layout.schemas
+        ]
         self.penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
         self.optimizer = OrthantLBFGS()
         self.steps: list[IterationRecord] = []
@@ -140,7 +142,7 @@ class Trainer:
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
-            parts.append(np.log(np.maximum(schema.state_shares, rare) / np.maximum(schema.base_shares, rare)))
+            parts.append(np.log(np.maximum(schema.state_frequencies, rare) / np.maximum(schema.base_frequencies, rare)))
         theta = np.concatenate(parts)
         if self.given is not None:
             theta = np.concatenate([self.given.unary, self.given.weights])

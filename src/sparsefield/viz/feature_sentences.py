@@ -91,6 +91,6 @@ def _named(field: Field, order: list[int]) -> Iterator[Feature]:
             weight = float(field.weights[k])
         else:
             columns = tuple(column for column in field.conjunctions[k - n_pairs].tolist() if column >= 0)
-            terms = tuple(Term(*layout.own_name(column)) for column in columns)
+            terms = tuple(Term(*layout.own_column_name(column)) for column in columns)
             template, weight = layout.within_label(terms[0].table), float(field.conjunction_weights[k - n_pairs])
         yield Feature(template if layout.tables != ("",) else "", terms, weight, columns)

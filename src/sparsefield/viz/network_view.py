@@ -165,7 +165,7 @@ def _describe(variable: Variable | None, shares: bool) -> str:
         return "how many rows a row is linked with"
     role = {"target": "", "observed": "observed; "}.get(variable.role, f"{variable.role}; ")
     if variable.numeric:
-        return f"{role}a number, mean {variable.centre:.4g}, deviation {variable.scale:.4g}"
+        return f"{role}a number, mean {variable.center:.4g}, deviation {variable.scale:.4g}"
     ranked = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
     told = [f"{state} ({share:.0%})" if shares else f"{state}" for share, state in ranked[:MOST_STATES]]
     more = f", and {len(ranked) - MOST_STATES} more" if len(ranked) > MOST_STATES else ""

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField, Relational, RelationalField
-from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, Term, list_features
 from sparsefield.viz.report.associations import (
@@ -58,7 +58,7 @@ def test_log_odds_ratios_are_those_of_the_rows() -> None:
     )
     model = MarkovField(max_iter=1, certify=False).fit(data, observed=["c"])
     field = all_pairs(model)
-    sample = DenseDataset.single(compile_table(read(data), field.schema))
+    sample = DenseDataset.single(compile_table(as_source(data), field.schema))
     features = list_features(field)
     bases = {variable.name: variable.states[variable.base] for variable in field.schema.variables}
     found = find_associations(sample, features)
@@ -75,7 +75,7 @@ def test_alone_in_a_field_a_pair_has_its_log_odds_ratio_as_weight() -> None:
     X = np.column_stack([a, b])
     model = MarkovField(l1=0.0, l2=0.0, induction="full").fit(X)
     (feature,) = list_features(model.field_)
-    (alone,) = find_associations(DenseDataset.single(compile_table(read(X), model.field_.schema)), [feature])
+    (alone,) = find_associations(DenseDataset.single(compile_table(as_source(X), model.field_.schema)), [feature])
     assert alone is not None
     assert alone.value == pytest.approx(feature.weight, abs=0.01)
 
@@ -87,7 +87,7 @@ def test_numbers_have_the_slope_between_two_groups() -> None:
     data = pl.DataFrame({"wet": wet, "heat": heat})
     model = MarkovField(l1=0.01, l2=0.0).fit(data, observed=["heat"])
     (feature,) = list_features(model.field_)
-    (alone,) = find_associations(DenseDataset.single(compile_table(read(data), model.field_.schema)), [feature])
+    (alone,) = find_associations(DenseDataset.single(compile_table(as_source(data), model.field_.schema)), [feature])
     assert alone is not None
     assert alone.value == pytest.approx(feature.weight, abs=0.05)
     assert alone.rows == 5000
@@ -122,7 +122,7 @@ def test_a_reversal_is_surprising_and_a_plain_pair_is_not() -> None:
     data = pl.DataFrame({"season": season, "rain": rain, "wet": wet})
     model = MarkovField(l1=1.0).fit(data)
     features = list_features(model.field_)
-    alone = find_associations(DenseDataset.single(compile_table(read(data), model.field_.schema)), features)
+    alone = find_associations(DenseDataset.single(compile_table(as_source(data), model.field_.schema)), features)
     (surprise,) = find_surprises(features, alone)
     assert surprise.feature.name == "rain=1 & wet=1"
     assert surprise.opposite

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.evaluation.calibration import calibrate, count_contrasts, overall, score_columns
 from sparsefield.viz.report.missing_pattern import find_missing_pattern
 
@@ -26,7 +26,7 @@ def asked():
         pl.when(pl.Series(rng.random(150) < 0.15)).then(None).otherwise(pl.col(name)).alias(name) for name in "ab"
     )
     model = MarkovField(l1=0.5).fit(data)
-    sample = DenseDataset.single(compile_table(read(data), model.field_.schema))
+    sample = DenseDataset.single(compile_table(as_source(data), model.field_.schema))
     return data, model, sample, model._ask(sample), model.predict_proba(data)
 
 

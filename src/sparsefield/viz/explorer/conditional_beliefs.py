@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
@@ -131,7 +131,7 @@ def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarr
     schema = model.field_.schema
     row = np.full((1, len(values)), None, dtype=object)
     row[0, :] = values
-    table = compile_table(replace(read(row), names=schema.order), schema)
+    table = compile_table(replace(as_source(row), names=schema.order), schema)
     (conditionals,) = model._ask(DenseDataset.single(table)).conditionals
     return {name: belief[0] for name, belief in probabilities(schema, conditionals).items()}
 

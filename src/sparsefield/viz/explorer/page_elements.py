@@ -52,7 +52,7 @@ def _learned(network: Network) -> bool:
 
 def _kind(variable: Variable) -> str:
     if variable.numeric:
-        return f"A number, conditioned on; mean {variable.centre:.4g}, deviation {variable.scale:.4g}."
+        return f"A number, conditioned on; mean {variable.center:.4g}, deviation {variable.scale:.4g}."
     role = "Predicted" if variable.role == "target" else "Conditioned on" if variable.role == "observed" else "Hidden"
     return f"{role}; {len(variable.states):,} states. Weights count against {variable.states[variable.base]}."
 
@@ -218,7 +218,9 @@ def _belief(missing_cell: MissingCell, *buttons: Any) -> html.Div:
     return html.Div(
         [
             _word(missing_cell.name, "name"),
-            html.Span([html.B(str(missing_cell.states[best])), f" {_percent(missing_cell.belief[best])}"], className="value"),
+            html.Span(
+                [html.B(str(missing_cell.states[best])), f" {_percent(missing_cell.belief[best])}"], className="value"
+            ),
             _word(words, "quiet rest"),
             *buttons,
         ],

@@ -10,7 +10,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from sparsefield.data import Schema, Variable
-from sparsefield.data.layout import COUNT, NEIGHBOR_COUNT
+from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Label
 from sparsefield.model import Field
 
@@ -215,8 +215,8 @@ class Network:
             own = views < 0
             nodes[own] = self.starts[t] + schema.variable_of_column[seen[own]]
             for k in np.unique(views[~own]):
-                there = layout.views[k].seen
-                mine, counted = views == k, (views == k) & (seen == COUNT)
+                there = layout.neighbor_views[k].source_table
+                mine, counted = views == k, (views == k) & (seen == COUNT_COLUMN)
                 nodes[counted] = self.n_variables + there
                 mine &= ~counted
                 nodes[mine] = self.starts[there] + layout.schemas[there].variable_of_column[seen[mine]]
@@ -289,7 +289,7 @@ class Network:
             template = "" if name.template.startswith("within") else name.template
         else:
             columns = field.conjunctions[feature - len(field.pairs)].tolist()
-            terms = [field.layout.own_name(column) for column in columns if column >= 0]
+            terms = [field.layout.own_column_name(column) for column in columns if column >= 0]
         mine = next(k for k, (table, name, _) in enumerate(terms) if self._named(table, name) == self.labels[number])
         others = tuple((self._named(table, name), state) for table, name, state in terms[:mine] + terms[mine + 1 :])
         stability = None if self.stability is None else float(self.stability[feature])

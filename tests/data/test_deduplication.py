@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.data import DenseDataset, compile_table, deduplicate_rows, learn_schema, read
+from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, learn_schema
 from sparsefield.data import deduplication as module
 
 
 def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
-    source = read(frame)
+    source = as_source(frame)
     schema = learn_schema(source, observed=observed)
     return DenseDataset.single(compile_table(source, schema, sample_weight=weight))
 
@@ -49,13 +49,13 @@ def test_every_row_is_still_there_once_with_the_weight_of_its_twins() -> None:
     for row, total in before.items():
         assert after[row] == pytest.approx(total)
     first = frame.drop_duplicates().reset_index(drop=True)
-    again = compile_table(read(first), sample.tables[0].schema)
+    again = compile_table(as_source(first), sample.tables[0].schema)
     assert np.array_equal(again.codes(), merged.tables[0].codes())
 
 
 def test_a_zero_with_a_sign_is_a_zero() -> None:
     frame = pd.DataFrame({"a": [0, 1] * 50, "x": [0.0, 0.5, -0.0, 0.5] * 25})
-    source = read(frame)
+    source = as_source(frame)
     schema = learn_schema(source, observed=["x"], numeric=["x"])
     assert deduplicate_rows(DenseDataset.single(compile_table(source, schema))).n_rows == 2
 
@@ -74,7 +74,7 @@ def test_rows_with_gaps_are_left_alone() -> None:
 
 
 def test_different_rows_with_the_same_mark_are_not_mixed_up(monkeypatch) -> None:
-    monkeypatch.setattr(module, "_marks", lambda codes, givens: np.zeros(codes.shape[1], dtype=np.uint64))
+    monkeypatch.setattr(module, "_marks", lambda codes, covariates: np.zeros(codes.shape[1], dtype=np.uint64))
     sample = sample_of(survey(), ("height",))
     assert deduplicate_rows(sample) is sample
 
@@ -94,7 +94,7 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
 def test_rows_with_latent_variables_are_merged() -> None:
     frame = survey(800, 5).drop(columns="height")
     field = MarkovField(latent={"kind": 2}, l1=5.0, random_state=0, max_iter=3, certify=False).fit(frame)
-    sample = DenseDataset.single(compile_table(read(frame), field.field_.schema))
+    sample = DenseDataset.single(compile_table(as_source(frame), field.field_.schema))
     assert sample.has_missing
     assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
     often = frame.loc[np.repeat(frame.index, 3)]
@@ -152,8 +152,8 @@ def test_chunks_are_merged_in_rounds(monkeypatch, chunk: int, kinds: int, expect
 def test_a_chunk_whose_marks_clash_stays_as_it_is(monkeypatch) -> None:
     marks = module._marks
 
-    def clash(codes, givens):
-        return np.zeros(codes.shape[1], dtype=np.uint64) if (codes == 2).any() else marks(codes, givens)
+    def clash(codes, covariates):
+        return np.zeros(codes.shape[1], dtype=np.uint64) if (codes == 2).any() else marks(codes, covariates)
 
     monkeypatch.setattr(module, "CHUNK", 100)
     monkeypatch.setattr(module, "_marks", clash)

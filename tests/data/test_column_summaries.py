@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
-from sparsefield.data import Schema, learn_schema, read
+from sparsefield.data import Schema, as_source, learn_schema
 from sparsefield.data.column_summaries import join
 from sparsefield.data.exact_sums import Weights
 from sparsefield.data.schema_learning import learn_from_parts
@@ -25,7 +25,7 @@ KINDS = {
 
 def learn_parted(parts, weight=None, most=None, **roles) -> Schema:
     """As `learn_schema`, with two joins on the way to one."""
-    sources = [read(part, may_be_empty=True) for part in parts]
+    sources = [as_source(part, may_be_empty=True) for part in parts]
     weighed = weight or [None] * len(parts)
 
     def ask(look, *asked):
@@ -42,11 +42,11 @@ def test_rows_in_parts_have_the_schema_of_all_rows(kind, data) -> None:
     frame = data.draw(frames())
     weight, parted = data.draw(weights(len(frame))), data.draw(runs(len(frame)))
     X = KINDS[kind](frame)
-    names = read(X).names
+    names = as_source(X).names
     observed = [names[list(COLUMNS).index(name)] for name in OBSERVED]
     numeric = data.draw(st.sampled_from(["auto", [], observed[:2]]))
     roles = {"observed": observed, "numeric": numeric, "states": {names[0]: ["q"], names[8]: [7]}}
-    together = learn_schema(read(X), sample_weight=weight, **roles)
+    together = learn_schema(as_source(X), sample_weight=weight, **roles)
     parts = [X.iloc[run] if kind == "pandas" else X[run] for run in parted]
     weighed = None if weight is None else [weight[run] for run in parted]
     # Words tell more than equality: of labels their types, of zeros their signs.
@@ -59,7 +59,7 @@ def test_one_part_may_have_whole_numbers_and_another_fractions() -> None:
     assert [type(state) for state in learn_parted(parts).variables[0].states] == [float] * 3
     schema = learn_parted(parts, observed=["a"])
     assert schema.variables[0].numeric
-    assert schema.variables[0].centre == 3.5 / 3
+    assert schema.variables[0].center == 3.5 / 3
 
 
 def test_integers_beyond_floats_become_one_among_fractions() -> None:
@@ -94,7 +94,7 @@ def test_what_one_part_takes_for_numbers_another_may_know_for_words() -> None:
 def test_summaries_of_numbers_stay_small() -> None:
     from sparsefield.data.column_summaries import find_traits
 
-    source = read(np.arange(10_000).reshape(-1, 1))
+    source = as_source(np.arange(10_000).reshape(-1, 1))
     (traits,) = join([find_traits(source, Weights(None), ["x0"])] * 3)
     assert traits.numeric
     assert len(traits.distinct) == 11
@@ -109,14 +109,14 @@ def test_too_many_labels_are_refused_wherever_they_lie(most) -> None:
 
 def test_labels_that_come_again_are_no_identifiers() -> None:
     parts = [np.arange(150).reshape(-1, 1)] * 2
-    assert learn_parted(parts, most=150) == learn_schema(read(np.concatenate(parts)))
+    assert learn_parted(parts, most=150) == learn_schema(as_source(np.concatenate(parts)))
     with pytest.raises(DataError, match="300 different values in 300 cells"):
         learn_parted([parts[0], parts[0] + 150])
 
 
 @pytest.mark.parametrize("weight", [None, np.array([2.0, 1e200, 3.0])])
 def test_numbers_that_cannot_be_squared_are_refused(weight) -> None:
-    source = read(np.array([[1.5, 0], [1e160, 1], [-1e160, 0]]))
+    source = as_source(np.array([[1.5, 0], [1e160, 1], [-1e160, 0]]))
     with pytest.raises(DataError, match="'x0' holds numbers that are too large"):
         learn_schema(source, observed=["x0"], sample_weight=weight)
 
@@ -131,4 +131,4 @@ def test_columns_without_values_are_refused() -> None:
 def test_rows_of_no_weight_leave_a_number_without_values() -> None:
     frame = pd.DataFrame({"a": [1, 0, 1], "b": [0.5, np.nan, np.nan]})
     with pytest.raises(DataError, match="'b' has no values at all"):
-        learn_schema(read(frame), observed=["b"], sample_weight=np.array([0.0, 1.0, 1.0]))
+        learn_schema(as_source(frame), observed=["b"], sample_weight=np.array([0.0, 1.0, 1.0]))

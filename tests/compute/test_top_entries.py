@@ -1,4 +1,4 @@
-"""Large entries of a sum over shards: the two rounds find what the whole sum would tell."""
+"""The two-round search finds exactly the large entries of the whole sum over shards."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield.compute.block_collection import ThresholdQuery, TopEntries, find_top_entries
-from sparsefield.compute.dask_worker import Rounded, Shard, _round, pick, round_off, sums_of
-from sparsefield.compute.top_entries import Search
-from sparsefield.compute.tree_sum import total
+from sparsefield.compute.dask_worker import RoundedArray, Shard, _round, item_sums, pick_entries, round_sums
+from sparsefield.compute.top_entries import TopEntriesSearch
+from sparsefield.compute.tree_sum import tree_sum
 
 
-def summand(part: dict, item: str) -> np.ndarray | None:
-    return part.get(item)
+def summand(block: dict, item: str) -> np.ndarray | None:
+    return block.get(item)
 
 
 def beyond(cut: float, item: str, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -24,56 +24,56 @@ def beyond(cut: float, item: str, sums: np.ndarray, rows: np.ndarray, columns: n
     return np.where(rows + 0 * columns == 1, -np.inf, size) if item == "b" else size
 
 
-def everyone(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def every_entry(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.ones(len(rows), dtype=bool)
 
 
-def not_on_the_diagonal(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def off_diagonal(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return rows != columns
 
 
-def searched(question: ThresholdQuery, shards: list[Shard], items: list[str], at_a_time: int = 2) -> Search:
-    """What a cluster does, here."""
-    search = Search(question)
+def run_search(query: ThresholdQuery, shards: list[Shard], items: list[str], at_a_time: int = 2) -> TopEntriesSearch:
+    """Run the two rounds of a cluster in this process."""
+    search = TopEntriesSearch(query)
     for k in range(0, len(items), at_a_time):
         some = items[k : k + at_a_time]
-        sums = [sums_of(shard, None, some, question.part_of_sum) for shard in shards]
-        places = search.narrow(some, [round_off(found.value) for found in sums])
-        search.settle(some, places, [pick(found, places) for found in sums])
+        sums = [item_sums(shard, None, some, query.summand) for shard in shards]
+        positions = search.select_positions(some, [round_sums(found.value) for found in sums])
+        search.add_exact(some, positions, [pick_entries(found, positions) for found in sums])
     return search
 
 
-def brute(question: ThresholdQuery, shards: list[Shard], items: list[str]) -> list[TopEntries]:
-    parts = [part for shard in shards for part in shard.parts]
-    return [find_top_entries(question, item, total(summand(part, item) for part in parts)) for item in items]
+def search_exact_sums(query: ThresholdQuery, shards: list[Shard], items: list[str]) -> list[TopEntries]:
+    blocks = [block for shard in shards for block in shard.blocks]
+    return [find_top_entries(query, item, tree_sum(summand(block, item) for block in blocks)) for item in items]
 
 
 def entries(found: list[TopEntries]) -> dict[tuple[str, int, int], bytes]:
     return {
         (large.item, row, column): large.sums[:, k].tobytes()
         for large in found
-        for k, (row, column) in enumerate(zip(*(places.tolist() for places in large.places), strict=True))
+        for k, (row, column) in enumerate(zip(*(positions.tolist() for positions in large.positions), strict=True))
     }
 
 
-def assert_same(question: ThresholdQuery, search: Search, expected: list[TopEntries]) -> None:
-    """All of them, in their order, to the bit; with a limit, those that are asked for, ties included."""
-    told, wanted = entries(search.found), entries(expected)
-    if question.limit is None:
-        assert list(told.items()) == list(wanted.items())
+def assert_same(query: ThresholdQuery, search: TopEntriesSearch, expected: list[TopEntries]) -> None:
+    """Require all entries, in order, with the same bits; with a limit, the largest ones including ties."""
+    found, wanted = entries(search.found), entries(expected)
+    if query.limit is None:
+        assert list(found.items()) == list(wanted.items())
         return
-    assert told.items() <= wanted.items()
+    assert found.items() <= wanted.items()
     excess = {
         (large.item, row, column): value
         for large in expected
         for row, column, value in zip(
-            *(places.tolist() for places in large.places),
-            question.excess(large.item, large.sums, *large.places).tolist(),
+            *(positions.tolist() for positions in large.positions),
+            query.excess(large.item, large.sums, *large.positions).tolist(),
             strict=True,
         )
     }
-    last = min(sorted(excess.values(), reverse=True)[: question.limit], default=np.inf)
-    assert {place for place, value in excess.items() if value >= last} <= told.keys()
+    last = min(sorted(excess.values(), reverse=True)[: query.limit], default=np.inf)
+    assert {place for place, value in excess.items() if value >= last} <= found.keys()
 
 
 SIZES = st.sampled_from([1.0, 1e-300, 1e-30, 1e30, 1e300])
@@ -93,7 +93,7 @@ def problems(draw, specials: bool = False):
         part = {}
         for item, shape in shapes.items():
             if rng.random() < 0.2:
-                continue  # a part that has nothing to do with it
+                continue  # a block without this item
             values = rng.normal(size=(layers, *shape))
             if kinds[item] == "few":
                 values = rng.integers(-2, 3, (layers, *shape)).astype(float)  # ties
@@ -112,28 +112,28 @@ def problems(draw, specials: bool = False):
     shards = [Shard(tuple(parts[k : k + length])) for k in range(0, n_parts, length)]
     cut = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.5])) * scale
     limit = draw(st.sampled_from([None, 1, 3, 10, 1000]))
-    eligible = draw(st.sampled_from([everyone, not_on_the_diagonal]))
+    eligible = draw(st.sampled_from([every_entry, off_diagonal]))
     return ThresholdQuery(summand, (), partial(beyond, cut), eligible, limit), shards
 
 
 @given(problems())
-def test_entries_and_sums_are_those_of_the_whole_sum(problem) -> None:
-    question, shards = problem
+def test_entries_and_sums_equal_those_of_the_whole_sum(problem) -> None:
+    query, shards = problem
     items = list("abcd")
-    assert_same(question, searched(question, shards, items), brute(question, shards, items))
+    assert_same(query, run_search(query, shards, items), search_exact_sums(query, shards, items))
 
 
 @given(problems(specials=True))
-def test_also_where_sums_are_infinite_or_no_numbers(problem) -> None:
-    question, shards = problem
+def test_entries_equal_those_of_the_whole_sum_if_some_are_not_finite(problem) -> None:
+    query, shards = problem
     items = list("abcd")
     with np.errstate(invalid="ignore", over="ignore"):
-        expected = brute(question, shards, items)
-        assert_same(question, searched(question, shards, items), expected)
+        expected = search_exact_sums(query, shards, items)
+        assert_same(query, run_search(query, shards, items), expected)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([np.float32, np.float64]), st.integers(-1080, 1020))
-def test_sixteen_bits_are_off_by_no_more_than_they_say(seed, dtype, exponent) -> None:
+def test_rounding_errors_are_within_their_bound(seed, dtype, exponent) -> None:
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore", under="ignore"):
         values = np.ldexp(rng.normal(size=200) * 10.0 ** rng.integers(-9, 1, 200), exponent).astype(dtype)
@@ -142,15 +142,15 @@ def test_sixteen_bits_are_off_by_no_more_than_they_say(seed, dtype, exponent) ->
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(rounded.values - values.astype(float))
     known = np.isfinite(values)
-    assert (off[known] <= rounded.slack[known]).all()
+    assert (off[known] <= rounded.error_bound[known]).all()
 
 
 @pytest.mark.parametrize("top", [0.0, 5e-324, 1e-308, 1.0, 65504.0, 1.7976931348623157e308])
-def test_the_smallest_and_the_largest_numbers_have_a_scale(top) -> None:
+def test_the_smallest_and_the_largest_numbers_can_be_rounded(top) -> None:
     rounded = _round(np.array([top, -top, 0.0]))
-    assert isinstance(rounded, Rounded)
+    assert isinstance(rounded, RoundedArray)
     assert np.isfinite(rounded.values).all()
-    assert np.abs(rounded.values[0] - top) <= rounded.slack[0]
+    assert np.abs(rounded.values[0] - top) <= rounded.error_bound[0]
 
 
 def adversary(n_shards: int, side: int, winners: int, rng: np.random.Generator) -> tuple[list[Shard], np.ndarray]:
@@ -168,35 +168,35 @@ def adversary(n_shards: int, side: int, winners: int, rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize("limit", [None, 12])
-def test_winners_that_no_shard_ranks_high_are_found_and_little_is_sent_in_full(limit) -> None:
+def test_large_entries_that_no_shard_ranks_high_are_found_and_few_entries_are_sent_in_full(limit) -> None:
     n_shards, side, winners = 8, 60, 12
     shards, won = adversary(n_shards, side, winners, np.random.default_rng(3))
     for shard in shards:
-        size = np.abs(shard.parts[0]["a"]).ravel()
+        size = np.abs(shard.blocks[0]["a"]).ravel()
         assert not np.isin(np.argsort(-size)[: 10 * winners], won).any()
-    question = ThresholdQuery(summand, (), partial(beyond, 0.5 * n_shards), everyone, limit)
-    search = searched(question, shards, ["a"])
-    assert_same(question, search, brute(question, shards, ["a"]))
-    rows, columns = search.found[0].places
+    query = ThresholdQuery(summand, (), partial(beyond, 0.5 * n_shards), every_entry, limit)
+    search = run_search(query, shards, ["a"])
+    assert_same(query, search, search_exact_sums(query, shards, ["a"]))
+    rows, columns = search.found[0].positions
     assert (rows * side + columns).tolist() == won.tolist()
     assert search.entries == side * side
     assert search.exact < 0.02 * search.entries
 
 
-def test_with_a_limit_few_of_many_large_ones_are_sent_in_full() -> None:
+def test_with_a_limit_few_of_many_large_entries_are_sent_in_full() -> None:
     rng = np.random.default_rng(0)
     shards = [Shard(({"a": rng.normal(size=(1, 100, 100))},)) for _ in range(6)]
-    question = ThresholdQuery(summand, (), partial(beyond, 0.0), everyone, 20)
-    search = searched(question, shards, ["a"])
-    assert_same(question, search, brute(question, shards, ["a"]))
+    query = ThresholdQuery(summand, (), partial(beyond, 0.0), every_entry, 20)
+    search = run_search(query, shards, ["a"])
+    assert_same(query, search, search_exact_sums(query, shards, ["a"]))
     assert 20 <= search.exact < 0.01 * search.entries
 
 
-def test_later_items_have_to_pass_what_earlier_ones_left() -> None:
+def test_later_items_must_exceed_the_entries_of_earlier_ones() -> None:
     rng = np.random.default_rng(1)
     items = [chr(ord("c") + k) for k in range(8)]
     shards = [Shard(({item: rng.normal(size=(1, 30, 30)) for item in items},)) for _ in range(3)]
-    question = ThresholdQuery(summand, (), partial(beyond, 0.0), everyone, 10)
-    search = searched(question, shards, items, at_a_time=1)
-    assert_same(question, search, brute(question, shards, items))
+    query = ThresholdQuery(summand, (), partial(beyond, 0.0), every_entry, 10)
+    search = run_search(query, shards, items, at_a_time=1)
+    assert_same(query, search, search_exact_sums(query, shards, items))
     assert search.exact < 0.05 * search.entries

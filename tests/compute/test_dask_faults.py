@@ -1,4 +1,4 @@
-"""A cluster whose workers die, come late or are gone: the same bytes in the end, or an error that says what to do."""
+"""When workers die, join late or disappear, a fit ends with the same bytes or with an error that names the remedy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from dask_processes import (
     Processes,
-    add_and_tell,
-    count_what_is_made,
-    fail_at_the_third,
+    add_and_return,
+    count_cached,
+    fail_at_block_3,
     in_time,
     kill,
     processes,
@@ -28,9 +28,9 @@ from sparsefield.errors import ClusterError, DataError
 
 pytest.importorskip("distributed")
 
-from sparsefield.compute import dask_engine
+from sparsefield.compute import dask_cluster
 from sparsefield.compute.dask_engine import DaskEngine
-from sparsefield.compute.top_entries import Search
+from sparsefield.compute.top_entries import TopEntriesSearch
 
 OPTIONS = {"l1": 6.0, "kkt_tol": 0.3}
 
@@ -59,7 +59,7 @@ def table(missing: float = 0.0) -> np.ndarray:
     return X
 
 
-FULL, GAPS = table(), table(missing=0.1)
+COMPLETE, INCOMPLETE = table(), table(missing=0.1)
 
 
 def saved(model: MarkovField, folder: Path) -> bytes:
@@ -69,7 +69,7 @@ def saved(model: MarkovField, folder: Path) -> bytes:
 
 @cache
 def bytes_on_threads(folder: Path, missing: bool) -> bytes:
-    return saved(MarkovField(**OPTIONS).fit(GAPS if missing else FULL), folder)
+    return saved(MarkovField(**OPTIONS).fit(INCOMPLETE if missing else COMPLETE), folder)
 
 
 def assert_same(
@@ -86,7 +86,7 @@ def assert_same(
     model._progress = hear
     in_time(lambda: model.fit(X))
     assert not left, "the fit was too short for what should have happened"
-    assert saved(model, folder) == bytes_on_threads(folder, X is GAPS)
+    assert saved(model, folder) == bytes_on_threads(folder, X is INCOMPLETE)
     return heard
 
 
@@ -108,64 +108,64 @@ def after_calls(monkeypatch, owner: type, name: str, count: int, happen: Callabl
     return returned
 
 
-def test_workers_that_die_or_come_late_cost_nothing_but_time(tmp_path, monkeypatch, engines) -> None:
+def test_results_do_not_change_when_workers_die_or_join(tmp_path, monkeypatch, engines) -> None:
     with processes(2) as here:
-        assert_same(GAPS, tmp_path, here.client)
-        assert engines[-1].remade == 0
+        assert_same(INCOMPLETE, tmp_path, here.client)
+        assert engines[-1].recomputed == 0
 
         with monkeypatch.context() as patch:  # between the two rounds of a search
-            after_calls(patch, Search, "narrow", 2, lambda: kill_one(here))
-            assert_same(GAPS, tmp_path, here.client)
-        assert engines[-1].remade > 0
+            after_calls(patch, TopEntriesSearch, "select_positions", 2, lambda: kill_one(here))
+            assert_same(INCOMPLETE, tmp_path, here.client)
+        assert engines[-1].recomputed > 0
         here.wait_for(1)
-        (first,), held = here.pids(), {}
+        (first,), keys = here.pids(), {}
 
         def join() -> None:
             here.start_worker()
             here.wait_for(2)
 
         def look_and_die() -> None:
-            held.update(here.client.has_what())
+            keys.update(here.client.has_what())
             # When its results are there, but not fetched.
             after_calls(monkeypatch, DaskEngine, "wait", 4, lambda: kill(here.workers[-1]))
 
-        assert_same(GAPS, tmp_path, here.client, {2: join, 6: look_and_die})
-        (late,) = set(held) - {first}
-        assert len([key for key in held[late] if str(key).startswith("same-")]) >= 2
-        assert engines[-1].remade > 0
+        assert_same(INCOMPLETE, tmp_path, here.client, {2: join, 6: look_and_die})
+        (late,) = set(keys) - {first}
+        assert len([key for key in keys[late] if str(key).startswith("identity-")]) >= 2
+        assert engines[-1].recomputed > 0
         here.wait_for(1)
 
 
-def test_a_worker_that_is_started_again_goes_on_even_where_it_is_the_only_one(tmp_path, engines) -> None:
+def test_results_do_not_change_when_the_only_worker_is_restarted(tmp_path, engines) -> None:
     with processes(1, nanny=True) as here:
         before = here.pids()
-        assert_same(GAPS, tmp_path, here.client, {5: lambda: kill_one(here)})
-        assert engines[-1].remade > 0
+        assert_same(INCOMPLETE, tmp_path, here.client, {5: lambda: kill_one(here)})
+        assert engines[-1].recomputed > 0
         assert set(here.pids().values()) != set(before.values())
 
 
-def test_with_a_checkpoint_a_fit_goes_on_where_its_scheduler_was_killed(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(dask_engine, "PATIENCE", 1.5)
+def test_a_fit_continues_from_its_checkpoint_after_the_scheduler_was_killed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(dask_cluster, "WORKER_TIMEOUT", 1.5)
     folder = tmp_path / "saved"
     with processes(1) as here, pytest.raises(ClusterError, match=rf"{here.address} is gone.*checkpoint=folder"):
-        assert_same(GAPS, tmp_path, here.client, {8: lambda: kill(here.scheduler)}, checkpoint=folder)
+        assert_same(INCOMPLETE, tmp_path, here.client, {8: lambda: kill(here.scheduler)}, checkpoint=folder)
     assert (folder / "fit.checkpoint").is_file()
     with processes(1) as here:
-        heard = assert_same(GAPS, tmp_path, here.client, checkpoint=folder)
+        heard = assert_same(INCOMPLETE, tmp_path, here.client, checkpoint=folder)
     assert 5 <= heard[0] <= 9
     assert not (folder / "fit.checkpoint").exists()
 
 
-def test_a_scheduler_that_comes_back_in_time_is_taken_up_again() -> None:
+def test_work_continues_when_the_scheduler_is_restarted_in_time() -> None:
     with processes(2) as here, DaskEngine(here.client) as engine:
-        held, changed = engine.hold(list(range(10))).map_update(add_and_tell, 5)
+        blocks, changed = engine.distribute(list(range(10))).map_update(add_and_return, 5)
         assert changed == 45
         for process in (here.scheduler, *here.workers):
             kill(process)
         here.start_scheduler()
         here.start_worker()
-        assert in_time(lambda: held.sum(abs)) == 95
-        assert engine.remade > 0
+        assert in_time(lambda: blocks.sum(abs)) == 95
+        assert engine.recomputed > 0
 
 
 def test_rows_beyond_the_workers_memory_are_refused_before_they_are_sent() -> None:
@@ -178,16 +178,16 @@ def test_rows_beyond_the_workers_memory_are_refused_before_they_are_sent() -> No
         assert not any(here.client.has_what().values())
 
 
-def test_a_cluster_without_workers_or_with_others_or_that_is_gone_is_told(monkeypatch) -> None:
+def test_clusters_without_workers_with_other_versions_or_out_of_reach_are_refused(monkeypatch) -> None:
     threads = [pool["num_threads"] for pool in threadpool_info()]
 
     def refused(engine, how: str) -> None:
         with pytest.raises(ClusterError, match=how):
-            in_time(lambda: MarkovField(**OPTIONS, engine=engine).fit(FULL))
+            in_time(lambda: MarkovField(**OPTIONS, engine=engine).fit(COMPLETE))
         assert [pool["num_threads"] for pool in threadpool_info()] == threads
 
-    monkeypatch.setattr(dask_engine, "PATIENCE", 1.0)
-    monkeypatch.setattr(dask_engine, "CONNECTING", 1.0)
+    monkeypatch.setattr(dask_cluster, "WORKER_TIMEOUT", 1.0)
+    monkeypatch.setattr(dask_cluster, "CONNECT_TIMEOUT", 1.0)
     with silence():
         refused("dask://127.0.0.1:1", r"No Dask scheduler answers at dask://127\.0\.0\.1:1 ")
         refused("carrier-pigeon://host:1", "No Dask scheduler answers at carrier-pigeon://host:1 ")
@@ -196,21 +196,21 @@ def test_a_cluster_without_workers_or_with_others_or_that_is_gone_is_told(monkey
         here.start_worker()
         here.wait_for(1)
         with monkeypatch.context() as patch:
-            patch.setattr(dask_engine.sparsefield, "__version__", "99.1")
+            patch.setattr(dask_cluster.sparsefield, "__version__", "99.1")
             refused(here.client, r"sparsefield [\d.]+ there and 99\.1 here")
             refused(here.address, r"sparsefield [\d.]+ there and 99\.1 here")
         with DaskEngine(here.client) as engine:
-            held = engine.hold(list(range(10)))
-            assert held.sum(abs) == 45
+            blocks = engine.distribute(list(range(10)))
+            assert blocks.sum(abs) == 45
             kill(here.workers[0])
             with pytest.raises(ClusterError, match="is gone"):
-                in_time(lambda: held.sum(abs))
+                in_time(lambda: blocks.sum(abs))
         here.client.close()
         refused(here.client, "closed")
 
 
 @pytest.mark.parametrize("who", ["scheduler", "worker"])
-def test_whoever_lacks_the_library_is_told(tmp_path, who) -> None:
+def test_schedulers_and_workers_without_the_library_are_named(tmp_path, who) -> None:
     (tmp_path / "sparsefield").mkdir()
     (tmp_path / "sparsefield" / "__init__.py").write_text("raise ImportError('not here')")
     with silence():
@@ -221,31 +221,31 @@ def test_whoever_lacks_the_library_is_told(tmp_path, who) -> None:
             here.connect()
             here.wait_for(1)
             with pytest.raises(ClusterError, match=rf"(?i){who}.*cannot import sparsefield.*install version"):
-                in_time(lambda: MarkovField(engine=here.client).fit(FULL))
+                in_time(lambda: MarkovField(engine=here.client).fit(COMPLETE))
         finally:
             here.end()
 
 
-def test_an_error_in_a_worker_comes_out_once_and_an_interrupt_leaves_the_cluster_usable(tmp_path) -> None:
+def test_an_error_on_a_worker_is_raised_once_and_an_interrupt_leaves_the_cluster_usable(tmp_path) -> None:
     with processes(1, threads=2) as here:
         # OSError and TimeoutError are also what a loss looks like.
         for kind in (KeyError, OSError, TimeoutError):
             log = tmp_path / kind.__name__
             with DaskEngine(here.client) as engine:
-                held = engine.hold(list(range(10)))
+                blocks = engine.distribute(list(range(10)))
                 with pytest.raises(kind, match="the third"):
-                    in_time(lambda held=held, kind=kind, log=log: held.sum(fail_at_the_third, kind, str(log)))
-                assert held.sum(abs) == 45
-                assert held.map(abs) == list(range(10))
-                assert engine.hold([]).sum(abs) is None
+                    in_time(lambda blocks=blocks, kind=kind, log=log: blocks.sum(fail_at_block_3, kind, str(log)))
+                assert blocks.sum(abs) == 45
+                assert blocks.map(abs) == list(range(10))
+                assert engine.distribute([]).sum(abs) is None
             assert log.read_text() == "failed\n"
 
         def interrupt() -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            assert_same(GAPS, tmp_path, here.client, {4: interrupt})
-        del held
+            assert_same(INCOMPLETE, tmp_path, here.client, {4: interrupt})
+        del blocks
         until(lambda: not any(here.client.has_what().values()))
-        assert set(here.client.run(count_what_is_made).values()) == {0}
-        assert_same(GAPS, tmp_path, here.client)
+        assert set(here.client.run(count_cached).values()) == {0}
+        assert_same(INCOMPLETE, tmp_path, here.client)

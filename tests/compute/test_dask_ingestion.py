@@ -11,11 +11,19 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sparsefield.compute import dask_rows as rows_module
-from sparsefield.compute.dask_ingestion import Placed, choose_blocks_per_shard, place_rows
-from sparsefield.data import Block, DenseDataset, compile_sparse, compile_table, deduplicate_rows, learn_schema, read
+from sparsefield.compute import dask_chunks
+from sparsefield.compute.dask_ingestion import DistributedRows, choose_blocks_per_shard, distribute_rows
+from sparsefield.data import (
+    Block,
+    DenseDataset,
+    as_source,
+    compile_sparse,
+    compile_table,
+    deduplicate_rows,
+    learn_schema,
+)
 from sparsefield.data import deduplication as merging
-from sparsefield.data.shards import digest_block, digest_of_all
+from sparsefield.data.shards import combine_digests, digest_block
 from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.io import partitioned_tables
@@ -38,7 +46,9 @@ FRAME = pd.DataFrame(
         "size": rng.integers(0, 5, N),
     }
 )
-GAPPY = FRAME.assign(yes=FRAME["yes"].where(rng.random(N) < 0.8), height=FRAME["height"].where(rng.random(N) < 0.9))
+INCOMPLETE = FRAME.assign(
+    yes=FRAME["yes"].where(rng.random(N) < 0.8), height=FRAME["height"].where(rng.random(N) < 0.9)
+)
 OBSERVED = ["height", "size"]
 
 
@@ -48,16 +58,16 @@ def client(dask_client):
 
 
 def in_memory(X: Any, weight: np.ndarray | None = None, merge: bool = True, **roles) -> DenseDataset:
-    source = read(X)
+    source = as_source(X)
     schema = learn_schema(source, sample_weight=weight, **roles)
     sample = DenseDataset.single(compile_table(source, schema, sample_weight=weight))
     return deduplicate_rows(sample) if merge else sample
 
 
-def assert_same_bits(client: Any, placed: Placed, sample: DenseDataset) -> None:
+def assert_same_bits(client: Any, distributed: DistributedRows, sample: DenseDataset) -> None:
     (table,) = sample.tables
-    assert repr(placed.schema) == repr(table.schema)
-    blocks = [block for shard in client.gather(placed.shards) for block in shard.parts]
+    assert repr(distributed.schema) == repr(table.schema)
+    blocks = [block for shard in client.gather(distributed.shards) for block in shard.blocks]
     assert len(blocks) == len(table.blocks)
     for one, other in zip(blocks, table.blocks, strict=True):
         for name in Block._fields:
@@ -66,9 +76,9 @@ def assert_same_bits(client: Any, placed: Placed, sample: DenseDataset) -> None:
                 assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
             else:
                 assert a == b, name
-    assert (placed.n_rows, placed.has_missing) == (table.n_rows, table.has_missing)
-    assert placed.total_weight == table.total_weight
-    assert placed.digest == digest_of_all(map(digest_block, table.blocks))
+    assert (distributed.n_rows, distributed.has_missing) == (table.n_rows, table.has_missing)
+    assert distributed.total_weight == table.total_weight
+    assert distributed.digest == combine_digests(map(digest_block, table.blocks))
 
 
 def cut(frame: Any, *ends: int) -> list[Any]:
@@ -82,20 +92,24 @@ def parted_frame(parts: list[pd.DataFrame]) -> Any:
 @pytest.mark.parametrize("chunks", [(700, 2), (1, 5), (N, 5), ((0, 5, 0, N - 5), 5)], ids=str)
 def test_an_array_in_any_chunks(client, chunks) -> None:
     rows = X if chunks != (1, 5) else X[:40]
-    placed = place_rows(client, da.from_array(rows, chunks=chunks), blocks_per_shard=2)
-    assert_same_bits(client, placed, in_memory(rows))
-    assert (placed.kind, placed.names, placed.rows_read) == ("array", ("x0", "x1", "x2", "x3", "x4"), len(rows))
-    assert placed.n_rows < len(rows) or len(rows) == 40
+    distributed = distribute_rows(client, da.from_array(rows, chunks=chunks), blocks_per_shard=2)
+    assert_same_bits(client, distributed, in_memory(rows))
+    assert (distributed.kind, distributed.names, distributed.rows_read) == (
+        "array",
+        ("x0", "x1", "x2", "x3", "x4"),
+        len(rows),
+    )
+    assert distributed.n_rows < len(rows) or len(rows) == 40
 
 
-@pytest.mark.parametrize("frame", [FRAME, GAPPY], ids=["whole", "incomplete"])
+@pytest.mark.parametrize("frame", [FRAME, INCOMPLETE], ids=["whole", "incomplete"])
 @pytest.mark.parametrize("blocks", [1, 4])
 def test_a_frame_with_words_numbers_gaps_and_weights(client, frame, blocks) -> None:
     parts = parted_frame(cut(frame, 0, 10, 1100, 1100, 2999))
-    placed = place_rows(client, parts, observed=OBSERVED, sample_weight=WEIGHT, blocks_per_shard=blocks)
-    assert_same_bits(client, placed, in_memory(frame, WEIGHT, observed=OBSERVED))
-    assert placed.kind == "pandas"
-    assert len(placed.shards) == -(-len(range(0, N, 375)) // blocks)
+    distributed = distribute_rows(client, parts, observed=OBSERVED, sample_weight=WEIGHT, blocks_per_shard=blocks)
+    assert_same_bits(client, distributed, in_memory(frame, WEIGHT, observed=OBSERVED))
+    assert distributed.kind == "pandas"
+    assert len(distributed.shards) == -(-len(range(0, N, 375)) // blocks)
 
 
 @pytest.mark.parametrize("weight", [None, 0.3, "array", "dask", "odd chunks"])
@@ -107,13 +121,13 @@ def test_weights_of_any_kind(client, weight) -> None:
     }
     given = made.get(weight, weight)
     expected = None if weight is None else np.full(N, 0.3) if weight == 0.3 else WEIGHT
-    placed = place_rows(client, da.from_array(X, chunks=(700, 5)), observed=["x4"], sample_weight=given)
-    assert_same_bits(client, placed, in_memory(X, expected, observed=["x4"]))
+    distributed = distribute_rows(client, da.from_array(X, chunks=(700, 5)), observed=["x4"], sample_weight=given)
+    assert_same_bits(client, distributed, in_memory(X, expected, observed=["x4"]))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    frame = pl.from_pandas(GAPPY)
+    frame = pl.from_pandas(INCOMPLETE)
     for k, part in enumerate(cut(frame, 900, 900, 2000)):
         columns = list(reversed(part.columns)) if k == 2 else part.columns
         part.select(columns).write_parquet(tmp_path / f"{k}.parquet", row_group_size=300)
@@ -125,33 +139,33 @@ def folder(tmp_path: Path) -> Path:
 def test_parquet_files_in_parts(client, folder, name, cells, monkeypatch) -> None:
     monkeypatch.setattr(partitioned_tables, "CELLS_OF_PART", cells)
     names = {"folder": folder, "pattern": str(folder / "*.parquet"), "list": sorted(folder.iterdir())}
-    placed = place_rows(client, names[name], observed=OBSERVED, sample_weight=WEIGHT)
-    assert_same_bits(client, placed, in_memory(pl.from_pandas(GAPPY), WEIGHT, observed=OBSERVED))
-    assert placed.kind == "polars"
+    distributed = distribute_rows(client, names[name], observed=OBSERVED, sample_weight=WEIGHT)
+    assert_same_bits(client, distributed, in_memory(pl.from_pandas(INCOMPLETE), WEIGHT, observed=OBSERVED))
+    assert distributed.kind == "polars"
     assert len(open_parts(client, names[name]).futures) == (3 if cells == 2**24 else 4)
 
 
 @pytest.mark.parametrize("chunk", [128, 1000])
 def test_chunks_are_merged_where_they_lie(client, chunk, monkeypatch) -> None:
     monkeypatch.setattr(merging, "CHUNK", chunk)
-    monkeypatch.setattr(rows_module, "CHUNK", chunk)
+    monkeypatch.setattr(dask_chunks, "CHUNK", chunk)
     parts = da.from_array(X, chunks=(700, 5))
-    placed = place_rows(client, parts, sample_weight=WEIGHT)
-    assert_same_bits(client, placed, in_memory(X, WEIGHT))
-    assert placed.n_rows < N
-    assert_same_bits(client, place_rows(client, parts, merge=False), in_memory(X, merge=False))
+    distributed = distribute_rows(client, parts, sample_weight=WEIGHT)
+    assert_same_bits(client, distributed, in_memory(X, WEIGHT))
+    assert distributed.n_rows < N
+    assert_same_bits(client, distribute_rows(client, parts, merge=False), in_memory(X, merge=False))
 
 
 def test_a_known_schema_is_kept_and_what_it_does_not_know_is_told_once(client) -> None:
-    schema = learn_schema(read(X % 2))
+    schema = learn_schema(as_source(X % 2))
     with pytest.warns(UnseenStateWarning) as told:
-        placed = place_rows(client, da.from_array(X, chunks=(700, 5)), schema=schema, sample_weight=WEIGHT)
+        distributed = distribute_rows(client, da.from_array(X, chunks=(700, 5)), schema=schema, sample_weight=WEIGHT)
     assert [str(w.message).split(" cell")[0] for w in told] == [
         f"Column 'x{k}' has {(X[:, k] == 2).sum()}" for k in range(5)
     ]
     with pytest.warns(UnseenStateWarning):
-        table = compile_table(read(X), schema, sample_weight=WEIGHT)
-    assert_same_bits(client, placed, DenseDataset.single(table))
+        table = compile_table(as_source(X), schema, sample_weight=WEIGHT)
+    assert_same_bits(client, distributed, DenseDataset.single(table))
 
 
 ON = rng.random((4000, 600)) < 0.03
@@ -161,44 +175,44 @@ ON = rng.random((4000, 600)) < 0.03
 @pytest.mark.parametrize("blocks", [None, 4])
 def test_sparse_rows_have_the_blocks_of_the_sparse_table(client, blocks) -> None:
     weight = rng.random(len(ON))
-    schema = learn_schema(read(ON), observed=["x7"], sample_weight=weight)
-    table = compile_sparse(read(ON), schema, weight)
+    schema = learn_schema(as_source(ON), observed=["x7"], sample_weight=weight)
+    table = compile_sparse(as_source(ON), schema, weight)
     assert table is not None
     assert len(table.blocks) > 8
     asked: dict[str, Any] = {"observed": ["x7"], "sample_weight": weight, "blocks_per_shard": blocks}
-    placed = place_rows(client, da.from_array(ON, chunks=(1300, 200)), sparse=True, **asked)
-    assert placed.sparse
-    assert repr(placed.schema) == repr(schema)
-    shards = [shard.parts for shard in client.gather(placed.shards)]
+    distributed = distribute_rows(client, da.from_array(ON, chunks=(1300, 200)), sparse=True, **asked)
+    assert distributed.sparse
+    assert repr(distributed.schema) == repr(schema)
+    shards = [shard.blocks for shard in client.gather(distributed.shards)]
     assert max(map(len, shards)) == (blocks or 1)
     made = [block for shard in shards for block in shard]
     for one, other in zip(made, table.blocks, strict=True):
         assert (one.start, *(a.tobytes() for a in one[1:])) == (other.start, *(a.tobytes() for a in other[1:]))
-    assert (placed.n_rows, placed.has_missing, placed.total_weight) == (4000, False, table.total_weight)
-    assert placed.digest == digest_of_all(map(digest_sparse_block, table.blocks))
+    assert (distributed.n_rows, distributed.has_missing, distributed.total_weight) == (4000, False, table.total_weight)
+    assert distributed.digest == combine_digests(map(digest_sparse_block, table.blocks))
 
 
 def test_what_is_not_sparse_is_dense(client) -> None:
     incomplete = ON[:3500].astype(np.float32)
     incomplete[8, 200] = np.nan
     for rows in (X, incomplete):
-        assert compile_sparse(read(rows), learn_schema(read(rows))) is None
-        placed = place_rows(client, da.from_array(rows, chunks=(1300, rows.shape[1])), sparse=True)
-        assert not placed.sparse
-        assert_same_bits(client, placed, in_memory(rows))
+        assert compile_sparse(as_source(rows), learn_schema(as_source(rows))) is None
+        distributed = distribute_rows(client, da.from_array(rows, chunks=(1300, rows.shape[1])), sparse=True)
+        assert not distributed.sparse
+        assert_same_bits(client, distributed, in_memory(rows))
 
 
 def test_shards_are_shared_out_and_survive_their_worker(client) -> None:
     """One partition lies on one worker, and its rows on both."""
-    placed = place_rows(client, da.from_array(X, chunks=(N, 5)), merge=False, blocks_per_shard=1)
-    holders = client.who_has(placed.shards)
+    distributed = distribute_rows(client, da.from_array(X, chunks=(N, 5)), merge=False, blocks_per_shard=1)
+    holders = client.who_has(distributed.shards)
     workers = {worker for held in holders.values() for worker in held}
     assert workers == set(client.nthreads())
     sample = in_memory(X, merge=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         client.restart_workers(list(workers)[:1])
-    assert_same_bits(client, placed, sample)
+    assert_same_bits(client, distributed, sample)
 
 
 def test_other_columns_are_refused_with_the_partition(client) -> None:
@@ -208,13 +222,13 @@ def test_other_columns_are_refused_with_the_partition(client) -> None:
     ]:
         parts = dd.from_map(lambda part: part, [FRAME, odd], meta=FRAME.iloc[:0], enforce_metadata=False)
         with pytest.raises(DataError, match=words):
-            place_rows(client, parts)
+            distribute_rows(client, parts)
 
 
 def test_other_columns_of_a_file_are_refused(client, folder) -> None:
     pl.DataFrame({"word": ["a"]}).write_parquet(folder / "9.parquet")
     with pytest.raises(DataError, match=r"9\.parquet: the columns are not those of .*0\.parquet: only"):
-        place_rows(client, folder)
+        distribute_rows(client, folder)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +244,7 @@ def test_other_columns_of_a_file_are_refused(client, folder) -> None:
 )
 def test_what_has_no_rows_is_refused(client, tmp_path, made, words) -> None:
     with pytest.raises(DataError, match=words):
-        place_rows(client, made(tmp_path))
+        distribute_rows(client, made(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -248,18 +262,18 @@ def test_what_has_no_rows_is_refused(client, tmp_path, made, words) -> None:
 )
 def test_weights_that_do_not_fit_are_refused(client, weight, words) -> None:
     with pytest.raises(DataError, match=words):
-        place_rows(client, da.from_array(X, chunks=(700, 5)), sample_weight=weight)
+        distribute_rows(client, da.from_array(X, chunks=(700, 5)), sample_weight=weight)
 
 
 def test_columns_are_refused_as_in_memory(client) -> None:
     parts = da.from_array(np.column_stack([np.arange(N), X]), chunks=(700, 6))
     with pytest.raises(DataError, match="'x0' has 3,000 different values in 3,000 cells"):
-        place_rows(client, parts)
+        distribute_rows(client, parts)
     with pytest.raises(DataError, match="'y'"):
-        place_rows(client, parts, observed=["y"])
+        distribute_rows(client, parts, observed=["y"])
     mixed = dd.from_map(lambda part: part, [FRAME, FRAME.assign(yes="1")], meta=FRAME.iloc[:0], enforce_metadata=False)
     with pytest.raises(DataError, match="'yes' holds numbers in some partitions and text in others"):
-        place_rows(client, mixed, observed=OBSERVED)
+        distribute_rows(client, mixed, observed=OBSERVED)
 
 
 class Workers:

@@ -10,7 +10,7 @@ from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.compute import dask_worker as on_worker
 from sparsefield.compute.dask_engine import DaskEngine
-from sparsefield.data import DenseDataset, SparseDataset, compile_sparse, learn_schema, read
+from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse, learn_schema
 from sparsefield.induction import CFI, Grafting
 from sparsefield.inference import INFERENCE
 from sparsefield.objectives import OBJECTIVES
@@ -26,7 +26,7 @@ def client(dask_client):
 
 
 def sample_of(seed: int, weighted: bool) -> SparseDataset:
-    source = read(switches(seed, n_rows=1500, n_columns=60, density=0.02))
+    source = as_source(switches(seed, n_rows=1500, n_columns=60, density=0.02))
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, source.n_rows) if weighted else None
     table = compile_sparse(source, learn_schema(source, sample_weight=weight), weight)
     assert table is not None
@@ -68,7 +68,7 @@ def times(lot: list[int], item: int) -> int:
 
 def test_a_lot_is_all_that_a_worker_has(client) -> None:
     with DaskEngine(client) as engine:
-        lots = engine.hold(list(range(32))).per_worker(joined, 1)
+        lots = engine.distribute(list(range(32))).per_worker(joined, 1)
         assert len(lots) == 2
         assert [sum(told) for told in zip(*lots.map(count_and_total), strict=True)] == [32, 32 * 33 // 2]
         for item, told in enumerate(lots.stream(times, range(30))):
@@ -77,7 +77,7 @@ def test_a_lot_is_all_that_a_worker_has(client) -> None:
 
 def test_a_lot_that_was_lost_is_made_again(client) -> None:
     with DaskEngine(client) as engine:
-        lots = engine.hold(list(range(32))).per_worker(joined, 1)
+        lots = engine.distribute(list(range(32))).per_worker(joined, 1)
         before = lots.map(count_and_total)
         client.run(on_worker.forget_fit, engine.fit)
         assert lots.map(count_and_total) == before
@@ -85,7 +85,7 @@ def test_a_lot_that_was_lost_is_made_again(client) -> None:
 
 def test_lots_are_given_back(client) -> None:
     with DaskEngine(client) as engine:
-        held = engine.hold(list(range(32)))
+        held = engine.distribute(list(range(32)))
         lots = held.per_worker(joined, 1)
         lots.map(count_and_total)
         assert sum(client.run(made_there, engine.fit).values()) == 2

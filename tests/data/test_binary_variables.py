@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import BinarySchema, Layout, Schema, learn_schema, read
+from sparsefield.data import BinarySchema, Layout, Schema, as_source, learn_schema
 from sparsefield.errors import DataError
 
 ON = np.array(
@@ -21,9 +21,9 @@ ON = np.array(
 
 
 def both(on, **roles) -> tuple[BinarySchema, Schema]:
-    found = learn_schema(read(sp.csr_matrix(on)), **roles)
+    found = learn_schema(as_source(sp.csr_matrix(on)), **roles)
     assert isinstance(found, BinarySchema)
-    general = learn_schema(read(on), **roles)
+    general = learn_schema(as_source(on), **roles)
     assert type(general) is Schema
     return found, general
 
@@ -42,7 +42,7 @@ def assert_alike(found: BinarySchema, general: Schema) -> None:
     for name in ("widths", "offsets", "state_offsets", "variable_of_column"):
         assert np.array_equal(getattr(found, name), getattr(general, name)), name
         assert getattr(found, name).dtype == getattr(general, name).dtype
-    for name in ("state_shares", "base_shares"):
+    for name in ("state_frequencies", "base_frequencies"):
         np.testing.assert_allclose(getattr(found, name), getattr(general, name), rtol=0, atol=1e-14)
         assert getattr(found, name).shape == (found.n_states,)
     assert [found.column_name(c) for c in range(found.n_columns)] == list(general.column_names)
@@ -72,7 +72,7 @@ def test_constant_and_observed_columns_keep_their_places(observed) -> None:
     assert found.variables[found.index_of_name["x1"]].states == (1,)
     assert found.variables[found.index_of_name["x3"]].states == (0,)
     for place, name in enumerate(found.order):
-        column = found.column_of_place[place]
+        column = found.column_of_input[place]
         assert column == -1 if name in ("x1", "x3") else found.column_name(column) == (name, 1)
 
 
@@ -81,24 +81,24 @@ def test_a_state_that_only_rows_of_weight_0_have_is_a_state() -> None:
     assert_alike(found, general)
     found, general = both(np.array([[1], [0], [0]]), sample_weight=np.array([0.0, 1.0, 1.0]))
     assert_alike(found, general)
-    assert found.state_shares.tolist() == [0.0]
+    assert found.state_frequencies.tolist() == [0.0]
 
 
 def test_states_that_are_known_make_a_general_schema() -> None:
-    general = learn_schema(read(sp.csr_matrix(ON)), states={"x3": [0, 1]})
+    general = learn_schema(as_source(sp.csr_matrix(ON)), states={"x3": [0, 1]})
     assert type(general) is Schema
-    assert general == learn_schema(read(ON), states={"x3": [0, 1]})
+    assert general == learn_schema(as_source(ON), states={"x3": [0, 1]})
 
 
 def test_an_observed_column_that_is_listed_as_numeric_is_a_number() -> None:
     roles = {"observed": ["x0"], "numeric": ["x0"]}
-    found, general = learn_schema(read(sp.csr_matrix(ON)), **roles), learn_schema(read(ON), **roles)
+    found, general = learn_schema(as_source(sp.csr_matrix(ON)), **roles), learn_schema(as_source(ON), **roles)
     assert general.variables[-1].numeric
     assert found.variables[-1] == general.variables[-1]
 
 
 def test_roles_that_cannot_be_are_refused_as_ever() -> None:
-    source = read(sp.csr_matrix(ON))
+    source = as_source(sp.csr_matrix(ON))
     with pytest.raises(DataError, match="'x9'"):
         learn_schema(source, observed=["x9"])
     with pytest.raises(DataError, match="'x1' is listed as numeric but is a target"):
@@ -122,15 +122,15 @@ def test_variables_are_a_sequence() -> None:
 
 
 def test_schemas_are_equal_when_all_that_they_hold_is() -> None:
-    one = learn_schema(read(sp.csr_matrix(ON)))
-    assert one == learn_schema(read(sp.csr_matrix(ON)))
-    assert Layout.single(one) == Layout.single(learn_schema(read(sp.csr_matrix(ON))))
+    one = learn_schema(as_source(sp.csr_matrix(ON)))
+    assert one == learn_schema(as_source(sp.csr_matrix(ON)))
+    assert Layout.single(one) == Layout.single(learn_schema(as_source(sp.csr_matrix(ON))))
     for other in (
-        learn_schema(read(sp.csr_matrix(ON)), observed=["x0"]),
-        learn_schema(read(sp.csr_matrix(ON[:4]))),
-        learn_schema(read(sp.csr_matrix(ON[:, :5]))),
-        learn_schema(read(sp.csr_matrix(1 - ON))),
-        learn_schema(read(ON)),
+        learn_schema(as_source(sp.csr_matrix(ON)), observed=["x0"]),
+        learn_schema(as_source(sp.csr_matrix(ON[:4]))),
+        learn_schema(as_source(sp.csr_matrix(ON[:, :5]))),
+        learn_schema(as_source(sp.csr_matrix(1 - ON))),
+        learn_schema(as_source(ON)),
         "BinarySchema",
     ):
         assert one != other
@@ -147,7 +147,7 @@ def test_copies_are_equal_and_whole(again) -> None:
 def test_many_columns_make_no_variable_until_one_is_asked_for(monkeypatch) -> None:
     from sparsefield.data import binary_variables
 
-    found = learn_schema(read(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
+    found = learn_schema(as_source(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
     monkeypatch.setattr(binary_variables.BinaryVariables, "_make", lambda *_: pytest.fail("a variable was made"))
     assert found.n_states == found.n_columns == 3
     assert len(found.order) == found.n_variables == 200_000

@@ -14,15 +14,15 @@ from sklearn.base import clone
 
 from sparsefield import MarkovField, RelationalField, config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Relational, compile_table, learn_schema, read
+from sparsefield.data import DenseDataset, Relational, as_source, compile_table, learn_schema
 from sparsefield.induction import RULES, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytest.importorskip("distributed")
 
-from sparsefield.compute import dask_engine
-from sparsefield.compute.dask_blocks import ShardManager
+from sparsefield.compute import dask_cluster, dask_engine
 from sparsefield.compute.dask_engine import DaskEngine
+from sparsefield.compute.shard_manager import ShardManager
 
 
 @pytest.fixture(autouse=True)
@@ -116,9 +116,9 @@ def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp
         monkeypatch.setattr(dask_engine, "SHARDS_PER_THREAD", 2 * count - 3)
         assert_same_bytes(MarkovField(l1=6.0, kkt_tol=0.3), GAPS, here.client, tmp_path)
     assert_same_bytes(RelationalField(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
-    monkeypatch.setattr(dask_engine, "SENT_ALONG", 0)  # all that is shared is sent by itself
-    monkeypatch.setattr(dask_engine, "SMALL", 0)
-    monkeypatch.setattr(dask_engine, "KEPT", 2)
+    monkeypatch.setattr(dask_cluster, "INLINE_BYTES", 0)  # all shared values are scattered
+    monkeypatch.setattr(dask_cluster, "INLINE_BYTES_ANY", 0)
+    monkeypatch.setattr(dask_cluster, "CACHED_VALUES", 2)
     assert_same_bytes(MarkovField(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
 
 
@@ -136,7 +136,7 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
                 X[:, 2 * pair + 1] = X[:, 2 * pair] ^ ((k - pair) % n_blocks)
         blocks.append(X)
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", n_rows)
-    source = read(np.concatenate(blocks).astype(float))
+    source = as_source(np.concatenate(blocks).astype(float))
     schema = learn_schema(source)
     sample = DenseDataset.single(compile_table(source, schema))
     assert len(sample.tables[0].blocks) == n_blocks
@@ -145,12 +145,12 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
     def scores(engine, part: DenseDataset, name: str, limit: int | None):
         evaluator = DenseEvaluator(part, OBJECTIVES["pl"](), engine)
         graphs = evaluator.compile(part.layout.arcs(np.empty((0, 2), dtype=np.int64)))
-        evaluator.evaluate(graphs, np.log(schema.state_shares / schema.base_shares))
+        evaluator.evaluate(graphs, np.log(schema.state_frequencies / schema.base_frequencies))
         return RULES[name]().score(evaluator.contrast(), part.layout, 5.0, nobody, limit)
 
     with Threads(1) as threads, DaskEngine(here.client) as away:
         for block in blocks:
-            alone = DenseDataset.single(compile_table(read(block.astype(float)), schema))
+            alone = DenseDataset.single(compile_table(as_source(block.astype(float)), schema))
             assert scores(threads, alone, "grafting", 1).pairs.tolist() != [[0, 1]]
         for name in ("grafting", "cfi", "ideal-parent"):
             for limit in (1, 5, None):
