@@ -29,7 +29,7 @@ from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.io import partitioned_tables
 from sparsefield.io.partitioned_tables import open_parts
 
-distributed = pytest.importorskip("distributed")
+result = pytest.importorskip("result")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
@@ -64,10 +64,10 @@ def in_memory(X: Any, weight: np.ndarray | None = None, merge: bool = True, **ro
     return deduplicate_rows(sample) if merge else sample
 
 
-def assert_same_bits(client: Any, distributed: DistributedRows, sample: DenseDataset) -> None:
+def assert_same_bits(client: Any, result: DistributedRows, sample: DenseDataset) -> None:
     (table,) = sample.tables
-    assert repr(distributed.schema) == repr(table.schema)
-    blocks = [block for shard in client.gather(distributed.shards) for block in shard.blocks]
+    assert repr(result.schema) == repr(table.schema)
+    blocks = [block for shard in client.gather(result.shards) for block in shard.blocks]
     assert len(blocks) == len(table.blocks)
     for one, other in zip(blocks, table.blocks, strict=True):
         for name in Block._fields:
@@ -76,9 +76,9 @@ def assert_same_bits(client: Any, distributed: DistributedRows, sample: DenseDat
                 assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
             else:
                 assert a == b, name
-    assert (distributed.n_rows, distributed.has_missing) == (table.n_rows, table.has_missing)
-    assert distributed.total_weight == table.total_weight
-    assert distributed.digest == combine_digests(map(digest_block, table.blocks))
+    assert (result.n_rows, result.has_missing) == (table.n_rows, table.has_missing)
+    assert result.total_weight == table.total_weight
+    assert result.digest == combine_digests(map(digest_block, table.blocks))
 
 
 def cut(frame: Any, *ends: int) -> list[Any]:
@@ -92,24 +92,24 @@ def parted_frame(parts: list[pd.DataFrame]) -> Any:
 @pytest.mark.parametrize("chunks", [(700, 2), (1, 5), (N, 5), ((0, 5, 0, N - 5), 5)], ids=str)
 def test_an_array_in_any_chunks(client, chunks) -> None:
     rows = X if chunks != (1, 5) else X[:40]
-    distributed = distribute_rows(client, da.from_array(rows, chunks=chunks), blocks_per_shard=2)
-    assert_same_bits(client, distributed, in_memory(rows))
-    assert (distributed.kind, distributed.names, distributed.rows_read) == (
+    result = distribute_rows(client, da.from_array(rows, chunks=chunks), blocks_per_shard=2)
+    assert_same_bits(client, result, in_memory(rows))
+    assert (result.kind, result.names, result.rows_read) == (
         "array",
         ("x0", "x1", "x2", "x3", "x4"),
         len(rows),
     )
-    assert distributed.n_rows < len(rows) or len(rows) == 40
+    assert result.n_rows < len(rows) or len(rows) == 40
 
 
 @pytest.mark.parametrize("frame", [FRAME, INCOMPLETE], ids=["whole", "incomplete"])
 @pytest.mark.parametrize("blocks", [1, 4])
 def test_a_frame_with_words_numbers_gaps_and_weights(client, frame, blocks) -> None:
     parts = parted_frame(cut(frame, 0, 10, 1100, 1100, 2999))
-    distributed = distribute_rows(client, parts, observed=OBSERVED, sample_weight=WEIGHT, blocks_per_shard=blocks)
-    assert_same_bits(client, distributed, in_memory(frame, WEIGHT, observed=OBSERVED))
-    assert distributed.kind == "pandas"
-    assert len(distributed.shards) == -(-len(range(0, N, 375)) // blocks)
+    result = distribute_rows(client, parts, observed=OBSERVED, sample_weight=WEIGHT, blocks_per_shard=blocks)
+    assert_same_bits(client, result, in_memory(frame, WEIGHT, observed=OBSERVED))
+    assert result.kind == "pandas"
+    assert len(result.shards) == -(-len(range(0, N, 375)) // blocks)
 
 
 @pytest.mark.parametrize("weight", [None, 0.3, "array", "dask", "odd chunks"])
@@ -121,8 +121,8 @@ def test_weights_of_any_kind(client, weight) -> None:
     }
     given = made.get(weight, weight)
     expected = None if weight is None else np.full(N, 0.3) if weight == 0.3 else WEIGHT
-    distributed = distribute_rows(client, da.from_array(X, chunks=(700, 5)), observed=["x4"], sample_weight=given)
-    assert_same_bits(client, distributed, in_memory(X, expected, observed=["x4"]))
+    result = distribute_rows(client, da.from_array(X, chunks=(700, 5)), observed=["x4"], sample_weight=given)
+    assert_same_bits(client, result, in_memory(X, expected, observed=["x4"]))
 
 
 @pytest.fixture
@@ -139,9 +139,9 @@ def folder(tmp_path: Path) -> Path:
 def test_parquet_files_in_parts(client, folder, name, cells, monkeypatch) -> None:
     monkeypatch.setattr(partitioned_tables, "CELLS_OF_PART", cells)
     names = {"folder": folder, "pattern": str(folder / "*.parquet"), "list": sorted(folder.iterdir())}
-    distributed = distribute_rows(client, names[name], observed=OBSERVED, sample_weight=WEIGHT)
-    assert_same_bits(client, distributed, in_memory(pl.from_pandas(INCOMPLETE), WEIGHT, observed=OBSERVED))
-    assert distributed.kind == "polars"
+    result = distribute_rows(client, names[name], observed=OBSERVED, sample_weight=WEIGHT)
+    assert_same_bits(client, result, in_memory(pl.from_pandas(INCOMPLETE), WEIGHT, observed=OBSERVED))
+    assert result.kind == "polars"
     assert len(open_parts(client, names[name]).futures) == (3 if cells == 2**24 else 4)
 
 
@@ -150,22 +150,22 @@ def test_chunks_are_merged_where_they_lie(client, chunk, monkeypatch) -> None:
     monkeypatch.setattr(merging, "CHUNK", chunk)
     monkeypatch.setattr(dask_chunks, "CHUNK", chunk)
     parts = da.from_array(X, chunks=(700, 5))
-    distributed = distribute_rows(client, parts, sample_weight=WEIGHT)
-    assert_same_bits(client, distributed, in_memory(X, WEIGHT))
-    assert distributed.n_rows < N
+    result = distribute_rows(client, parts, sample_weight=WEIGHT)
+    assert_same_bits(client, result, in_memory(X, WEIGHT))
+    assert result.n_rows < N
     assert_same_bits(client, distribute_rows(client, parts, merge=False), in_memory(X, merge=False))
 
 
 def test_a_known_schema_is_kept_and_what_it_does_not_know_is_told_once(client) -> None:
     schema = learn_schema(as_source(X % 2))
     with pytest.warns(UnseenStateWarning) as told:
-        distributed = distribute_rows(client, da.from_array(X, chunks=(700, 5)), schema=schema, sample_weight=WEIGHT)
+        result = distribute_rows(client, da.from_array(X, chunks=(700, 5)), schema=schema, sample_weight=WEIGHT)
     assert [str(w.message).split(" cell")[0] for w in told] == [
         f"Column 'x{k}' has {(X[:, k] == 2).sum()}" for k in range(5)
     ]
     with pytest.warns(UnseenStateWarning):
         table = compile_table(as_source(X), schema, sample_weight=WEIGHT)
-    assert_same_bits(client, distributed, DenseDataset.single(table))
+    assert_same_bits(client, result, DenseDataset.single(table))
 
 
 ON = rng.random((4000, 600)) < 0.03
@@ -180,16 +180,16 @@ def test_sparse_rows_have_the_blocks_of_the_sparse_table(client, blocks) -> None
     assert table is not None
     assert len(table.blocks) > 8
     asked: dict[str, Any] = {"observed": ["x7"], "sample_weight": weight, "blocks_per_shard": blocks}
-    distributed = distribute_rows(client, da.from_array(ON, chunks=(1300, 200)), sparse=True, **asked)
-    assert distributed.sparse
-    assert repr(distributed.schema) == repr(schema)
-    shards = [shard.blocks for shard in client.gather(distributed.shards)]
+    result = distribute_rows(client, da.from_array(ON, chunks=(1300, 200)), sparse=True, **asked)
+    assert result.sparse
+    assert repr(result.schema) == repr(schema)
+    shards = [shard.blocks for shard in client.gather(result.shards)]
     assert max(map(len, shards)) == (blocks or 1)
     made = [block for shard in shards for block in shard]
     for one, other in zip(made, table.blocks, strict=True):
         assert (one.start, *(a.tobytes() for a in one[1:])) == (other.start, *(a.tobytes() for a in other[1:]))
-    assert (distributed.n_rows, distributed.has_missing, distributed.total_weight) == (4000, False, table.total_weight)
-    assert distributed.digest == combine_digests(map(digest_sparse_block, table.blocks))
+    assert (result.n_rows, result.has_missing, result.total_weight) == (4000, False, table.total_weight)
+    assert result.digest == combine_digests(map(digest_sparse_block, table.blocks))
 
 
 def test_what_is_not_sparse_is_dense(client) -> None:
@@ -197,22 +197,22 @@ def test_what_is_not_sparse_is_dense(client) -> None:
     incomplete[8, 200] = np.nan
     for rows in (X, incomplete):
         assert compile_sparse(as_source(rows), learn_schema(as_source(rows))) is None
-        distributed = distribute_rows(client, da.from_array(rows, chunks=(1300, rows.shape[1])), sparse=True)
-        assert not distributed.sparse
-        assert_same_bits(client, distributed, in_memory(rows))
+        result = distribute_rows(client, da.from_array(rows, chunks=(1300, rows.shape[1])), sparse=True)
+        assert not result.sparse
+        assert_same_bits(client, result, in_memory(rows))
 
 
 def test_shards_are_shared_out_and_survive_their_worker(client) -> None:
     """One partition lies on one worker, and its rows on both."""
-    distributed = distribute_rows(client, da.from_array(X, chunks=(N, 5)), merge=False, blocks_per_shard=1)
-    holders = client.who_has(distributed.shards)
+    result = distribute_rows(client, da.from_array(X, chunks=(N, 5)), merge=False, blocks_per_shard=1)
+    holders = client.who_has(result.shards)
     workers = {worker for held in holders.values() for worker in held}
     assert workers == set(client.nthreads())
     sample = in_memory(X, merge=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         client.restart_workers(list(workers)[:1])
-    assert_same_bits(client, distributed, sample)
+    assert_same_bits(client, result, sample)
 
 
 def test_other_columns_are_refused_with_the_partition(client) -> None:

@@ -8,7 +8,7 @@ from sparse_tables import switches
 
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
-from sparsefield.compute import dask_worker as on_worker
+from sparsefield.compute import dask_worker
 from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse, learn_schema
 from sparsefield.induction import CFI, Grafting
@@ -42,7 +42,7 @@ def learned(sample: SparseDataset, rule, engine: Engine):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rule", [CFI(), Grafting()], ids=["cfi", "grafting"])
-def test_a_fit_on_a_cluster_is_the_one_on_threads(client, monkeypatch, rule, weighted) -> None:
+def test_a_sparse_fit_on_a_cluster_equals_the_one_on_threads(client, monkeypatch, rule, weighted) -> None:
     monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 200)
     sample, engine = sample_of(1, weighted), DaskEngine(client)
     assert len(sample.table.blocks) > 8
@@ -54,45 +54,45 @@ def test_a_fit_on_a_cluster_is_the_one_on_threads(client, monkeypatch, rule, wei
     assert engine.traffic > 0
 
 
-def joined(engine: Engine, parts: list[int], more: int) -> list[int]:
-    return [part + more for part in parts]
+def joined(engine: Engine, blocks: list[int], more: int) -> list[int]:
+    return [block + more for block in blocks]
 
 
-def count_and_total(engine: Engine, lot: list[int]) -> tuple[int, int]:
-    return len(lot), sum(lot)
+def count_and_total(engine: Engine, data: list[int]) -> tuple[int, int]:
+    return len(data), sum(data)
 
 
-def times(lot: list[int], item: int) -> int:
-    return item * sum(lot)
+def times(data: list[int], item: int) -> int:
+    return item * sum(data)
 
 
-def test_a_lot_is_all_that_a_worker_has(client) -> None:
+def test_worker_data_are_computed_from_all_blocks_of_a_worker(client) -> None:
     with DaskEngine(client) as engine:
-        lots = engine.distribute(list(range(32))).per_worker(joined, 1)
-        assert len(lots) == 2
-        assert [sum(told) for told in zip(*lots.map(count_and_total), strict=True)] == [32, 32 * 33 // 2]
-        for item, told in enumerate(lots.stream(times, range(30))):
-            assert sum(told) == item * 32 * 33 // 2
+        data = engine.distribute(list(range(32))).per_worker(joined, 1)
+        assert len(data) == 2
+        assert [sum(found) for found in zip(*data.map(count_and_total), strict=True)] == [32, 32 * 33 // 2]
+        for item, found in enumerate(data.stream(times, range(30))):
+            assert sum(found) == item * 32 * 33 // 2
 
 
-def test_a_lot_that_was_lost_is_made_again(client) -> None:
+def test_lost_worker_data_are_recomputed(client) -> None:
     with DaskEngine(client) as engine:
-        lots = engine.distribute(list(range(32))).per_worker(joined, 1)
-        before = lots.map(count_and_total)
-        client.run(on_worker.forget_fit, engine.fit)
-        assert lots.map(count_and_total) == before
+        data = engine.distribute(list(range(32))).per_worker(joined, 1)
+        before = data.map(count_and_total)
+        client.run(dask_worker.free_fit, engine.fit)
+        assert data.map(count_and_total) == before
 
 
-def test_lots_are_given_back(client) -> None:
+def test_worker_data_are_freed(client) -> None:
     with DaskEngine(client) as engine:
-        held = engine.distribute(list(range(32)))
-        lots = held.per_worker(joined, 1)
-        lots.map(count_and_total)
-        assert sum(client.run(made_there, engine.fit).values()) == 2
-        del lots
-        held.per_worker(joined, 2).map(count_and_total)
-        assert sum(client.run(made_there, engine.fit).values()) == 2
+        blocks = engine.distribute(list(range(32)))
+        data = blocks.per_worker(joined, 1)
+        data.map(count_and_total)
+        assert sum(client.run(count_cached, engine.fit).values()) == 2
+        del data
+        blocks.per_worker(joined, 2).map(count_and_total)
+        assert sum(client.run(count_cached, engine.fit).values()) == 2
 
 
-def made_there(fit: str) -> int:
-    return sum(key[0] == fit for made in on_worker._MADE.values() for key in made)
+def count_cached(fit: str) -> int:
+    return sum(key[0] == fit for cache in dask_worker._CACHE.values() for key in cache)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
 from sparsefield.data import Schema, as_source, learn_schema
-from sparsefield.data.column_summaries import join
+from sparsefield.data.column_summaries import join_summaries
 from sparsefield.data.exact_sums import Weights
 from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
@@ -28,17 +28,17 @@ def learn_parted(parts, weight=None, most=None, **roles) -> Schema:
     sources = [as_source(part, may_be_empty=True) for part in parts]
     weighed = weight or [None] * len(parts)
 
-    def ask(look, *asked):
+    def summarize(function, *arguments):
         found = [look(source, Weights(w), *asked) for source, w in zip(sources, weighed, strict=True)]
         half = len(found) // 2
-        return join([join(some, most) for some in (found[:half], found[half:]) if some], most)
+        return join_summaries([join_summaries(some, most) for some in (found[:half], found[half:]) if some], most)
 
-    return learn_from_parts(sources[0].names, ask, most=most, **roles)
+    return learn_from_parts(sources[0].names, summarize, most=most, **roles)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_rows_in_parts_have_the_schema_of_all_rows(kind, data) -> None:
+def test_partitions_have_the_schema_of_all_rows(kind, data) -> None:
     frame = data.draw(frames())
     weight, parted = data.draw(weights(len(frame))), data.draw(runs(len(frame)))
     X = KINDS[kind](frame)
@@ -53,7 +53,7 @@ def test_rows_in_parts_have_the_schema_of_all_rows(kind, data) -> None:
     assert repr(learn_parted(parts, weighed, **roles)) == repr(together)
 
 
-def test_one_part_may_have_whole_numbers_and_another_fractions() -> None:
+def test_one_partition_may_have_integers_and_another_fractions() -> None:
     parts = [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [0.5, np.nan]}), pd.DataFrame({"a": [None]})]
     assert learn_parted(parts).variables[0].states == (0.5, 1.0, 2.0)
     assert [type(state) for state in learn_parted(parts).variables[0].states] == [float] * 3
@@ -62,13 +62,13 @@ def test_one_part_may_have_whole_numbers_and_another_fractions() -> None:
     assert schema.variables[0].center == 3.5 / 3
 
 
-def test_integers_beyond_floats_become_one_among_fractions() -> None:
+def test_large_integers_merge_into_one_float_among_fractions() -> None:
     parts = [pd.DataFrame({"a": [2**53, 2**53 + 1]}), pd.DataFrame({"a": [0.5]})]
     (variable,) = learn_parted(parts).variables
     assert (variable.states, variable.frequencies) == ((0.5, 2.0**53), (1 / 3, 2 / 3))
 
 
-def test_truths_with_and_without_gaps_are_of_one_kind() -> None:
+def test_booleans_with_and_without_missing_cells_have_one_type() -> None:
     parts = [pd.DataFrame({"a": [True, False]}), pd.DataFrame({"a": pd.Series([True, None], dtype=object)})]
     (variable,) = learn_parted(parts).variables
     assert variable.states == (False, True)
@@ -77,13 +77,13 @@ def test_truths_with_and_without_gaps_are_of_one_kind() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0], [0, 2, 1]])
-def test_numbers_here_and_text_there_are_refused(order) -> None:
+def test_numbers_and_text_in_different_partitions_are_refused(order) -> None:
     parts = [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": ["1", "z"]}), pd.DataFrame({"a": [3]})]
     with pytest.raises(DataError, match="'a' holds numbers in some partitions and text in others: give it one type"):
         learn_parted([parts[k] for k in order])
 
 
-def test_what_one_part_takes_for_numbers_another_may_know_for_words() -> None:
+def test_a_column_of_numbers_is_categorical_if_another_partition_has_text() -> None:
     cells = [*range(30), "many"]
     parts = [pd.DataFrame({"a": pd.Series(run, dtype=object)}) for run in (cells[:25], cells[25:])]
     (variable,) = learn_parted(parts, observed=["a"]).variables
@@ -92,22 +92,22 @@ def test_what_one_part_takes_for_numbers_another_may_know_for_words() -> None:
 
 
 def test_summaries_of_numbers_stay_small() -> None:
-    from sparsefield.data.column_summaries import find_traits
+    from sparsefield.data.column_summaries import find_numeric_traits
 
     source = as_source(np.arange(10_000).reshape(-1, 1))
-    (traits,) = join([find_traits(source, Weights(None), ["x0"])] * 3)
+    (traits,) = join_summaries([find_numeric_traits(source, Weights(None), ["x0"])] * 3)
     assert traits.numeric
     assert len(traits.distinct) == 11
 
 
 @pytest.mark.parametrize("most", [60, 120, 299])
-def test_too_many_labels_are_refused_wherever_they_lie(most) -> None:
+def test_too_many_labels_are_refused_in_any_partition(most) -> None:
     parts = [np.arange(k, k + 100).reshape(-1, 1) for k in (0, 100, 200)]
     with pytest.raises(DataError, match=r"'x0' has more than .* different values in 300 cells: .*drop it"):
         learn_parted(parts, most=most)
 
 
-def test_labels_that_come_again_are_no_identifiers() -> None:
+def test_repeated_labels_are_no_identifiers() -> None:
     parts = [np.arange(150).reshape(-1, 1)] * 2
     assert learn_parted(parts, most=150) == learn_schema(as_source(np.concatenate(parts)))
     with pytest.raises(DataError, match="300 different values in 300 cells"):
@@ -128,7 +128,7 @@ def test_columns_without_values_are_refused() -> None:
             learn_parted(parts, **roles)
 
 
-def test_rows_of_no_weight_leave_a_number_without_values() -> None:
+def test_a_numeric_column_without_weight_has_no_values() -> None:
     frame = pd.DataFrame({"a": [1, 0, 1], "b": [0.5, np.nan, np.nan]})
     with pytest.raises(DataError, match="'b' has no values at all"):
         learn_schema(as_source(frame), observed=["b"], sample_weight=np.array([0.0, 1.0, 1.0]))

@@ -38,7 +38,7 @@ def survey(rows: int = 3000, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def test_every_row_is_still_there_once_with_the_weight_of_its_twins() -> None:
+def test_every_distinct_row_remains_with_the_weight_of_its_duplicates() -> None:
     frame = survey()
     weight = np.random.default_rng(1).random(len(frame))
     sample = sample_of(frame, ("height",), weight)
@@ -60,21 +60,21 @@ def test_a_zero_with_a_sign_is_a_zero() -> None:
     assert deduplicate_rows(DenseDataset.single(compile_table(source, schema))).n_rows == 2
 
 
-def test_rows_that_differ_are_left_alone() -> None:
+def test_distinct_rows_are_not_merged() -> None:
     frame = survey(40).assign(height=np.arange(40) / 7)
     sample = sample_of(frame, ("height",))
     assert deduplicate_rows(sample) is sample
 
 
-def test_rows_with_gaps_are_left_alone() -> None:
+def test_rows_with_missing_cells_are_not_merged() -> None:
     frame = survey().astype({"b": float})
     frame.loc[5, "b"] = np.nan
     sample = sample_of(frame, ("height",))
     assert deduplicate_rows(sample) is sample
 
 
-def test_different_rows_with_the_same_mark_are_not_mixed_up(monkeypatch) -> None:
-    monkeypatch.setattr(module, "_marks", lambda codes, covariates: np.zeros(codes.shape[1], dtype=np.uint64))
+def test_different_rows_with_the_same_hash_are_not_merged(monkeypatch) -> None:
+    monkeypatch.setattr(module, "_hash_rows", lambda codes, covariates: np.zeros(codes.shape[1], dtype=np.uint64))
     sample = sample_of(survey(), ("height",))
     assert deduplicate_rows(sample) is sample
 
@@ -119,7 +119,7 @@ def merged_slowly(rows: list[tuple], weights: list[float], chunk: int) -> tuple[
             for row, weight in zip(rows[start : start + chunk], weights[start : start + chunk], strict=True):
                 total[row] = total.get(row, 0.0) + weight
             kept += total.items()
-        if len(kept) > module.WORTH_IT * len(rows):
+        if len(kept) > module.MAX_DISTINCT_SHARE * len(rows):
             return rows, weights, rounds
         rounds += 1
         alone = len(rows) <= chunk
@@ -149,14 +149,14 @@ def test_chunks_are_merged_in_rounds(monkeypatch, chunk: int, kinds: int, expect
     assert (merged is sample) == (rounds == 0)
 
 
-def test_a_chunk_whose_marks_clash_stays_as_it_is(monkeypatch) -> None:
-    marks = module._marks
+def test_a_chunk_with_a_hash_collision_is_unchanged(monkeypatch) -> None:
+    hash_rows = module._hash_rows
 
     def clash(codes, covariates):
-        return np.zeros(codes.shape[1], dtype=np.uint64) if (codes == 2).any() else marks(codes, covariates)
+        return np.zeros(codes.shape[1], dtype=np.uint64) if (codes == 2).any() else hash_rows(codes, covariates)
 
     monkeypatch.setattr(module, "CHUNK", 100)
-    monkeypatch.setattr(module, "_marks", clash)
+    monkeypatch.setattr(module, "_hash_rows", clash)
     cells = np.concatenate([np.arange(100) % 3, np.arange(300) % 2])
     sample = sample_of(pd.DataFrame({"a": cells}))
     merged = deduplicate_rows(sample)

@@ -27,7 +27,7 @@ def test_other_things_are_no_link(given) -> None:
         as_link("x", given)
 
 
-def test_a_step_stays_in_its_table_and_takes_its_columns() -> None:
+def test_an_offset_link_stays_in_its_table_and_uses_its_columns() -> None:
     step = OffsetLink("token", along="position", within=("sentence", "page"))
     assert step.to == "token"
     assert step.columns == ("sentence", "page", "position")
@@ -41,7 +41,7 @@ def test_one_column_may_be_named_without_a_list() -> None:
     assert as_names(["one", "two"]) == ("one", "two")
 
 
-def test_a_step_may_be_a_whole_number_of_numpy() -> None:
+def test_an_offset_may_be_a_numpy_integer() -> None:
     step = OffsetLink("token", by=np.int64(2))  # pyright: ignore
     assert step == OffsetLink("token", by=2)
     assert type(step.by) is int
@@ -51,13 +51,13 @@ def test_names_are_text() -> None:
     for given in (3, [3], ["a", None], {"a": "b"}):
         with pytest.raises(DataError, match=r"^it is .*; it must be a name or a list of names"):
             as_names(given, "it")
-    with pytest.raises(DataError, match=r"A step in table 'token': within is \[3\]"):
+    with pytest.raises(DataError, match=r"An offset link in table 'token': within is \[3\]"):
         OffsetLink("token", within=[3])  # pyright: ignore
 
 
 @pytest.mark.parametrize("by", [0, 1.5, "1", True])
-def test_a_step_is_a_whole_number_of_places(by) -> None:
-    with pytest.raises(DataError, match=r"table 'token' is by .*whole number, not 0"):
+def test_an_offset_is_a_nonzero_integer(by) -> None:
+    with pytest.raises(DataError, match=r"table 'token' has by=.*nonzero integer"):
         OffsetLink("token", by=by)
 
 
@@ -124,8 +124,8 @@ def test_swapped_and_shared_by_one_link_are_symmetric() -> None:
         ({"kind": "within", "names": ["nation"], "symmetric": True}, "takes no further options"),
         ({"kind": "within", "names": ["nation"], "left": ["x"]}, "takes no further options"),
         ({"kind": "swapped", "names": ["a", "b"], "left": ["x"]}, "left and right variables must be the same"),
-        ({"kind": "across", "names": ["a"], "side": "left"}, "has the parts kind, names, symmetric, left, right"),
-        ({"names": ["a"]}, "has the parts kind, names"),
+        ({"kind": "across", "names": ["a"], "side": "left"}, "has the keys kind, names, symmetric, left, right"),
+        ({"names": ["a"]}, "has the keys kind, names"),
         (5, "must be words such as 'across subject'"),
     ],
 )

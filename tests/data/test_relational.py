@@ -32,7 +32,7 @@ def test_keys_links_and_ignored_columns_are_no_variables(make) -> None:
     assert repr(data) == "Relational(nation: 3 rows, 1 variable; pair: 3 rows, 1 variable; links subject, object)"
 
 
-def test_columns_of_a_step_are_no_variables() -> None:
+def test_columns_of_an_offset_link_are_no_variables() -> None:
     token = pl.DataFrame({"sentence": [1, 1], "position": [1, 2], "tag": ["N", "V"]})
     data = Relational({"token": token}, links={"next": OffsetLink("token", along="position", within=("sentence",))})
     assert data.variables("token") == ("tag",)
@@ -46,7 +46,7 @@ def test_foreign_keys_lead_to_the_rows_they_name(make) -> None:
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_whole_number_keys_are_found_from_columns_with_gaps(make) -> None:
+def test_integer_keys_are_found_from_columns_with_missing_cells(make) -> None:
     # pandas keeps whole numbers with gaps as floats.
     city = make({"id": [10, 20], "big": [1, 0]})
     person = make({"city": [20, None, 10, 20], "young": [1, 1, 0, 0]})
@@ -88,7 +88,7 @@ def steps(table: dict[str, Any], **options: Any) -> list[tuple[int, int]]:
     return as_pairs(data.linked_rows("next"))
 
 
-def test_a_step_follows_the_rows() -> None:
+def test_an_offset_link_follows_the_order_of_rows() -> None:
     assert steps({"tag": [0, 1, 0]}) == [(0, 1), (1, 2)]
     assert steps({"tag": [0, 1, 0]}, by=2) == [(0, 2)]
     assert steps({"tag": [0, 1, 0]}, by=-1) == [(1, 0), (2, 1)]
@@ -101,12 +101,12 @@ def test_rows_are_counted_within_their_group() -> None:
     assert steps(table, within=("sentence",), by=-2) == [(4, 0)]
 
 
-def test_places_may_have_holes_and_any_order() -> None:
+def test_positions_may_have_holes_and_any_order() -> None:
     assert steps({"at": [7, 3, 4, -1, 8], "tag": [0] * 5}, along="at") == [(0, 4), (1, 2)]
     assert steps({"at": [2.0, 1.0], "tag": [0, 0]}, along="at") == [(1, 0)]
 
 
-def test_places_far_apart_in_many_groups_are_kept_apart() -> None:
+def test_distant_positions_in_many_groups_are_distinguished() -> None:
     n = 2_000
     at = np.arange(n, dtype=np.int64) * (2**61 // n)
     table = {"at": np.repeat(at, 2), "group": np.arange(2 * n) // 4, "tag": np.zeros(2 * n, dtype=int)}
@@ -114,7 +114,7 @@ def test_places_far_apart_in_many_groups_are_kept_apart() -> None:
     assert steps(table, along="at", within=("group",)) == [(k, k + 1) for k in range(0, 2 * n, 2)]
 
 
-def test_two_steps_make_a_grid() -> None:
+def test_two_offset_links_make_a_grid() -> None:
     table = pl.DataFrame({"x": [0, 1, 0, 1], "y": [0, 0, 1, 1], "ink": [0, 1, 1, 0]})
     right, down = OffsetLink("pixel", along="x", within=("y",)), OffsetLink("pixel", along="y", within=("x",))
     data = Relational({"pixel": table}, links={"right": right, "down": down})
@@ -123,7 +123,7 @@ def test_two_steps_make_a_grid() -> None:
     assert data.variables("pixel") == ("ink",)
 
 
-def test_whole_numbers_among_words_in_an_array_are_places() -> None:
+def test_integers_among_text_in_an_array_are_positions() -> None:
     data = Relational({"token": [["a", 2], ["b", 1]]}, links={"next": OffsetLink("token", along="x1")})
     assert as_pairs(data.linked_rows("next")) == [(1, 0)]
 
@@ -133,7 +133,7 @@ def test_whole_numbers_among_words_in_an_array_are_places() -> None:
     by=st.integers(-3, 3).filter(bool),
     along=st.booleans(),
 )
-def test_steps_are_those_of_a_double_loop(rows, by: int, along: bool) -> None:
+def test_offset_links_equal_those_of_a_double_loop(rows, by: int, along: bool) -> None:
     table = {"at": [r[0] for r in rows], "one": [r[1] for r in rows], "two": [r[2] for r in rows]}
     groups = [r[1:] for r in rows]
     place = table["at"] if along else [groups[:k].count(g) for k, g in enumerate(groups)]
@@ -146,19 +146,23 @@ def test_steps_are_those_of_a_double_loop(rows, by: int, along: bool) -> None:
     ("table", "options", "words"),
     [
         ({"at": [1, None], "tag": [0, 1]}, {"along": "at"}, "Link 'next': column 'at' of 'token' must be whole"),
-        ({"at": [1.5, 2.5], "tag": [0, 1]}, {"along": "at"}, "must be whole numbers, no gaps"),
-        ({"at": ["x", "y"], "tag": [0, 1]}, {"along": "at"}, "must be whole numbers, no gaps"),
-        ({"at": [True, False], "tag": [0, 1]}, {"along": "at"}, "must be whole numbers, no gaps"),
-        ({"at": [2**62, 1], "tag": [0, 1]}, {"along": "at"}, "must be whole numbers, no gaps"),
+        ({"at": [1.5, 2.5], "tag": [0, 1]}, {"along": "at"}, "must have integers, none missing"),
+        ({"at": ["x", "y"], "tag": [0, 1]}, {"along": "at"}, "must have integers, none missing"),
+        ({"at": [True, False], "tag": [0, 1]}, {"along": "at"}, "must have integers, none missing"),
+        ({"at": [2**62, 1], "tag": [0, 1]}, {"along": "at"}, "must have integers, none missing"),
         (
             {"at": [1, 2, 1], "tag": [0, 1, 1]},
             {"along": "at"},
-            "rows of 'token' stand at the same place: row 3",
+            "several rows of 'token' have the same position: row 3",
         ),
-        ({"at": ["x", None], "tag": [0, 1]}, {"within": ("at",)}, "Link 'next': column 'at' of table 'token' has gaps"),
+        (
+            {"at": ["x", None], "tag": [0, 1]},
+            {"within": ("at",)},
+            "Link 'next': column 'at' of table 'token' has missing values",
+        ),
     ],
 )
-def test_rows_that_stand_nowhere_are_refused(table, options, words: str) -> None:
+def test_rows_without_a_valid_position_are_refused(table, options, words: str) -> None:
     with pytest.raises(DataError, match=words):
         steps(table, **options)
 
@@ -171,7 +175,7 @@ def test_dangling_keys_are_named_with_their_rows() -> None:
     with pytest.raises(
         DataError,
         match=r"Link 'who': 2 values of column 'who' of table 'friend' are no key of table "
-        r"'person': 7 in row 2, 8 in row 4\. Add the missing rows, or make the cells gaps",
+        r"'person': 7 in row 2, 8 in row 4\. Add the missing rows, or empty the cells",
     ):
         data.linked_rows("who")
     with pytest.raises(DataError, match="1 value of column 'whom' of table 'friend' is no key"):
@@ -226,7 +230,7 @@ def hinted(city_keys: list[Any]) -> Relational:
 def test_keys_of_another_table_are_recognized() -> None:
     with pytest.raises(DataError, match="They are all keys of table 'city': is that the one meant"):
         hinted(["rome", "oslo", "bern"]).linked_rows("to")
-    with pytest.raises(DataError, match=r"or make the cells gaps\.$"):
+    with pytest.raises(DataError, match=r"or empty the cells\.$"):
         hinted(["rome", "bern"]).linked_rows("to")
 
 
@@ -239,11 +243,14 @@ def test_a_fault_in_another_table_does_not_hide_dangling_keys() -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        (["a", "b", "a", "b"], "Table 'n' has several rows with the same key in 'id': a, b. A key names one row"),
+        (
+            ["a", "b", "a", "b"],
+            "Table 'n' has several rows with the same key in 'id': a, b. A key must identify one row",
+        ),
         (["a", None, "b", None], "Table 'n' has rows without a key in 'id': row 2, 4"),
     ],
 )
-def test_a_key_names_one_row(keys, words: str) -> None:
+def test_a_key_identifies_one_row(keys, words: str) -> None:
     tables = {"n": pl.DataFrame({"id": keys, "x": [0] * 4}), "p": pl.DataFrame({"n": ["a"], "y": [0]})}
     data = Relational(tables, keys={"n": "id"}, links={"n": ("p", "n", "n")})
     with pytest.raises(DataError, match=words):
@@ -262,8 +269,8 @@ def test_a_key_names_one_row(keys, words: str) -> None:
             "Column 'nation' of table 'nation' is observed, but also a key or left out",
         ),
         ({"ignore": {"nation": ["y"]}}, "ignore= names the column 'y'"),
-        ({"links": {"a b": ("pair", "subject", "nation")}}, "Link 'a b': the name of a link is one word"),
-        ({"links": {"": ("pair", "subject", "nation")}}, "the name of a link is one word"),
+        ({"links": {"a b": ("pair", "subject", "nation")}}, "Link 'a b': the name of a link must be one word"),
+        ({"links": {"": ("pair", "subject", "nation")}}, "the name of a link must be one word"),
         ({"links": {"s": ("pairs", "subject", "nation")}}, "link 's' names the table 'pairs'"),
         ({"links": {"s": ("pair", "subject", "nations")}}, "link 's' names the table 'nations'"),
         ({"links": {"s": ("pair", "subj", "nation")}}, "link 's' names the column 'subj' of table 'pair'"),
@@ -286,7 +293,7 @@ def test_what_is_not_there_is_refused_at_once(options, words: str) -> None:
         ({"ignore": {"nation": [3]}}, r"ignore= of table 'nation' is \[3\]; it must be a name or a list of names"),
         ({"ignore": {"nation": 3}}, "ignore= of table 'nation' is 3"),
         ({"templates": 3}, "templates is 3; it must be a list such as"),
-        ({"links": {3: ("pair", "subject", "nation")}}, "Link 3: the name of a link is one word"),
+        ({"links": {3: ("pair", "subject", "nation")}}, "Link 3: the name of a link must be one word"),
         ({"links": {"s": ForeignKey(["pair"], "subject", "nation")}}, r"link 's' names the table \['pair'\]"),  # pyright: ignore
     ],
 )

@@ -10,7 +10,7 @@ from sparsefield.data import as_source, compile_table, learn_schema
 from sparsefield.errors import DataError, UnseenStateWarning
 
 
-def test_seen_cells_are_one_hot_and_gaps_at_their_frequencies() -> None:
+def test_observed_values_are_one_hot_and_missing_cells_have_training_frequencies() -> None:
     source = as_source([["a", 0.5], ["b", 1.5], ["b", None], [None, 2.5], ["c", 1.5]])
     schema = learn_schema(source, observed=["x1"])
     table = compile_table(source, schema)
@@ -26,7 +26,7 @@ def test_seen_cells_are_one_hot_and_gaps_at_their_frequencies() -> None:
     assert table.total_weight == 5.0
 
 
-def test_gaps_in_an_observed_category_sit_at_its_frequencies() -> None:
+def test_missing_cells_of_a_covariate_have_its_training_frequencies() -> None:
     source = as_source([[0, "u"], [1, "v"], [1, "u"], [0, None]])
     table = compile_table(source, learn_schema(source, observed=["x1"]))
     np.testing.assert_allclose(table.blocks[0].beliefs[1], [0, 1, 0, 1 / 3])
@@ -72,7 +72,7 @@ def test_rows_may_be_repeated() -> None:
     assert table.n_rows == 6
 
 
-def test_unknown_values_are_gaps_that_are_remembered() -> None:
+def test_unknown_values_are_missing_and_recorded() -> None:
     source = as_source([["a"], ["b"]])
     schema = learn_schema(source)
     with pytest.warns(UnseenStateWarning, match="'x0' has 2 cell"):
@@ -88,11 +88,11 @@ def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
         compile_table(source, learn_schema(source))
 
 
-def test_what_is_seen_over_links_is_named_as_the_cause_of_a_table_beyond_memory(monkeypatch) -> None:
+def test_neighbor_sums_are_named_as_the_cause_of_a_table_beyond_memory(monkeypatch) -> None:
     monkeypatch.setattr(config, "DENSE_COPIES", 10**12)
     source = as_source(np.arange(300).reshape(100, 3) % 7)
     with pytest.raises(
-        DataError, match=r"100 rows x 500 states may take .* Of the states, 482 are seen over links\."
+        DataError, match=r"100 rows x 500 states may take .* Of the states, 482 are neighbor sums over links\."
     ) as no:
         compile_table(source, learn_schema(source), width=500)
     assert "has the most states" not in str(no.value)

@@ -174,16 +174,14 @@ class Relational:
     def require_table(self, table: str, where: str) -> None:
         """Refuse a name that is no table; ``where`` is the place of the name in the input."""
         if table not in list(self.tables):
-            raise DataError(
-                f"{where} names the table {table!r}, which does not exist; tables: {', '.join(self.tables)}."
-            )
+            raise DataError(f"{where} names the table {table!r}, which is not there; tables: {', '.join(self.tables)}.")
 
     def _require_column(self, table: str, column: str, where: str) -> None:
         names = self.sources[table].names
         if column not in names:
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
             raise DataError(
-                f"{where} names the column {column!r} of table {table!r}, which does not exist; "
+                f"{where} names the column {column!r} of table {table!r}, which is not there; "
                 f"columns: {', '.join(names[:8])}{more}."
             )
 

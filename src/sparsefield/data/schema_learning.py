@@ -96,7 +96,7 @@ def learn_from_parts(
 
 def _mean(name: str, moments: Moments) -> float:
     if moments.weight <= 0:
-        raise DataError(f"Observed column {name!r} has no values: drop it, or fill in known ones.")
+        raise DataError(f"Observed column {name!r} has no values at all: drop it, or fill in known ones.")
     return moments.mean
 
 
@@ -181,7 +181,7 @@ def make_categorical(
 ) -> Variable:
     """Return a variable from its sorted labels, the total weight of each, and the number of cells."""
     if not labels and not known:
-        raise DataError(f"Column {name!r} has no values: drop it, or fill in known ones.")
+        raise DataError(f"Column {name!r} has no values at all: drop it, or fill in known ones.")
     if is_identifier(len(labels), n_cells):
         raise DataError(_too_many_labels(name, f"{len(labels):,}", n_cells))
     labels, totals = _with_known(labels, totals, known, name)
@@ -221,4 +221,4 @@ def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> Non
     for name in names:
         if name not in existing:
             known = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
-            raise DataError(f"{what}= names the column {name!r}, which does not exist. Columns: {known}.")
+            raise DataError(f"{what}= names the column {name!r}, which is not there. Columns: {known}.")

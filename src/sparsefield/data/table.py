@@ -136,12 +136,12 @@ def encode_rows(
         if variable.name not in existing:
             if absent_targets or variable.role == "latent":
                 continue
-            raise DataError(f"Column {variable.name!r}, with which the field was learned, is missing.")
+            raise DataError(f"Column {variable.name!r}, with which the field was learned, is not there.")
         codes[v] = encode_column(source, variable, unknown)
     covariates = []
     for variable in schema.observed:
         if variable.name not in existing:
-            raise DataError(f"Observed column {variable.name!r}, with which the field was learned, is missing.")
+            raise DataError(f"Observed column {variable.name!r}, with which the field was learned, is not there.")
         covariates.append(_observed_columns(source, variable, unknown))
     return codes, covariates, unknown
 

@@ -96,9 +96,7 @@ def _check_fit(data: Relational, template: Template) -> None:
     for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
         for name in names or ():
             if name not in data.variables(table):
-                raise DataError(
-                    f"The template {template.label!r} names {name!r}, which is no variable of table {table!r}."
-                )
+                raise DataError(f"The template {template.label!r} names {name!r}, not a variable of table {table!r}.")
 
 
 def _default_templates(data: Relational) -> Iterable[Template]:
