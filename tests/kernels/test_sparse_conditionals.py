@@ -11,10 +11,10 @@ from sparse_tables import sparse_of
 
 from sparsefield.data import DenseDataset
 from sparsefield.kernels.sparse_conditionals import (
+    BELIEF,
     BIAS,
-    LOG,
-    REST,
-    SPREAD,
+    LOG_NORMALIZER,
+    VARIANCE,
     loss_and_gradient,
     pair_gradients,
     residuals,
@@ -35,7 +35,7 @@ class Case:
         self.evaluator = SparseEvaluator(DenseDataset.single(table), engine)
         arcs = self.evaluator.compile(self.layout.arcs(self.pairs))
         self.arcs = arcs._replace(weight=self.theta[arcs.feature])
-        self.resting = rest(self.schema, self.theta[: self.schema.n_states])
+        self.baseline = rest(self.schema, self.theta[: self.schema.n_states])
         dense = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
         self.loss, self.gradient = dense.evaluate(dense.compile(self.layout.arcs(self.pairs)), self.theta)
         contrast = dense.contrast()
@@ -43,9 +43,9 @@ class Case:
         self.errors = contrast.errors[0][0] / self.block.weight
         self.beliefs = self.errors + self.on[: self.schema.n_states]
 
-    def walk(self):
+    def evaluate(self):
         per_arc, per_state = np.zeros((len(self.arcs.target), 2)), np.zeros((self.schema.n_states, 2))
-        loss, touched = loss_and_gradient(self.block, self.arcs, self.resting, per_arc, per_state)
+        loss, touched = loss_and_gradient(self.block, self.arcs, self.baseline, per_arc, per_state)
         assert touched == self.touched()
         return loss, per_arc, per_state
 
@@ -68,21 +68,21 @@ def case(request, make_problem, engine) -> Case:
 
 
 def test_a_pass_sums_what_is_beyond_rest(case) -> None:
-    loss, per_arc, per_state = case.walk()
-    weight, p = case.block.weight, case.resting[:, REST]
+    loss, per_arc, per_state = case.evaluate()
+    weight, p = case.block.weight, case.baseline[:, BELIEF]
     spread = case.beliefs * (1 - case.beliefs)
-    assert loss + weight.sum() * case.resting[:, LOG].sum() == pytest.approx(case.loss, rel=1e-11)
+    assert loss + weight.sum() * case.baseline[:, LOG_NORMALIZER].sum() == pytest.approx(case.loss, rel=1e-11)
     np.testing.assert_allclose(per_state[:, 0], (case.beliefs - p[:, None]) @ weight, atol=1e-11)
-    np.testing.assert_allclose(per_state[:, 1], (spread - case.resting[:, SPREAD, None]) @ weight, atol=1e-11)
+    np.testing.assert_allclose(per_state[:, 1], (spread - case.baseline[:, VARIANCE, None]) @ weight, atol=1e-11)
     target, source = case.arcs.target, case.sources()
     np.testing.assert_allclose(per_arc[:, 0], (case.errors[target] * case.on[source]) @ weight, atol=1e-11)
     np.testing.assert_allclose(per_arc[:, 1], (spread[target] * case.on[source]) @ weight, atol=1e-11)
 
 
 def test_a_pass_adds_to_what_is_there(case) -> None:
-    _, per_arc, per_state = case.walk()
+    _, per_arc, per_state = case.evaluate()
     twice_arc, twice_state = per_arc.copy(), per_state.copy()
-    loss_and_gradient(case.block, case.arcs, case.resting, twice_arc, twice_state)
+    loss_and_gradient(case.block, case.arcs, case.baseline, twice_arc, twice_state)
     np.testing.assert_allclose(twice_arc, 2 * per_arc, atol=1e-11)
     np.testing.assert_allclose(twice_state, 2 * per_state, atol=1e-11)
 
@@ -92,10 +92,10 @@ def test_rest_is_the_softmax_of_the_unary_weights(case) -> None:
     for first, last in pairwise(offsets):
         z = case.theta[first:last]
         p = np.exp(z) / (1 + np.exp(z).sum())
-        np.testing.assert_allclose(case.resting[first:last, BIAS], z)
-        np.testing.assert_allclose(case.resting[first:last, REST], p)
-        np.testing.assert_allclose(case.resting[first:last, SPREAD], p * (1 - p))
-        logs = case.resting[first:last, LOG]
+        np.testing.assert_allclose(case.baseline[first:last, BIAS], z)
+        np.testing.assert_allclose(case.baseline[first:last, BELIEF], p)
+        np.testing.assert_allclose(case.baseline[first:last, VARIANCE], p * (1 - p))
+        logs = case.baseline[first:last, LOG_NORMALIZER]
         assert logs[0] == pytest.approx(np.log1p(np.exp(z).sum()))
         assert not logs[1:].any()
 
@@ -104,18 +104,18 @@ def test_rest_is_the_softmax_of_the_unary_weights(case) -> None:
 def test_rest_is_finite_for_any_weights(case, size) -> None:
     n = case.schema.n_states
     for unary in (np.full(n, size), np.full(n, -size), size * (-1.0) ** np.arange(n)):
-        resting = rest(case.schema, unary)
-        assert np.isfinite(resting).all()
-        assert ((resting[:, REST] >= 0) & (resting[:, REST] <= 1)).all()
+        baseline = rest(case.schema, unary)
+        assert np.isfinite(baseline).all()
+        assert ((baseline[:, BELIEF] >= 0) & (baseline[:, BELIEF] <= 1)).all()
 
 
 def test_what_is_watched_has_the_errors_beyond_rest(case) -> None:
     pairs = np.array(candidate_pairs(case.schema))
-    watched = case.evaluator.compile(case.layout.arcs(pairs))
-    out = np.zeros(len(watched.target))
-    pair_gradients(case.block, case.arcs, case.resting, watched.offsets, watched.target, out)
-    source = np.repeat(np.arange(case.schema.n_columns), np.diff(watched.offsets))
-    beyond = case.errors[watched.target] - case.resting[watched.target, REST, None]
+    candidates = case.evaluator.compile(case.layout.arcs(pairs))
+    out = np.zeros(len(candidates.target))
+    pair_gradients(case.block, case.arcs, case.baseline, candidates.offsets, candidates.target, out)
+    source = np.repeat(np.arange(case.schema.n_columns), np.diff(candidates.offsets))
+    beyond = case.errors[candidates.target] - case.baseline[candidates.target, BELIEF, None]
     np.testing.assert_allclose(out, (beyond * case.on[source]) @ case.block.weight, atol=1e-11)
 
 
@@ -127,7 +127,7 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
     number[1] = -1
     counts = np.empty(rows, dtype=np.int64)
     columns, whole, filled = residuals(
-        case.block, case.arcs, case.resting, threshold, number, 2.0**44, counts,
+        case.block, case.arcs, case.baseline, threshold, number, 2.0**44, counts,
         np.empty(room, np.int32), np.empty(room, np.int64),
     )  # fmt: skip
     assert counts.sum() == filled
@@ -136,7 +136,7 @@ def test_errors_come_under_their_new_numbers(case, threshold, room) -> None:
     found = np.zeros((rows, n))
     np.add.at(found, (np.repeat(np.arange(rows), counts), columns[:filled]), entries[:filled])
     beyond = (
-        np.where(np.abs(case.errors) > threshold, case.errors - case.resting[:, REST, None], 0.0) * case.block.weight
+        np.where(np.abs(case.errors) > threshold, case.errors - case.baseline[:, BELIEF, None], 0.0) * case.block.weight
     )
     for state in range(n):
         expected = beyond[state] if number[state] >= 0 else np.zeros(rows)
@@ -155,21 +155,21 @@ def test_a_row_that_touches_more_than_there_is_room_for(make_problem, engine) ->
     pairs = np.array([(state, given) for state in range(schema.n_states) for given in givens])
     theta = np.concatenate([np.zeros(schema.n_states), 1e-3 * rng.normal(size=len(pairs))])
     case = Case(problem, engine, pairs, theta)
-    loss, per_arc, per_state = case.walk()
+    loss, per_arc, per_state = case.evaluate()
     assert case.loss > 4 * 700
-    assert loss + 4 * case.resting[:, LOG].sum() == pytest.approx(case.loss, rel=1e-11)
+    assert loss + 4 * case.baseline[:, LOG_NORMALIZER].sum() == pytest.approx(case.loss, rel=1e-11)
     np.testing.assert_allclose(
-        per_state[:, 0] + 4 * case.resting[:, REST] - case.on[: schema.n_states].sum(axis=1),
+        per_state[:, 0] + 4 * case.baseline[:, BELIEF] - case.on[: schema.n_states].sum(axis=1),
         case.gradient[: schema.n_states],
         atol=1e-10,
     )
     out = np.zeros(len(case.arcs.target))
-    pair_gradients(case.block, case.arcs, case.resting, case.arcs.offsets, case.arcs.target, out)
-    at_rest = case.resting[case.arcs.target, REST] * case.on[case.sources()].sum(axis=1)
-    np.testing.assert_allclose(out + at_rest, per_arc[:, 0], atol=1e-10)
+    pair_gradients(case.block, case.arcs, case.baseline, case.arcs.offsets, case.arcs.target, out)
+    baseline_part = case.baseline[case.arcs.target, BELIEF] * case.on[case.sources()].sum(axis=1)
+    np.testing.assert_allclose(out + baseline_part, per_arc[:, 0], atol=1e-10)
     counts, number = np.empty(4, dtype=np.int64), np.arange(schema.n_states, dtype=np.int32)
     _, entries, filled = residuals(
-        case.block, case.arcs, case.resting, 0.0, number, 2.0**44, counts, np.empty(0, np.int32), np.empty(0, np.int64)
+        case.block, case.arcs, case.baseline, 0.0, number, 2.0**44, counts, np.empty(0, np.int32), np.empty(0, np.int64)
     )
-    beyond = case.errors - case.resting[:, REST, None]
+    beyond = case.errors - case.baseline[:, BELIEF, None]
     assert entries[:filled].sum() * 2.0**-44 == pytest.approx(beyond.sum(), abs=1e-8)
