@@ -76,7 +76,7 @@ def small_field(
     missing: float = 0.7,
     triples: int = 0,
 ) -> Small:
-    """Make a random field with a "tree", a "loop" or "all" pairs of targets, which all depend on a numeric covariate."""
+    """Make a random field with a "tree", a "loop" or "all" pairs of targets, and a numeric covariate."""
     rng = np.random.default_rng(seed)
     n = len(states)
     edges = {

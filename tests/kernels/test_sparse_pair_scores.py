@@ -1,4 +1,4 @@
-"""Sums of errors where pairs meet: whole numbers, the same however they are come by."""
+"""Integer sums of errors of pairs do not depend on the algorithm that computes them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def entries_of(there: np.ndarray, values: np.ndarray) -> Entries:
 
 @pytest.fixture(params=range(3))
 def case(request):
-    """What is on, errors in whole numbers, both as sparse matrices, and the sums of all pairs."""
+    """Columns that are on, integer errors, both as sparse matrices, and the sums of all pairs."""
     rng = np.random.default_rng(request.param)
-    on, wrong = rng.random((ROWS, COLUMNS)) < 0.2, rng.random((ROWS, COLUMNS)) < 0.4
-    errors = np.where(wrong, rng.integers(-(2**21), 2**21, (ROWS, COLUMNS)), 0)
-    wrong = errors != 0
+    on, has_error = rng.random((ROWS, COLUMNS)) < 0.2, rng.random((ROWS, COLUMNS)) < 0.4
+    errors = np.where(has_error, rng.integers(-(2**21), 2**21, (ROWS, COLUMNS)), 0)
+    has_error = errors != 0
     sums = on.astype(np.int64).T @ errors + errors.T @ on
-    return on, entries_of(on, np.empty(0, dtype=np.int64)), entries_of(wrong, errors[wrong]), sums
+    return on, entries_of(on, np.empty(0, dtype=np.int64)), entries_of(has_error, errors[has_error]), sums
 
 
 def traits_of(on: np.ndarray, rng: np.random.Generator) -> Traits:
     return Traits.of(on.sum(axis=0).astype(float), float(ROWS), rng.random(COLUMNS) / 4, np.arange(COLUMNS))
 
 
-def test_given_pairs_have_the_sums_that_all_pairs_have(case) -> None:
+def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
     _, on, errors, sums = case
     a, b = np.triu_indices(COLUMNS, k=1)
     out = np.empty(len(a), dtype=np.int64)
@@ -43,7 +43,7 @@ def test_given_pairs_have_the_sums_that_all_pairs_have(case) -> None:
 
 
 @pytest.mark.parametrize("cut", [0.5, 2.0])
-def test_all_pairs_beyond_the_cut_are_told_with_their_sums(case, cut) -> None:
+def test_all_pairs_beyond_the_cut_are_found_with_their_sums(case, cut) -> None:
     there, on, errors, sums = case
     traits = traits_of(there, np.random.default_rng(1))
     known = Known(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3]))  # (0, 3)
@@ -56,7 +56,7 @@ def test_all_pairs_beyond_the_cut_are_told_with_their_sums(case, cut) -> None:
 
 
 @pytest.mark.parametrize("n_shards", [1, 3])
-def test_what_lots_tell_bounds_every_gradient(case, n_shards) -> None:
+def test_reports_of_shards_bound_every_gradient(case, n_shards) -> None:
     there, _, _, _ = case
     rng = np.random.default_rng(2)
     baseline, bound, cut = rng.random(COLUMNS) / 4, rng.random(n_shards) / 2, 1.0
