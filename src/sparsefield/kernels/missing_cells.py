@@ -1,7 +1,7 @@
 """This module updates missing cells in place, entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
 
 Both loops read the weights of a `MissingProblem` directly, so that all rows share them. An arc over a view whose column
-is negative stands for the number of neighbors.
+is negative counts the neighbors.
 """
 
 from __future__ import annotations
