@@ -396,7 +396,7 @@ def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     inside = sparse_scores._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)
     known = sparse_scores._by_first(number[inside], len(column))
     point, unit = (data.contrast.arcs, data.contrast.weights, data.contrast.resting), unit_for(data.table.total_weight)
-    lot = gather(engine, data.table.blocks, *point, 0.0, number, traits.rest, traits.owner, known, unit)
+    lot = gather(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
     on, errors = lot.on, lot.errors
     places, rows, entries = errors.column_offsets[:-1].copy(), np.empty_like(errors.rows), np.empty_like(errors.entries)
     yield Case("transpose", data.name, work_of_transpose(len(rows), len(column)),

@@ -34,10 +34,10 @@ def engine():
 
 @pytest.fixture(scope="session")
 def dask_client():
-    """Of a cluster of two processes, which stays for all tests that do it no harm."""
+    """Return the client of a cluster of two processes, shared by all tests that leave it intact."""
     distributed = pytest.importorskip("distributed")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of ports that are taken, and the like
+        warnings.simplefilter("ignore")  # about ports in use, for example
         cluster = distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -52,7 +52,7 @@ def dask_client():
 
 @pytest.fixture(scope="session")
 def public_data() -> Path:
-    """The folder of public data: SPARSEFIELD_DATA, else ../shared/data beside the checkout."""
+    """Return the folder of public data: SPARSEFIELD_DATA, else ../shared/data beside the checkout."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("SPARSEFIELD_DATA") or beside)
     if not folder.is_dir():
@@ -62,7 +62,7 @@ def public_data() -> Path:
 
 @dataclass(frozen=True)
 class Problem:
-    """A random table under its schema, and a random field over it."""
+    """A random table, and a random field over it."""
 
     schema: Schema
     table: Table
@@ -101,15 +101,15 @@ def random_problem(
     share: float = 0.6,
     size: float = 1.0,
 ) -> Problem:
-    """A table of random categories with gaps, observed columns and weights, and a random field over it.
+    """Make a random table with missing cells, observed columns and weights, and a random field over it.
 
-    Beliefs in the gaps are drawn at random, so that nothing rests on where inference would have put them.
+    The beliefs of missing cells are random, so that no test depends on the result of inference.
     """
     rng = np.random.default_rng(seed)
     kinds = (*states, *observed_states)
     X = np.empty((n_rows, len(kinds) + numbers), dtype=object)
     for k, count in enumerate(kinds):
-        # The first rows show every state, so that the schema is the same for every seed.
+        # Every state occurs, so that the schema is the same for every seed.
         column = np.concatenate([np.arange(count), rng.integers(0, count, n_rows)])[:n_rows]
         X[:, k] = rng.permutation(column).tolist()
         X[rng.random(n_rows) < missing, k] = None
@@ -122,7 +122,7 @@ def random_problem(
     observed = source.names[len(states) :]
     schema = learn_schema(source, observed=observed, sample_weight=weight)
     table = compile_table(source, schema, sample_weight=weight)
-    table = replace(table, blocks=tuple(_random_gaps(schema, block, rng) for block in table.blocks))
+    table = replace(table, blocks=tuple(_with_random_beliefs(schema, block, rng) for block in table.blocks))
     candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
     pairs = candidates[rng.random(len(candidates)) < share]
     theta = rng.normal(scale=size, size=schema.n_states + len(pairs))
@@ -130,7 +130,7 @@ def random_problem(
     return Problem(schema, table, rows_of(table), slow, pairs, theta)
 
 
-def _random_gaps(schema: Schema, block, rng: np.random.Generator):
+def _with_random_beliefs(schema: Schema, block, rng: np.random.Generator):
     beliefs = block.beliefs.copy()
     for v in range(len(schema.targets)):
         first, last = schema.state_offsets[v], schema.state_offsets[v + 1]
@@ -141,5 +141,5 @@ def _random_gaps(schema: Schema, block, rng: np.random.Generator):
 
 @pytest.fixture(autouse=True)
 def threads_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of the tests are small; threads are to be tried on them all the same."""
+    """Use threads for the small tables of the tests, too."""
     monkeypatch.setattr(config, "CELLS_FOR_THREADS", 0)

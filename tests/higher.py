@@ -1,4 +1,4 @@
-"""Small problems whose fields have features of three and four columns, for the tests of several folders."""
+"""Small problems whose fields have features of three and four columns, for tests in several folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HigherProblem:
     """A problem with conjunctions among its features."""
 
     plain: Any
-    """As `make_problem` makes it."""
+    """A result of `make_problem`."""
     field: Field
     slow: SlowField
 
@@ -41,7 +41,7 @@ class HigherProblem:
 
 
 def with_conjunctions(problem: Any, seed: int, orders: tuple[int, ...] = (3, 4), size: float = 1.0) -> HigherProblem:
-    """Eight random features of each of some orders besides the pairs of a problem."""
+    """Add eight random features of each given order to a problem."""
     rng = np.random.default_rng(seed)
     parts = []
     for order in orders:
@@ -61,16 +61,16 @@ def graphs_with(layout: Layout, features: np.ndarray) -> tuple[Graph, ...]:
 
 
 def evaluate(problem: HigherProblem, objective: str):
-    """An evaluator, and the loss and gradient that it finds."""
+    """Return an evaluator, and its loss and gradient."""
     with Threads(1) as engine:
         evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         return evaluator, *evaluator.evaluate(problem.field.graphs, problem.field.theta)
 
 
 def exclusive(n_rows: int, seed: int, noise: float = 0.05, others: int = 2) -> np.ndarray:
-    """x2 is x0 or x1 but not both, but for some noise; no two columns tell of each other. Others are coins."""
+    """Make rows where x2 is x0 xor x1 up to noise and all pairs of columns are independent."""
     rng = np.random.default_rng(seed)
-    # Every pair of values as often as any other, so that chance brings no pair effect either.
+    # All pairs of values are equally frequent, so that the sample has no pairwise effect either.
     x0, x1 = np.arange(n_rows) % 2, np.arange(n_rows) // 2 % 2
     flipped = (np.arange(n_rows) // 4 % round(1 / noise) == 0).astype(int)
     coins = rng.integers(0, 2, (n_rows, others))
@@ -78,7 +78,7 @@ def exclusive(n_rows: int, seed: int, noise: float = 0.05, others: int = 2) -> n
 
 
 def triangle(n_rows: int, seed: int) -> np.ndarray:
-    """Three columns that like to be 1 two at a time, and far more so all three, and two that follow one of them."""
+    """Make rows with three columns of positive pair and triple weights, and two columns that copy one of them."""
     rng = np.random.default_rng(seed)
     states = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)])
     a, b, c = states.T

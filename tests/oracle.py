@@ -1,8 +1,8 @@
-"""A slow, obvious field: plain loops and enumeration, against which every fast path is held.
+"""A slow, obvious field of plain loops and enumeration, with which every fast path is compared.
 
-It shares nothing with the library but the schema's numbering. A row is a vector q over all columns of that
-numbering (the states of the targets less their base, then the observed columns) and a weight; q holds one-hot
-codes where cells are seen, and any beliefs where they are gaps.
+It shares nothing with the library but the numbering of the schema. A row is a vector q over all columns of that
+numbering (the states of the targets except the reference states, then the observed columns) and a weight; q holds
+one-hot codes for observed cells and any beliefs for missing cells.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Row:
-    """One row: the code of each target cell (-1 for a gap), the beliefs in all columns, and a weight."""
+    """A row: the code of each target cell (-1 if missing), the beliefs of all columns, and a weight."""
 
     codes: tuple[int, ...]
     q: tuple[float, ...]
@@ -25,9 +25,9 @@ class Row:
 
 
 class SlowField:
-    """A field (schema, unary, pairs, weights) that answers by enumeration or by plain loops.
+    """A field (schema, unary, pairs, weights) that computes everything by enumeration or plain loops.
 
-    ``conjunctions`` are features of three columns and more; where features have -1 for a column, they have fewer.
+    ``conjunctions`` are features of three or more columns, padded with -1.
     """
 
     def __init__(self, schema, unary, pairs, weights, conjunctions=(), conjunction_weights=()) -> None:
@@ -37,7 +37,7 @@ class SlowField:
         self.unary = [float(w) for w in unary]
         self.pairs = [(int(a), int(b), float(w)) for (a, b), w in zip(pairs, weights, strict=True)]
 
-    # -- places in the flat numbering --------------------------------------------------------------
+    # -- positions in the flat numbering -----------------------------------------------------------
 
     @property
     def n_targets(self) -> int:
@@ -62,10 +62,10 @@ class SlowField:
                 q[self.columns(v)[code - 1]] = 1.0
         return q + [float(value) for value in observed]
 
-    # -- exact answers, by enumeration -------------------------------------------------------------
+    # -- exact results by enumeration ------------------------------------------------------------
 
     def energy(self, q: Sequence[float]) -> float:
-        """sum_s b_s q_s + sum_ab w_ab q_a q_b: what the exponent of Eq. 1 holds."""
+        """Return sum_s b_s q_s + sum_ab w_ab q_a q_b, the exponent of Eq. 1."""
         total = 0.0
         for s in range(self.n_states):
             total += self.unary[s] * q[s]
@@ -76,31 +76,31 @@ class SlowField:
         return total
 
     def assignments(self, codes: Sequence[int]) -> list[tuple[int, ...]]:
-        """All ways to fill the gaps of ``codes``."""
+        """Return all assignments of the missing cells of ``codes``."""
         choices = [range(self.schema.targets[v].width + 1) if code < 0 else (code,) for v, code in enumerate(codes)]
         return list(itertools.product(*choices))
 
     def joint(self, codes: Sequence[int], observed: Sequence[float] = ()) -> dict[tuple[int, ...], float]:
-        """Probability of every way to fill the gaps, given the seen cells."""
-        ways = self.assignments(codes)
-        logs = [self.energy(self.one_hot(way, observed)) for way in ways]
+        """Return the probability of every assignment of the missing cells given the observed ones."""
+        assignments = self.assignments(codes)
+        logs = [self.energy(self.one_hot(assignment, observed)) for assignment in assignments]
         top = max(logs)
         total = sum(math.exp(x - top) for x in logs)
-        return {way: math.exp(x - top) / total for way, x in zip(ways, logs, strict=True)}
+        return {assignment: math.exp(x - top) / total for assignment, x in zip(assignments, logs, strict=True)}
 
     def marginals(self, codes: Sequence[int], observed: Sequence[float] = ()) -> list[list[float]]:
-        """Per target, the exact probability of each of its codes, base first."""
+        """Return, for each target, the exact probability of each code, reference state first."""
         found = [[0.0] * (variable.width + 1) for variable in self.schema.targets]
-        for way, p in self.joint(codes, observed).items():
-            for v, code in enumerate(way):
+        for assignment, p in self.joint(codes, observed).items():
+            for v, code in enumerate(assignment):
                 found[v][code] += p
         return found
 
     def conditional(self, v: int, codes: Sequence[int], observed: Sequence[float] = ()) -> list[float]:
-        """p(v | all other cells), by enumerating v."""
+        """Return p(v | all other cells) by enumerating v."""
         return self.marginals([-1 if u == v else code for u, code in enumerate(codes)], observed)[v]
 
-    # -- one update, and what is made of it --------------------------------------------------------
+    # -- updates -----------------------------------------------------
 
     def logit(self, s: int, q: Sequence[float]) -> float:
         total = self.unary[s]
@@ -115,14 +115,14 @@ class SlowField:
         return total
 
     def update(self, v: int, q: Sequence[float]) -> list[float]:
-        """Beliefs in the codes of v, base first, given the beliefs in everything else (Eq. 3)."""
+        """Return the beliefs of v, reference state first, given all other beliefs (Eq. 3)."""
         z = [0.0] + [self.logit(s, q) for s in self.columns(v)]
         top = max(z)
         total = sum(math.exp(x - top) for x in z)
         return [math.exp(x - top) / total for x in z]
 
     def sweep(self, q: Sequence[float]) -> list[float]:
-        """Every target updated once, one after another: each sees the updates before it."""
+        """Update every target once, in order; each update uses the ones before it."""
         new = list(q)
         for v in range(self.n_targets):
             for s, p in zip(self.columns(v), self.update(v, new)[1:], strict=True):
@@ -130,7 +130,7 @@ class SlowField:
         return new
 
     def mean_field(self, row: Row, sweeps: int = 2000) -> list[float]:
-        """Sequential updates of the gaps of a row, many times over."""
+        """Update the missing cells of a row sequentially, ``sweeps`` times."""
         q = list(row.q)
         for _ in range(sweeps):
             for v, code in enumerate(row.codes):
@@ -140,7 +140,7 @@ class SlowField:
         return q
 
     def free_energy(self, q: Sequence[float]) -> float:
-        """F = - <energy> + sum q ln q, over the targets."""
+        """Return F = - <energy> + sum q ln q over the targets."""
         total = -self.energy(q)
         for v in range(self.n_targets):
             states = [q[s] for s in self.columns(v)]
@@ -152,7 +152,7 @@ class SlowField:
     # -- objectives --------------------------------------------------------------------------------
 
     def pl_loss(self, rows: Iterable[Row]) -> float:
-        """- sum over rows and seen cells of ln q1(the cell's code)."""
+        """Return minus the sum over rows and observed cells of ln q1(code)."""
         total = 0.0
         for row in rows:
             for v, code in enumerate(row.codes):
@@ -161,14 +161,14 @@ class SlowField:
         return total
 
     def cd_loss(self, rows: Iterable[Row]) -> float:
-        """F0 - F1."""
+        """Return F0 - F1."""
         total = 0.0
         for row in rows:
             total += row.weight * (self.free_energy(row.q) - self.free_energy(self.sweep(row.q)))
         return total
 
     def pl_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
-        """Gradient of pl: unary features first, then ``pairs``, which may be any two or more columns."""
+        """Return the gradient of pl: unary features first, then ``pairs``, which may have any number of columns."""
         pairs = [columns_of(feature) for feature in pairs]
         out = [0.0] * (self.n_states + len(pairs))
         for row in rows:
@@ -185,7 +185,7 @@ class SlowField:
         return np.array(out)
 
     def cd_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
-        """Eq. 10 and 14: <f>_q1 - <f>_q0."""
+        """Return <f>_q1 - <f>_q0 (Eq. 10 and 14)."""
         pairs = [columns_of(feature) for feature in pairs]
         out = [0.0] * (self.n_states + len(pairs))
         for row in rows:
@@ -199,12 +199,12 @@ class SlowField:
 
 
 def columns_of(feature: Sequence[int]) -> tuple[int, ...]:
-    """The columns of a feature, less the -1 behind them."""
+    """Return the columns of a feature without its padding."""
     return tuple(int(column) for column in feature if column >= 0)
 
 
 def candidate_pairs(schema) -> list[tuple[int, int]]:
-    """Every pair of columns of two variables, at least one of them a target's, by looking at all pairs."""
+    """Return every pair of columns of two variables, at least one of them a target."""
     owner, target = [], []
     for k, variable in enumerate(schema.variables):
         owner += [k] * variable.width
@@ -218,7 +218,7 @@ def candidate_pairs(schema) -> list[tuple[int, int]]:
 
 
 def candidate_features(schema, order: int) -> list[tuple[int, ...]]:
-    """Every choice of ``order`` columns of as many variables, at least one of them a target's, by looking at all."""
+    """Return every choice of ``order`` columns of as many variables, at least one of them a target."""
     owner, target = [], []
     for k, variable in enumerate(schema.variables):
         owner += [k] * variable.width
@@ -231,7 +231,7 @@ def candidate_features(schema, order: int) -> list[tuple[int, ...]]:
 
 
 def rows_of(table) -> list[Row]:
-    """The rows of a compiled table."""
+    """Return the rows of a compiled table."""
     return [
         Row(
             tuple(int(c) for c in block.codes[:, i]),
@@ -244,7 +244,7 @@ def rows_of(table) -> list[Row]:
 
 
 def violation(theta: float, gradient: float, l1: float) -> float:
-    """By how much a weight misses the optimality conditions; the gradient is that of all but l1 |theta|."""
+    """Return the violation of the optimality conditions by a weight; the gradient excludes l1 |theta|."""
     if theta > 0:
         return abs(gradient + l1)
     if theta < 0:

@@ -1,4 +1,4 @@
-"""One plain table under the library's numbering of many: what tests of the parts say over and over."""
+"""Helpers for tests with a single table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sparsefield.model import Graph, compile_graphs
 
 
 def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Graph, ...]:
-    """The one graph of a plain table, as the library takes it."""
+    """Return the graphs of a single table."""
     layout = Layout.single(schema)
     return compile_graphs(layout, layout.arcs(pairs))
 
 
 def fill(schema: Schema, blocks: list[Block], method: InferenceMethod, graphs, theta: np.ndarray) -> int:
-    """Fill the gaps of ``blocks`` where they lie; returns how many rows did not settle."""
+    """Infer the missing cells of ``blocks`` in place and return how many rows did not converge."""
     sample = DenseDataset.single(Table(schema, tuple(blocks), sum(block.n_rows for block in blocks)))
     with Threads(1) as engine:
         return fill_blocks(sample, [blocks], method, graphs, theta, engine)

@@ -56,7 +56,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are first used, so that ``import sparsefield`` is quick."""
+    """Import a public name on first use, so that ``import sparsefield`` is fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'sparsefield' has no attribute {name!r}")
     from importlib import import_module

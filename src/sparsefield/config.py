@@ -1,75 +1,74 @@
-"""Numeric policy: tolerances and sizes that are not one file's own matter, each with its reason."""
+"""This module holds tolerances and sizes that several modules share, each with its reason."""
 
 from __future__ import annotations
 
 import numpy as np
 
 FLOAT = np.float64
-"""Beliefs, errors and weights. Finite differences and certificates need 64 bits."""
+"""Type of beliefs, errors and weights. Finite differences and certificates need 64 bits."""
 
 MIN_BLOCK_ROWS = 256
 MAX_BLOCK_ROWS = 2048
-BLOCKS_AIMED_AT = 8
-"""Rows per block depend on the data alone, so a result never depends on the number of threads. A column of a
-block (2 to 16 KB) stays in the first-level cache; eight blocks keep a laptop's cores busy."""
+TARGET_BLOCKS = 8
+"""The number of rows per block depends only on the data, so that results do not depend on the number of threads. A
+column of a block (2 to 16 KB) fits into the first-level cache; eight blocks keep the cores of a laptop busy."""
 
 CELLS_FOR_THREADS = 200_000
-"""Below this many cells a fit runs on one thread: handing out work costs more than it saves. Nation, 57,000 cells, took
-1.1 s a fold on two threads and 0.75 s on one; at 800,000 cells two threads take two thirds of the time."""
+"""A fit to fewer cells runs on one thread, because distributing the work costs more than it saves. A fold of Nations
+(57,000 cells) took 1.1 s on two threads and 0.75 s on one; for 800,000 cells two threads took 2/3 of the time."""
 
 CELLS_OF_SPARSE_BLOCK = 5_000
 MAX_SPARSE_BLOCKS = 32
-"""Blocks of a sparse table hold at least this many cells that are on, and there are at most so many blocks: each leaves
-a gradient, and these are added up in their order."""
+"""Minimum number of cells that are on per block of a sparse table, and maximum number of blocks: each block has a
+gradient of its own, and these are summed in order."""
 
 SPARSE_DENSITY = 0.08
-"""Share of cells that are off their base state up to which rows are kept sparse. On planted data of 1,000 columns x
-5,000 rows and 300 x 20,000 the sparse way took a tenth of the time at 3%, half of it at 6%, and half as long again at
-12%."""
+"""Largest share of cells outside the reference state for which a table is stored sparsely. On planted data of 1,000
+columns x 5,000 rows and 300 x 20,000, a sparse fit took 0.1 times as long as a dense one at 3%, 0.5 times at 6% and 1.5
+times at 12%."""
 
 CELLS_FOR_SPARSE = 2_000_000
-"""Frames of categories with fewer cells than this are not looked at for that: a dense fit is quick anyway."""
+"""Categorical frames with fewer cells are never stored sparsely: a dense fit is fast anyway."""
 
 BYTES_OF_CELL, BYTES_OF_STATE = 50, 1000
-"""Memory that a fit to a sparse table takes at least: for each cell that is on, the cell by row and by column, twice,
-and its error; for each state, what the optimizer remembers of its unary weight and of about as many pairs."""
+"""Minimum memory of a fit to a sparse table: for each cell that is on, two copies by row and by column, and its error;
+for each state, the optimizer history of its unary weight and of about as many pairs."""
 
 BYTES_OF_FEATURE = 400
-"""Memory that a pair in the field takes: its two arcs, its gradients, and what the optimizer remembers."""
+"""Memory of a pair in the field: its two arcs, its gradients, and its optimizer history."""
 
 ERRORS_SHARE = 0.2
 """Share of the machine's memory that the errors of all rows may take; beyond it, candidates are scored in several
-rounds, each with some of the columns."""
+rounds, each for a subset of the columns."""
 
 TILE_STATES = 128
-"""Side of a tile of candidate pairs: large enough for a matrix product, small enough to share out."""
+"""Side of a tile of candidate pairs: large enough for an efficient matrix product, small enough to balance threads."""
 
 SPARSE_ADVANTAGE = 150.0
-"""The sparse product is taken when it does this many times less work than the dense one. Gathering entries and
-scattered updates are that much dearer than a matrix product in 32 bits: on 600 columns x 3,000 rows the sparse one was
-faster at 0.3% of the work and slower at 1%."""
+"""The sparse product is used when it needs this many times fewer operations than the dense one. Gathered entries and
+scattered updates cost that much more than a matrix product in 32 bits: on 600 columns x 3,000 rows the sparse product
+was faster at 0.3% of the operations and slower at 1%."""
 
 IDENTIFIER_STATES = 100
 IDENTIFIER_SHARE = 0.9
-"""A categorical column with more than this many states, and more than this share of its cells distinct, is taken for
-an identifier."""
+"""A categorical column with more states, and a larger share of distinct cells, is treated as an identifier."""
 
 NUMERIC_STATES = 10
-"""Whole-number observed columns with at most this many distinct values are read as categories."""
+"""Integer observed columns with at most this many distinct values are treated as categories."""
 
 DENSE_COPIES = 4
-"""Arrays of rows x states that a fit may hold at a time: beliefs, a copy of them for gaps, errors, and what a product
-of signals and errors takes."""
+"""Arrays of rows x states that a dense fit holds at a time: beliefs, a copy for missing cells, errors, and the product
+of signals and errors."""
 
 KKT_TOLERANCE = 0.01
-"""A fit is certified when no candidate's optimality violation exceeds this fraction of l1."""
+"""A fit has converged when no candidate violates the optimality conditions by more than this fraction of l1."""
 
 
 def block_rows(n_rows: int) -> int:
-    """Rows per block for a table of ``n_rows`` rows, a function of the data alone."""
-    wanted = -(-n_rows // BLOCKS_AIMED_AT)
+    """Return the number of rows per block of a table, which depends only on its number of rows."""
+    wanted = -(-n_rows // TARGET_BLOCKS)
     return int(min(max(wanted, MIN_BLOCK_ROWS), MAX_BLOCK_ROWS))
 
 
 MAX_LATENT_STATES = 1024
-"""Most joint states of all latent variables of a field: time and memory of every pass grow with them."""
+"""Maximum number of joint states of the latent variables of a field: time and memory of a pass grow with it."""

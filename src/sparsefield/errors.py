@@ -1,21 +1,21 @@
-"""What goes wrong at the door, said in one sentence that names the place and the mend."""
+"""This module defines the exceptions and warnings of the library. Messages name the place and the remedy."""
 
 
 class DataError(ValueError):
-    """The data cannot be used as they are; the message says which column or row, and how to mend it."""
+    """The data cannot be used; the message names the column, row or file, and the remedy."""
 
 
 class ModelFileError(ValueError):
-    """A file is not a field that this version can read."""
+    """A file is not a model file that this version can read."""
 
 
 class ClusterError(RuntimeError):
-    """A cluster cannot be used, or went away; the message says what to do, and how the fit goes on."""
+    """A cluster cannot be used or was lost; the message says how to continue the fit."""
 
 
 class UnseenStateWarning(UserWarning):
-    """A value that training never saw was met; it is treated as a gap and left as it is in the output."""
+    """A value did not occur in training; it is treated as missing and left unchanged in the output."""
 
 
 class EstimateWarning(UserWarning):
-    """An exact answer is out of reach; what stands in its place was sampled or searched for."""
+    """An exact result is not feasible; the result was sampled or found by a search instead."""

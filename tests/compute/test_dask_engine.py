@@ -28,7 +28,7 @@ from sparsefield.compute.shard_manager import ShardManager
 @pytest.fixture(autouse=True)
 def many_small_blocks(monkeypatch) -> None:
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 16)
-    monkeypatch.setattr(config, "BLOCKS_AIMED_AT", 30)
+    monkeypatch.setattr(config, "TARGET_BLOCKS", 30)
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ OPTIONS = {"l1": 6.0, "kkt_tol": 0.3}
 @pytest.fixture(autouse=True)
 def many_small_blocks(monkeypatch) -> None:
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 16)
-    monkeypatch.setattr(config, "BLOCKS_AIMED_AT", 30)
+    monkeypatch.setattr(config, "TARGET_BLOCKS", 30)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Data sets come from the named folder first, from their public address otherwise, and checked either way."""
+"""Datasets are read from the local folder first, downloaded otherwise, and checked in both cases."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """No folder is named; what stands in this dict is what the addresses hold."""
+def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Unset the folder and serve downloads from this dict of URLs and contents."""
     contents: dict[str, str] = {}
 
     def retrieve(url: str, known_hash: str, fname: str, path: Path) -> str:
@@ -48,35 +48,35 @@ def test_animals_are_sorted_by_name_and_attribute(folder: Path) -> None:
     assert animals.frame.to_numpy().tolist() == [[1, 0], [0, 1]]
 
 
-def test_fetched_animals_are_the_same_as_those_in_the_folder(folder: Path, monkeypatch, elsewhere) -> None:
+def test_downloaded_animals_equal_those_in_the_folder(folder: Path, monkeypatch, downloads) -> None:
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
-    kept = load_dataset("animals")
+    local = load_dataset("animals")
     monkeypatch.delenv("SPARSEFIELD_DATA")
-    elsewhere[public.ANIMALS_URL] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
-    fetched = load_dataset("animals")
-    assert fetched.frame.equals(kept.frame)
-    assert fetched.names == kept.names
+    downloads[public.ANIMALS_URL] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
+    downloaded = load_dataset("animals")
+    assert downloaded.frame.equals(local.frame)
+    assert downloaded.names == local.names
 
 
-def test_splits_keep_their_parts_apart(folder: Path) -> None:
+def test_splits_have_their_own_rows(folder: Path) -> None:
     splits = load_dataset("nltcs")
     assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [1, 2, 3]
     assert splits.train.dtype == np.int8
 
 
-def test_what_the_folder_lacks_is_fetched(folder: Path, monkeypatch, elsewhere) -> None:
+def test_files_missing_from_the_folder_are_downloaded(folder: Path, monkeypatch, downloads) -> None:
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
     for split in public.SPLITS:
-        elsewhere[public.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
+        downloads[public.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
     assert load_dataset("dna").test.tolist() == [[1, 0]]
 
 
-def test_data_that_cannot_be_had_name_the_variable(elsewhere) -> None:
+def test_a_failed_download_names_the_environment_variable(downloads) -> None:
     with pytest.raises(DataError, match=r"cannot be reached.*SPARSEFIELD_DATA"):
         load_dataset("plants")
 
 
-def test_a_wrong_checksum_is_said(elsewhere, monkeypatch) -> None:
+def test_a_wrong_checksum_is_reported(downloads, monkeypatch) -> None:
     def refuse(*args: object, **options: object) -> str:
         raise ValueError("hash of downloaded file does not match")
 
@@ -92,7 +92,7 @@ def test_a_file_with_other_cells_is_refused(folder: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(DataError, match="no data set called 'wine'; there are animals, nations, nltcs, plants, dna"):
+    with pytest.raises(DataError, match="no dataset called 'wine'; choose from animals, nations, nltcs, plants, dna"):
         load_dataset("wine")
 
 
@@ -129,35 +129,35 @@ NATION_LINES = """1,rich,Peru
 
 
 @pytest.fixture
-def nations(elsewhere: dict[str, str]) -> Nations:
-    elsewhere[public.NATIONS_URL] = NATION_LINES
+def nations(downloads: dict[str, str]) -> Nations:
+    downloads[public.NATIONS_URL] = NATION_LINES
     return load_dataset("nations")
 
 
-def test_nations_are_sorted_and_know_what_is_unknown(nations: Nations) -> None:
+def test_nations_are_sorted_and_have_nulls_for_unknown_cells(nations: Nations) -> None:
     assert nations.nations.columns == ["nation", "big", "rich"]
     assert nations.nations.rows() == [("Chad", 1, 0), ("Mali", 1, None), ("Peru", None, 1)]
     assert nations.relations.columns == ["subject", "object", "exports", "warns"]
     assert nations.relations.rows() == [("Chad", "Peru", 0, 0), ("Peru", "Chad", 1, None)]
 
 
-def test_nations_in_the_folder_are_the_same_as_those_fetched(nations: Nations, tmp_path: Path, monkeypatch) -> None:
+def test_nations_in_the_folder_equal_those_downloaded(nations: Nations, tmp_path: Path, monkeypatch) -> None:
     nations.nations.reverse().select("rich", "nation", "big").write_csv(tmp_path / "nations.csv")
     nations.relations.reverse().write_csv(tmp_path / "nations_relations.csv")
     monkeypatch.setenv("SPARSEFIELD_DATA", str(tmp_path))
     monkeypatch.setattr(pooch, "retrieve", None)
-    kept = load_dataset("nations")
-    assert kept.nations.equals(nations.nations)
-    assert kept.relations.equals(nations.relations)
+    local = load_dataset("nations")
+    assert local.nations.equals(nations.nations)
+    assert local.relations.equals(nations.relations)
 
 
-def test_nations_that_lack_a_file_are_fetched(nations: Nations, tmp_path: Path, monkeypatch) -> None:
+def test_nations_with_a_missing_file_are_downloaded(nations: Nations, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "nations.csv").write_text("nation,rich\nChad,1\n")
     monkeypatch.setenv("SPARSEFIELD_DATA", str(tmp_path))
     assert load_dataset("nations").nations.equals(nations.nations)
 
 
-def test_in_a_closed_world_of_nations_the_unknown_is_false(nations: Nations) -> None:
+def test_in_a_closed_world_of_nations_unknown_cells_are_false(nations: Nations) -> None:
     data = nations.closed_world()
     assert data.tables["nation"].rows() == [("Chad", 1, 0), ("Mali", 1, 0), ("Peru", 0, 1)]
     assert data.tables["pair"].height == 9
@@ -166,14 +166,14 @@ def test_in_a_closed_world_of_nations_the_unknown_is_false(nations: Nations) -> 
     assert [rows.tolist() for rows in data.linked_rows("object")] == [list(range(9)), [0, 1, 2] * 3]
 
 
-def test_in_an_open_world_of_nations_the_unknown_is_a_gap(nations: Nations) -> None:
+def test_in_an_open_world_of_nations_unknown_cells_are_missing(nations: Nations) -> None:
     data = nations.open_world()
     assert data.tables["pair"].equals(nations.relations)
     assert data.variables("nation") == ("big", "rich")
 
 
-def test_cells_of_nations_are_bits(elsewhere: dict[str, str]) -> None:
-    elsewhere[public.NATIONS_URL] = NATION_LINES + "2,warns,Peru,Chad\n"
+def test_nations_with_cells_other_than_0_and_1_are_refused(downloads: dict[str, str]) -> None:
+    downloads[public.NATIONS_URL] = NATION_LINES + "2,warns,Peru,Chad\n"
     with pytest.raises(DataError, match=r"nations\.unary\.obs.*other than 0 and 1"):
         load_dataset("nations")
 

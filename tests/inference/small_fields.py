@@ -1,4 +1,4 @@
-"""Small random fields over one table, as trees, loops or everything with everything, and their slow counterparts."""
+"""Small random fields over one table (trees, loops or complete graphs), and their slow counterparts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def slow_of(field: Field) -> SlowField:
 
 @dataclass(frozen=True)
 class Small:
-    """A field over one table, and rows with gaps."""
+    """A field over one table, and rows with missing cells."""
 
     field: Field
     table: Table
@@ -48,11 +48,11 @@ class Small:
             return infer(self.field, self.sample, method, engine)
 
     def worst(self, beliefs: np.ndarray) -> float:
-        """Largest distance of a gap's beliefs from those of enumeration."""
+        """Return the largest distance of the beliefs of missing cells from enumeration."""
         return max((abs(found - wanted) for found, wanted in self.compare(beliefs)), default=0.0)
 
     def compare(self, beliefs: np.ndarray):
-        """(belief, exact probability) of every state but the base of every gap."""
+        """Yield (belief, exact probability) of every state but the reference of every missing cell."""
         for row in range(self.table.n_rows):
             codes = self.codes(row)
             exact = self.slow.marginals(codes, self.observed(row))
@@ -70,13 +70,13 @@ def small_field(
     seed: int,
     *,
     states: Sequence[int] = (2, 3, 2, 4, 2),
-    ties: str = "tree",
+    structure: str = "tree",
     size: float = 1.0,
     rows: int = 6,
     missing: float = 0.7,
     triples: int = 0,
 ) -> Small:
-    """``ties``: "tree", "loop" or "all" pairs of targets; each is tied to a numeric observed column as well."""
+    """Make a random field with a "tree", a "loop" or "all" pairs of targets, and a numeric covariate."""
     rng = np.random.default_rng(seed)
     n = len(states)
     edges = {
@@ -84,7 +84,7 @@ def small_field(
         "loop": [(k, k + 1) for k in range(n - 1)] + [(0, n - 1)],
         "all": list(itertools.combinations(range(n), 2)),
         "none": [],
-    }[ties]
+    }[structure]
     variables = [
         Variable(f"x{k}", "target", tuple(range(count)), 0, (1.0 / count,) * count) for k, count in enumerate(states)
     ]

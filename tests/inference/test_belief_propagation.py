@@ -1,4 +1,4 @@
-"""Belief propagation is exact on trees, agrees with its own fixed point elsewhere, and tells when it found none."""
+"""Belief propagation is exact on trees, reaches its fixed point elsewhere, and reports where it does not converge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEDS = st.integers(0, 2**32 - 1)
     damping=st.sampled_from([0.0, 0.5]),
 )
 def test_beliefs_on_trees_are_exact(seed, states, size, damping) -> None:
-    small = small_field(seed, states=states, ties="tree", size=size, rows=3, missing=0.9)
+    small = small_field(seed, states=states, structure="tree", size=size, rows=3, missing=0.9)
     answers = small.infer(BeliefPropagation(damping=damping))
     assert answers.unconverged == 0
     assert small.worst(answers.marginals[0]) < 1e-8
@@ -33,17 +33,17 @@ def test_beliefs_on_trees_are_exact(seed, states, size, damping) -> None:
 
 @given(seed=SEEDS)
 def test_two_passes_are_enough_on_trees(seed) -> None:
-    """The cap on further updates never matters there."""
-    small = small_field(seed, states=(3, 2, 4, 2, 3), ties="tree", size=2.0, rows=3, missing=1.0)
+    """The cap on further updates does not matter on trees."""
+    small = small_field(seed, states=(3, 2, 4, 2, 3), structure="tree", size=2.0, rows=3, missing=1.0)
     answers = small.infer(BeliefPropagation(max_updates=1))
     assert answers.unconverged == 0
     assert small.worst(answers.marginals[0]) < 1e-10
 
 
 @given(seed=SEEDS, chained=st.booleans())
-def test_conjunctions_that_make_up_a_tree_are_exact(seed, chained) -> None:
-    """Tables that share one gap: v0 v1 v2 and v2 v3 v4, with pairs inside of them."""
-    small = small_field(seed, states=(2, 3, 2, 3, 2), ties="none", rows=3, missing=0.9)
+def test_conjunctions_that_form_a_tree_are_exact(seed, chained) -> None:
+    """Two tables share one cell: v0 v1 v2 and v2 v3 v4, with pairs inside each."""
+    small = small_field(seed, states=(2, 3, 2, 3, 2), structure="none", rows=3, missing=0.9)
     rng, offsets = np.random.default_rng(seed), small.field.schema.offsets
     first = [offsets[v] for v in range(5)]
     triples = [(first[0], first[1], first[2]), (first[0], first[1] + 1, first[2]), (first[2], first[3] + 1, first[4])]
@@ -64,33 +64,33 @@ def test_conjunctions_that_make_up_a_tree_are_exact(seed, chained) -> None:
 
 @given(seed=SEEDS, damping=st.sampled_from([0.0, 0.1, 0.6]))
 def test_weak_loops_are_nearly_exact(seed, damping) -> None:
-    small = small_field(seed, ties="loop", size=0.5, rows=3, missing=1.0)
+    small = small_field(seed, structure="loop", size=0.5, rows=3, missing=1.0)
     answers = small.infer(BeliefPropagation(damping=damping))
     assert answers.unconverged == 0
     assert small.worst(answers.marginals[0]) < 0.03
 
 
 @given(seed=SEEDS)
-def test_where_it_settles_does_not_hang_on_the_damping(seed) -> None:
-    small = small_field(seed, ties="all", size=0.5, rows=2, missing=1.0)
+def test_the_fixed_point_does_not_depend_on_the_damping(seed) -> None:
+    small = small_field(seed, structure="all", size=0.5, rows=2, missing=1.0)
     one, other = (small.infer(BeliefPropagation(tolerance=1e-10, damping=damping)) for damping in (0.0, 0.5))
     assert one.unconverged == other.unconverged == 0
     np.testing.assert_allclose(one.marginals[0], other.marginals[0], rtol=0, atol=1e-8)
 
 
 def frustrated(weight: float) -> MarkovField:
-    """Five binary columns, any two of which want to differ."""
-    small = small_field(0, states=(2,) * 5, ties="all", rows=1, missing=1.0)
+    """Return a field over five binary columns that prefer to differ pairwise."""
+    small = small_field(0, states=(2,) * 5, structure="all", rows=1, missing=1.0)
     targets = small.field.pairs[:, 1] < 5
     pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), -weight)
     unary = 2.0 * weight + np.linspace(-0.2, 0.2, 5)
     return MarkovField.from_field(replace(small.field, unary=unary, pairs=pairs, weights=weights))
 
 
-def test_a_frustrated_loop_that_does_not_settle_is_told_of() -> None:
+def test_rows_that_do_not_converge_are_reported() -> None:
     field = frustrated(30.0)
     X = np.full((7, 6), np.nan)
-    X[4:, :4] = 1.0  # a single gap is no loop
+    X[4:, :4] = 1.0  # a single missing cell is no loop
     X[:, 5] = 0.0
     field.inference = BeliefPropagation(damping=0.0, max_updates=50)
     with pytest.warns(ConvergenceWarning, match=r"in 4 of 7 rows.*BeliefPropagation\(max_updates=\.\.\., damping"):
@@ -98,17 +98,17 @@ def test_a_frustrated_loop_that_does_not_settle_is_told_of() -> None:
     assert all(np.isfinite(p).all() for p in found.values())
 
 
-def test_the_cap_is_a_cap() -> None:
-    small = small_field(5, ties="all", size=2.0, rows=5, missing=1.0)
+def test_max_updates_limits_the_updates() -> None:
+    small = small_field(5, structure="all", size=2.0, rows=5, missing=1.0)
     assert small.infer(BeliefPropagation(max_updates=1, tolerance=1e-14)).unconverged == 5
     assert small.infer(BeliefPropagation(max_updates=1, tolerance=1e9)).unconverged == 0
 
 
 def test_long_chains_and_wide_stars_are_exact() -> None:
-    for ties in ("chain", "star"):
-        small = small_field(2, states=(2,) * 300, ties="none", rows=1, missing=1.0)
+    for structure in ("chain", "star"):
+        small = small_field(2, states=(2,) * 300, structure="none", rows=1, missing=1.0)
         rng = np.random.default_rng(0)
-        pairs = [(k if ties == "chain" else 0, k + 1) for k in range(299)]
+        pairs = [(k if structure == "chain" else 0, k + 1) for k in range(299)]
         field = replace(small.field, pairs=np.array(pairs), weights=rng.normal(scale=3.0, size=299))
         with Threads(1) as engine:
             exact, found = (infer(field, small.sample, m, engine) for m in (ExactInference(), BeliefPropagation()))
@@ -117,6 +117,6 @@ def test_long_chains_and_wide_stars_are_exact() -> None:
 
 
 @pytest.mark.parametrize("options", [{"damping": 1.0}, {"damping": -0.1}, {"tolerance": -1.0}, {"max_updates": 0}])
-def test_options_without_a_meaning_are_refused(options) -> None:
+def test_invalid_options_are_refused(options) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         BeliefPropagation(**options)

@@ -1,4 +1,4 @@
-"""Samples follow the field that enumeration describes; a field learned from samples is theirs."""
+"""Samples follow the distribution that enumeration gives; a field learned from samples recovers the weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparsefield.model import Field
 
 
 def small_field(seed: int = 0, size: float = 0.8) -> Field:
-    """Four variables with 2, 3, 2 and 3 states and a number, every pair linked."""
+    """Return a field over four variables with 2, 3, 2 and 3 states and a number, with a feature for every pair."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 3)] + [rng.normal(size=60)])
     schema = learn_schema(as_source(X), observed=["x4"])
@@ -51,21 +51,21 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
         (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
     start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
     joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
-    seen = {}
-    for way in map(tuple, codes.T.tolist()):
-        seen[way] = seen.get(way, 0) + 1
-    assert set(seen) <= set(joint)
+    counts = {}
+    for assignment in map(tuple, codes.T.tolist()):
+        counts[assignment] = counts.get(assignment, 0) + 1
+    assert set(counts) <= set(joint)
     # Chi-squared over all assignments, each chain independent: mean d, deviation sqrt(2 d).
-    expected = {way: p * count for way, p in joint.items()}
-    common = [way for way, e in expected.items() if e >= 5]
-    chi = sum((seen.get(way, 0) - expected[way]) ** 2 / expected[way] for way in common)
+    expected = {assignment: p * count for assignment, p in joint.items()}
+    common = [assignment for assignment, e in expected.items() if e >= 5]
+    chi = sum((counts.get(assignment, 0) - expected[assignment]) ** 2 / expected[assignment] for assignment in common)
     degrees = len(common) - 1
     assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
     assert degrees >= 2
 
 
 def test_a_wrong_field_fails_the_same_test() -> None:
-    """The test above has teeth: samples of one field do not fit another with slightly other weights."""
+    """Samples of one field do not pass the test above for a field with slightly different weights."""
     field = small_field()
     other = replace(field, weights=field.weights * 0.85)
     slow = SlowField(other.schema, other.unary, other.pairs, other.weights)
@@ -74,13 +74,13 @@ def test_a_wrong_field_fails_the_same_test() -> None:
         (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
     joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
     counts = dict.fromkeys(joint, 0)
-    for way in map(tuple, codes.T.tolist()):
-        counts[way] += 1
-    chi = sum((counts[way] - 20000 * p) ** 2 / (20000 * p) for way, p in joint.items())
+    for assignment in map(tuple, codes.T.tolist()):
+        counts[assignment] += 1
+    chi = sum((counts[assignment] - 20000 * p) ** 2 / (20000 * p) for assignment, p in joint.items())
     assert chi > len(joint) + 4.5 * np.sqrt(2 * len(joint))
 
 
-def test_seen_cells_are_not_drawn_and_seeds_decide() -> None:
+def test_observed_cells_stay_and_equal_seeds_give_equal_draws() -> None:
     field = small_field()
     table = rows_like(field, [1, np.nan, 0, np.nan, 0.0], 700)
     with Threads(1) as engine:
@@ -98,13 +98,13 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     field = small_field(seed=4, size=0.6)
     schema = field.schema
     targets = field.pairs[:, 1] < schema.n_states
-    # Base states more frequent than others, so that the learned field has the same ones.
+    # Reference states are the most frequent ones, so that the learned field has the same.
     bare = Field(field.layout, -1.0 - np.abs(field.unary), field.pairs[targets], field.weights[targets])
     slow = SlowField(schema, bare.unary, bare.pairs, bare.weights)
     joint = slow.joint((-1,) * 4, (0.0,))
     count = 60000
-    ways = np.array(list(joint))
-    drawn = ways[np.random.default_rng(0).choice(len(ways), count, p=list(joint.values()))]
+    assignments = np.array(list(joint))
+    drawn = assignments[np.random.default_rng(0).choice(len(assignments), count, p=list(joint.values()))]
     labels = [np.array(v.states)[v.position_of_code] for v in schema.targets]
     X = np.column_stack([labels[v][drawn[:, v]] for v in range(4)])
     learned = MarkovField(l1=1.0, l2=0.0, n_jobs=1, kkt_tol=0.05).fit(X).field_
@@ -113,7 +113,7 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
         truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w
     for s, w in enumerate(bare.unary):
         truth[frozenset([schema.column_names[s]])] = w
-    assert [v.base for v in learned.schema.targets] == [0, 0, 0, 0], "the comparison needs the same base states"
+    assert [v.base for v in learned.schema.targets] == [0, 0, 0, 0], "the comparison needs the same reference states"
     found = {}
     names = learned.schema.column_names
     for (a, b), w in zip(learned.pairs, learned.weights, strict=True):
@@ -126,7 +126,7 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     assert np.sqrt(np.mean(errors**2)) < 0.05
 
 
-def test_sampling_takes_what_is_given_and_returns_the_targets() -> None:
+def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.normal(size=200)])
     field = MarkovField(n_jobs=1, random_state=0).fit(X, observed=[2])
@@ -141,7 +141,7 @@ def test_sampling_takes_what_is_given_and_returns_the_targets() -> None:
         field.sample(0, given=given)
 
 
-def test_samples_of_a_learned_field_look_like_its_data() -> None:
+def test_samples_of_a_learned_field_have_the_moments_of_its_data() -> None:
     rng = np.random.default_rng(2)
     a = rng.random(2000) < 0.3
     X = np.column_stack([a, a ^ (rng.random(2000) < 0.1)]).astype(int)
@@ -151,11 +151,11 @@ def test_samples_of_a_learned_field_look_like_its_data() -> None:
 
 
 def sample_of_chains(field: Field, count: int) -> DenseDataset:
-    """As many rows of gaps, each a chain of its own; more than 256 are several blocks."""
+    """Return rows without values, each an independent chain; more than 256 rows are several blocks."""
     return DenseDataset.single(rows_like(field, [np.nan] * 4 + [0.3], count))
 
 
-def test_a_chain_goes_on_where_it_was() -> None:
+def test_a_chain_continues_from_its_last_state() -> None:
     field = small_field()
     sample = sample_of_chains(field, 300)
     with Threads(1) as engine:
@@ -165,27 +165,27 @@ def test_a_chain_goes_on_where_it_was() -> None:
     assert np.array_equal(often, np.stack(apart))
 
 
-def test_neither_threads_nor_pieces_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_threads_nor_kernel_calls_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     field = small_field()
     sample = sample_of_chains(field, 700)
     found = []
     for threads, cells in ((1, 10**9), (3, 10**9), (2, 1), (1, 2500)):
-        monkeypatch.setattr(gibbs, "CELLS_AT_A_TIME", cells)
+        monkeypatch.setattr(gibbs, "CELLS_PER_CALL", cells)
         with Threads(threads) as engine:
             found += draw_often(field, sample, count=3, sweeps=6, thin=4, seed=2, engine=engine)
     assert len({codes.tobytes() for codes in found}) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_progress_goes_up_and_ends_once(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+def test_progress_increases_up_to_the_total(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     field = small_field()
     sample = sample_of_chains(field, 700)
-    monkeypatch.setattr(gibbs, "CELLS_AT_A_TIME", 2000)
-    heard: list[tuple[int, int]] = []
+    monkeypatch.setattr(gibbs, "CELLS_PER_CALL", 2000)
+    calls: list[tuple[int, int]] = []
     with Threads(threads) as engine:
         often = {"count": 5, "sweeps": 20, "thin": 9, "seed": 0, "engine": engine}
-        draw_often(field, sample, **often, progress=lambda *told: heard.append(told))
-    done, total = zip(*heard, strict=True)
+        draw_often(field, sample, **often, progress=lambda *call: calls.append(call))
+    done, total = zip(*calls, strict=True)
     assert set(total) == {3 * (20 + 4 * 9)}, "three blocks of chains"
     assert list(done) == sorted(set(done))
     assert done[-1] == total[0]
@@ -193,32 +193,32 @@ def test_progress_goes_up_and_ends_once(monkeypatch: pytest.MonkeyPatch, threads
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_interrupt_ends_all_chains(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    """Of 2 * 10^9 sweeps; chains of other threads end at their next piece, and those that wait never start."""
+def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Chains of 2 * 10^9 sweeps stop at their next kernel call, and those that wait never start."""
     field = small_field()
     sample = sample_of_chains(field, 700)
-    monkeypatch.setattr(gibbs, "CELLS_AT_A_TIME", 20000)
-    heard: list[int] = []
+    monkeypatch.setattr(gibbs, "CELLS_PER_CALL", 20000)
+    calls: list[int] = []
 
     def progress(done: int, total: int) -> None:
-        heard.append(done)
-        if len(heard) == 6:
+        calls.append(done)
+        if len(calls) == 6:
             raise KeyboardInterrupt
 
     with Threads(threads) as engine:
         with pytest.raises(KeyboardInterrupt):
             draw_often(field, sample, count=2, sweeps=10**9, thin=10**9, seed=0, engine=engine, progress=progress)
-        assert len(heard) <= 6 + threads
+        assert len(calls) <= 6 + threads
         (codes,) = draw(field, sample, sweeps=2, seed=0, engine=engine)
-    assert codes.min() >= 0, "the threads are free for the next"
+    assert codes.min() >= 0, "the threads are available again"
 
 
-def test_cells_that_are_all_seen_stay_and_take_no_sweeps() -> None:
+def test_rows_without_missing_cells_stay_and_take_no_sweeps() -> None:
     field = small_field()
     table = rows_like(field, [1, 2, 0, 1, 0.5], 300)
-    heard: list[int] = []
+    calls: list[int] = []
     with Threads(2) as engine:
         often = {"count": 3, "sweeps": 10**9, "thin": 10**9, "seed": 0, "engine": engine}
-        (codes,) = draw_often(field, DenseDataset.single(table), **often, progress=lambda *_: heard.append(1))
-    assert heard == []
+        (codes,) = draw_often(field, DenseDataset.single(table), **often, progress=lambda *_: calls.append(1))
+    assert calls == []
     assert np.array_equal(codes, np.stack([table.codes()] * 3))

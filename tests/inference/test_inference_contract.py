@@ -1,4 +1,4 @@
-"""What every inference method must hold."""
+"""These properties hold for every inference method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparsefield.inference import INFERENCE, InferenceMethod, infer
 
 SEEDS = st.integers(0, 2**32 - 1)
 QUICK = {"gibbs": {"burn_in": 5, "sweeps": 30}}
-"""Options with which a method is quick, where it would not be."""
+"""Options that make slow methods fast."""
 
 OTHER = {
     "mean-field": {"tolerance": 1e-4, "max_sweeps": 77, "damping": 0.25},
@@ -28,7 +28,7 @@ OTHER = {
     "exact": {"max_cells": 4321},
     "gibbs": {"chains": 3, "burn_in": 7, "sweeps": 41, "max_r_hat": 9.0, "seed": 5},
 }
-"""Options other than a method starts with."""
+"""Options that differ from the defaults."""
 
 
 def method(name: str) -> InferenceMethod:
@@ -38,12 +38,12 @@ def method(name: str) -> InferenceMethod:
 def filled(problem, name: str):
     block = problem.table.blocks[0]
     block = block._replace(beliefs=block.beliefs.copy())
-    left = fill(problem.schema, [block], method(name), problem.graphs, problem.theta)
-    return block, left
+    unconverged = fill(problem.schema, [block], method(name), problem.graphs, problem.theta)
+    return block, unconverged
 
 
 def some_rows(block, rows):
-    """A block of some of its rows, in that order."""
+    """Return a block of the given rows, in their order."""
     codes = np.ascontiguousarray(block.codes[:, rows])
     cell_variable, missing_rows = np.nonzero(codes < 0)
     return block._replace(
@@ -57,25 +57,25 @@ def some_rows(block, rows):
 
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS, missing=st.sampled_from([0.2, 0.6]), size=st.sampled_from([0.3, 2.0, 20.0, 200.0]))
-def test_seen_and_observed_cells_stay_and_gaps_hold_probabilities(make_problem, name, seed, missing, size) -> None:
+def test_observed_values_stay_and_missing_cells_get_probabilities(make_problem, name, seed, missing, size) -> None:
     problem = make_problem(seed, missing=missing, size=size)
     before = problem.table.blocks[0]
-    block, left = filled(problem, name)
+    block, unconverged = filled(problem, name)
     offsets = problem.schema.state_offsets
-    assert 0 <= left <= block.n_rows
+    assert 0 <= unconverged <= block.n_rows
     assert np.array_equal(block.beliefs[problem.schema.n_states :], before.beliefs[problem.schema.n_states :])
     for v in range(len(problem.schema.targets)):
         states = slice(offsets[v], offsets[v + 1])
-        seen = block.codes[v] >= 0
-        assert np.array_equal(block.beliefs[states][:, seen], before.beliefs[states][:, seen])
-        cell = block.beliefs[states][:, ~seen]
+        observed = block.codes[v] >= 0
+        assert np.array_equal(block.beliefs[states][:, observed], before.beliefs[states][:, observed])
+        cell = block.beliefs[states][:, ~observed]
         assert (cell >= 0).all()
         assert (cell.sum(axis=0) <= 1 + 1e-12).all()
 
 
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
-def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -> None:
+def test_a_row_does_not_depend_on_other_rows(make_problem, name, seed) -> None:
     problem = make_problem(seed, missing=0.4, size=2.0)
     together, _ = filled(problem, name)
     graphs = problem.graphs
@@ -90,16 +90,16 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(make_problem, name, seed) -
 @given(seed=SEEDS)
 def test_rows_in_another_order_get_the_same_beliefs(make_problem, name, seed) -> None:
     problem = make_problem(seed, missing=0.5, size=2.0)
-    straight, left = filled(problem, name)
+    straight, unconverged = filled(problem, name)
     order = np.random.default_rng(seed).permutation(straight.n_rows)
     mixed = some_rows(problem.table.blocks[0], order)
-    assert fill(problem.schema, [mixed], method(name), problem.graphs, problem.theta) == left
+    assert fill(problem.schema, [mixed], method(name), problem.graphs, problem.theta) == unconverged
     assert np.array_equal(mixed.beliefs, straight.beliefs[:, order])
 
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_threads_change_no_bit(name) -> None:
-    small = small_field(3, ties="all", size=1.5, rows=700, missing=0.5)
+    small = small_field(3, structure="all", size=1.5, rows=700, missing=0.5)
     assert len(small.table.blocks) > 2
     found = [small.infer(method(name), threads) for threads in (1, 3)]
     assert np.array_equal(found[0].marginals[0], found[1].marginals[0])
@@ -108,16 +108,16 @@ def test_threads_change_no_bit(name) -> None:
 
 
 @pytest.mark.parametrize("name", INFERENCE)
-def test_without_gaps_nothing_happens(make_problem, name) -> None:
+def test_without_missing_cells_nothing_changes(make_problem, name) -> None:
     problem = make_problem(5, missing=0.0, size=3.0)
-    block, left = filled(problem, name)
-    assert left == 0
+    block, unconverged = filled(problem, name)
+    assert unconverged == 0
     assert np.array_equal(block.beliefs, problem.table.blocks[0].beliefs)
 
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
-    small = small_field(0, ties="none", missing=1.0)
+    small = small_field(0, structure="none", missing=1.0)
     bare = replace(small.field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
     with Threads(1) as engine:
         answers = infer(bare, small.sample, method(name), engine)
@@ -132,8 +132,8 @@ def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
 @pytest.mark.parametrize("name", INFERENCE)
 def test_independent_variables_get_their_exact_marginals(make_problem, name) -> None:
     problem = make_problem(1, missing=0.4, share=0.0)
-    block, left = filled(problem, name)
-    assert left == 0
+    block, unconverged = filled(problem, name)
+    assert unconverged == 0
     for i, row in enumerate(problem.rows):
         exact = problem.slow.marginals(row.codes, row.q[problem.schema.n_states :])
         for v, code in enumerate(row.codes):
@@ -143,8 +143,8 @@ def test_independent_variables_get_their_exact_marginals(make_problem, name) -> 
 
 
 @pytest.mark.parametrize("name", INFERENCE)
-def test_a_single_gap_gets_its_exact_conditional(make_problem, name) -> None:
-    """With everything else seen, mean field is exact."""
+def test_a_single_missing_cell_gets_its_exact_conditional(make_problem, name) -> None:
+    """With all other cells observed, mean field is exact."""
     problem = make_problem(2, missing=0.12, size=1.5)
     block, _ = filled(problem, name)
     singles = [(i, row) for i, row in enumerate(problem.rows) if sum(code < 0 for code in row.codes) == 1]
@@ -157,8 +157,8 @@ def test_a_single_gap_gets_its_exact_conditional(make_problem, name) -> None:
 
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
-def test_conjunctions_with_one_gap_left_get_their_exact_conditional(name, seed) -> None:
-    small = small_field(seed, ties="all", triples=6, rows=8, missing=0.15)
+def test_conjunctions_with_one_missing_cell_get_the_exact_conditional(name, seed) -> None:
+    small = small_field(seed, structure="all", triples=6, rows=8, missing=0.15)
     beliefs = small.infer(method(name)).marginals[0]
     for row in range(small.table.n_rows):
         codes = small.codes(row)
@@ -169,9 +169,9 @@ def test_conjunctions_with_one_gap_left_get_their_exact_conditional(name, seed) 
 
 
 @pytest.mark.parametrize("name", INFERENCE)
-@given(seed=SEEDS, ties=st.sampled_from(["tree", "loop", "all"]))
-def test_weights_of_fifty_give_finite_beliefs(name, seed, ties) -> None:
-    small = small_field(seed, ties=ties, triples=4, rows=4)
+@given(seed=SEEDS, structure=st.sampled_from(["tree", "loop", "all"]))
+def test_weights_of_fifty_give_finite_beliefs(name, seed, structure) -> None:
+    small = small_field(seed, structure=structure, triples=4, rows=4)
     rng = np.random.default_rng(seed)
 
     def strong(weights: np.ndarray) -> np.ndarray:
@@ -197,12 +197,12 @@ def line_of_people() -> Relational:
     rng = np.random.default_rng(4)
     mood = np.cumsum(rng.random(60) < 0.2) % 3
     smokes = (mood == 1) ^ (rng.random(60) < 0.1)
-    hidden = rng.random((2, 60)) < 0.25
+    missing = rng.random((2, 60)) < 0.25
     people = pl.DataFrame(
         {
             "id": range(60),
-            "mood": [None if cell else int(value) for value, cell in zip(mood, hidden[0], strict=True)],
-            "smokes": [None if cell else bool(value) for value, cell in zip(smokes, hidden[1], strict=True)],
+            "mood": [None if cell else int(value) for value, cell in zip(mood, missing[0], strict=True)],
+            "smokes": [None if cell else bool(value) for value, cell in zip(smokes, missing[1], strict=True)],
         }
     )
     friends = pl.DataFrame({"who": range(59), "whom": range(1, 60)})
@@ -212,7 +212,7 @@ def line_of_people() -> Relational:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", INFERENCE)
-def test_linked_tables_are_learned_and_filled(name) -> None:
+def test_linked_tables_are_learned_and_imputed(name) -> None:
     data = line_of_people()
     field = RelationalField(l1=0.5, inference=method(name), n_jobs=1, kkt_tol=0.1, max_iter=100).fit(data)
     assert len(field.edges_) > 1
@@ -226,7 +226,7 @@ def test_linked_tables_are_learned_and_filled(name) -> None:
     assert ((before["mood"] == answer["mood"]).fill_null(True)).all()
 
 
-def table_with_gaps() -> np.ndarray:
+def table_with_missing_cells() -> np.ndarray:
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 300)
     X = np.column_stack([a, np.where(rng.random(300) < 0.7, a, 0), (a > 0) ^ (rng.random(300) < 0.2)]).astype(float)
@@ -236,9 +236,9 @@ def table_with_gaps() -> np.ndarray:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", INFERENCE)
-def test_a_saved_field_comes_back_with_the_options_of_its_method(name, tmp_path) -> None:
+def test_a_loaded_field_has_the_options_of_its_method(name, tmp_path) -> None:
     assert OTHER[name].keys() == vars(INFERENCE[name]()).keys(), "every option is tried"
-    X = table_with_gaps()
+    X = table_with_missing_cells()
     chosen = INFERENCE[name](**OTHER[name])
     field = MarkovField(l1=1.0, n_jobs=1, inference=chosen, kkt_tol=0.1, max_iter=200).fit(X)
     field.save(tmp_path / "field.safetensors")
@@ -251,15 +251,15 @@ def test_a_saved_field_comes_back_with_the_options_of_its_method(name, tmp_path)
 
 @pytest.mark.parametrize("name", INFERENCE)
 def test_an_estimator_takes_a_method_by_its_name(name, tmp_path) -> None:
-    X = table_with_gaps()[:80]
+    X = table_with_missing_cells()[:80]
     field = MarkovField(l1=3.0, n_jobs=1, inference=name, certify=False, max_iter=20).fit(X)
     assert not np.isnan(field.transform(X)).any()
     field.save(tmp_path / "field.safetensors")
     assert sparsefield.load(tmp_path / "field.safetensors").inference == name
 
 
-def test_rows_that_did_not_settle_are_told_of_in_the_words_of_the_method() -> None:
-    X = table_with_gaps()
+def test_rows_that_did_not_converge_are_reported_with_the_advice_of_the_method() -> None:
+    X = table_with_missing_cells()
     field = MarkovField(l1=0.1, n_jobs=1).fit(X)
     for name, caps in (("mean-field", {"max_sweeps": 1, "tolerance": 0.0}), ("gibbs", {"max_r_hat": 1 + 1e-9})):
         field.inference = INFERENCE[name](**caps)

@@ -1,4 +1,4 @@
-"""Mean field is a fixed point of its updates, and never raises the free energy."""
+"""Mean field converges to a fixed point of its updates, and no update raises the free energy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparsefield.inference import MeanField
 def filled(problem, method: MeanField):
     block = problem.table.blocks[0]
     block = block._replace(beliefs=block.beliefs.copy())
-    left = fill(problem.schema, [block], method, problem.graphs, problem.theta)
-    return block.beliefs, left
+    unconverged = fill(problem.schema, [block], method, problem.graphs, problem.theta)
+    return block.beliefs, unconverged
 
 
-def gap_updates(problem, q, row):
-    """(belief now, belief after an update) of every gap of a row."""
+def cell_updates(problem, q, row):
+    """Yield the belief of every missing cell of a row before and after an update."""
     for v, code in enumerate(row.codes):
         if code < 0:
             now = [q[s] for s in problem.slow.columns(v)]
@@ -28,12 +28,12 @@ def gap_updates(problem, q, row):
 
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.5, 2.0]), damping=st.sampled_from([0.0, 0.5]))
-def test_it_ends_at_a_fixed_point(make_problem, seed, size, damping) -> None:
+def test_mean_field_ends_at_a_fixed_point(make_problem, seed, size, damping) -> None:
     problem = make_problem(seed, missing=0.5, size=size)
-    beliefs, left = filled(problem, MeanField(tolerance=1e-10, max_sweeps=20000, damping=damping))
-    assert left == 0
+    beliefs, unconverged = filled(problem, MeanField(tolerance=1e-10, max_sweeps=20000, damping=damping))
+    assert unconverged == 0
     for i, row in enumerate(problem.rows):
-        for now, then in gap_updates(problem, beliefs[:, i].tolist(), row):
+        for now, then in cell_updates(problem, beliefs[:, i].tolist(), row):
             assert now == pytest.approx(then, abs=1e-7)
 
 
@@ -59,20 +59,20 @@ def test_one_sweep_is_that_of_the_oracle(make_problem, seed) -> None:
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
-def test_rows_that_reach_the_cap_are_counted(make_problem) -> None:
+def test_rows_that_do_not_converge_are_counted(make_problem) -> None:
     problem = make_problem(3, missing=0.6, size=2.0)
-    _, left = filled(problem, MeanField(tolerance=1e-12, max_sweeps=1))
-    assert left > 0
+    _, unconverged = filled(problem, MeanField(tolerance=1e-12, max_sweeps=1))
+    assert unconverged > 0
     assert filled(problem, MeanField(tolerance=1e-12, max_sweeps=5000))[1] == 0
 
 
 @pytest.mark.parametrize("options", [{"damping": 1.0}, {"damping": -0.1}, {"tolerance": -1.0}, {"max_sweeps": 0}])
-def test_options_without_a_meaning_are_refused(options) -> None:
+def test_invalid_options_are_refused(options) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         MeanField(**options)
 
 
-def test_an_estimator_answers_a_row_the_same_alone_and_among_others() -> None:
+def test_the_beliefs_of_a_row_do_not_depend_on_other_rows() -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(0, 3, 600)
     X = np.column_stack([a, np.where(rng.random(600) < 0.7, a, 0), (a > 0) ^ (rng.random(600) < 0.2)]).astype(float)

@@ -1,4 +1,4 @@
-"""The exponential that runs on vectors is the C library's to its digits."""
+"""The vectorized exponential agrees with that of the C library."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def exp(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def test_it_is_the_exponential_over_the_whole_range() -> None:
+def test_the_exponential_is_accurate_over_the_whole_range() -> None:
     x = np.concatenate([np.linspace(0, 708, 200001), np.geomspace(1e-300, 1, 1001), [0.0, 5e-324]])
     np.testing.assert_allclose(exp(x), np.exp(-x), rtol=1e-13, atol=0)
     assert exp(np.zeros(1))[0] == 1.0
 
 
 @given(st.floats(0.0, 707.0))
-def test_any_argument_has_its_digits(x) -> None:
+def test_the_exponential_is_accurate_for_any_argument(x) -> None:
     assert exp(np.array([x]))[0] == pytest.approx(np.exp(-x), rel=1e-13, abs=0.0)
     assert exp(np.array([-x]))[0] == exp(np.array([x]))[0]
 
 
-def test_far_out_it_is_as_good_as_nothing() -> None:
+def test_the_exponential_of_large_arguments_is_negligible() -> None:
     values = exp(np.array([709.0, 745.0, 1e4, 1e300, np.inf]))
     assert (values < 1e-300).all()
     assert (values >= 0).all()
 
 
-def test_below_a_top() -> None:
+def test_exponentials_relative_to_a_maximum() -> None:
     z = np.array([-3.0, 0.0, 2.0, -1e6])
     top = np.array([0.0, 1.0, 2.0, 5.0])
     out = np.empty(4)
@@ -43,7 +43,7 @@ def test_below_a_top() -> None:
     assert 0 <= out[3] < 1e-300
 
 
-def test_sums_are_those_of_numpy() -> None:
+def test_sums_agree_with_numpy() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 1001))
     assert dot(a, b) == pytest.approx(a @ b, rel=1e-12)
@@ -52,6 +52,6 @@ def test_sums_are_those_of_numpy() -> None:
     np.testing.assert_allclose(z, a + 2.5 * b, rtol=1e-14)
 
 
-def test_what_is_no_number_does_not_pass_for_one() -> None:
+def test_nan_and_infinity_are_kept() -> None:
     assert np.isnan(dot(np.array([np.nan, 1.0]), np.ones(2)))
     assert np.isinf(dot(np.array([np.inf, 1.0]), np.ones(2)))

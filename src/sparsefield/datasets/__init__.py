@@ -1,4 +1,4 @@
-"""Public data sets for examples and benchmarks, and fields that are made up."""
+"""This package provides public datasets for examples and benchmarks, and synthetic fields."""
 
 from sparsefield.datasets.public import DATASETS, Animals, Nations, Splits, data_folder, load_dataset
 from sparsefield.datasets.synthetic import SyntheticField, make_markov_field

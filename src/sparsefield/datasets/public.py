@@ -1,4 +1,4 @@
-"""Public data sets for examples and benchmarks, from a folder at hand or fetched once and kept."""
+"""This module loads public datasets from a local folder, or downloads them once and caches them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FOLDER_VARIABLE = "SPARSEFIELD_DATA"
 SPLITS = ("train", "valid", "test")
-_MEND = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
+_REMEDY = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
 
 ANIMALS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
 ANIMALS_HASH = "c8089b8dba2ce82db4535d73f7b99f4a2445433428bafb8132c4bdb8e94da75c"
 NATIONS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/nations.unary.obs"
 NATIONS_HASH = "f381229557c8a78601075241d9cdebece7261576f79b63bdfaa6d07f12306d98"
 SPLITS_URL = "https://raw.githubusercontent.com/arranger1044/DEBD/master/datasets/{name}/{name}.{split}.data"
-# SHA256 of the files as of the repositories' commits b846860 (animals, nations) and 8509086 (the others).
+# SHA256 of the files at commit b846860 (animals, nations) and 8509086 (the others) of the repositories.
 SPLITS_HASHES = {
     "nltcs": {
         "train": "e547a7aedad1dd2f7177030881ab1b92c7e24ae5464c71a0f1f89daecaf52b30",
@@ -48,7 +48,7 @@ DATASETS = ("animals", "nations", *SPLITS_HASHES)
 
 @dataclass(frozen=True)
 class Animals:
-    """Fifty animals and what is said of them.
+    """The Animals dataset: 50 animals and 85 attributes.
 
     Attributes
     ----------
@@ -64,26 +64,27 @@ class Animals:
 
 @dataclass(frozen=True)
 class Nations:
-    """Fourteen nations, what is said of each, and what one does to another.
+    """The Nations dataset: 14 nations, their attributes, and the relations between them.
 
     Attributes
     ----------
     nations : polars.DataFrame (14, 112)
-        The key ``nation``, and one 0/1 column per attribute; null where it is not known.
+        The key ``nation``, and one 0/1 column per attribute; null where it is unknown.
     relations : polars.DataFrame (182, 58)
-        ``subject`` and ``object``, two different nations, and one 0/1 column per relation; null where it is not known.
+        ``subject`` and ``object``, two different nations, and one 0/1 column per relation; null where it is unknown.
     """
 
     nations: pl.DataFrame
     relations: pl.DataFrame
 
     def open_world(self) -> Relational:
-        """Tables ``nation`` and ``pair``: 182 ordered pairs, and what is not known is a gap."""
+        """Return the tables ``nation`` and ``pair`` of 182 ordered pairs, where unknown cells are missing."""
         return _nation_pairs(self.nations, self.relations)
 
     def closed_world(self) -> Relational:
-        """Tables ``nation`` and ``pair``: all 196 ordered pairs, each nation with itself too, and what is not known
-        is false, as with the 12,530 ground atoms that are usual for these data.
+        """Return the tables ``nation`` and ``pair`` of all 196 ordered pairs, where unknown cells are false.
+
+        Pairs of a nation with itself are included; these are the 12,530 ground atoms that are usual for this dataset.
         """
         names = self.nations.select(subject="nation")
         pairs = names.join(names.select(object="subject"), how="cross").sort("subject", "object")
@@ -99,7 +100,7 @@ def _nation_pairs(nations: pl.DataFrame, pairs: pl.DataFrame) -> Relational:
 
 @dataclass(frozen=True)
 class Splits:
-    """A table of 0/1 columns in three fixed parts.
+    """A table of 0/1 columns with a fixed split.
 
     Attributes
     ----------
@@ -120,11 +121,11 @@ def load_dataset(name: Literal["nltcs", "plants", "dna"]) -> Splits: ...
 @overload
 def load_dataset(name: str) -> Animals | Nations | Splits: ...
 def load_dataset(name: str) -> Animals | Nations | Splits:
-    """Load a public data set.
+    """Load a public dataset.
 
-    It is looked for in the folder named by the environment variable ``SPARSEFIELD_DATA`` (``animals.csv``;
-    ``nations.csv`` and ``nations_relations.csv``; ``debd/NAME/train.csv``, ``valid.csv`` and ``test.csv``), and
-    fetched from its public address otherwise. What is fetched is checked and kept in the user's cache.
+    Files are read from the folder named by the environment variable ``SPARSEFIELD_DATA`` (``animals.csv``;
+    ``nations.csv`` and ``nations_relations.csv``; ``debd/NAME/train.csv``, ``valid.csv`` and ``test.csv``) if they
+    exist. Otherwise they are downloaded, verified by checksum, and kept in the user's cache.
 
     Parameters
     ----------
@@ -138,30 +139,30 @@ def load_dataset(name: str) -> Animals | Nations | Splits:
     Raises
     ------
     DataError
-        When there is no such data set, or it cannot be had.
+        If the dataset does not exist or cannot be downloaded.
     """
     if name not in DATASETS:
-        raise DataError(f"no data set called {name!r}; there are {', '.join(DATASETS)}")
+        raise DataError(f"no dataset called {name!r}; choose from {', '.join(DATASETS)}")
     if name == "animals":
-        kept = _at_hand("animals.csv")
-        if kept is not None:
-            return _parsed(_read_animals_table, kept)
-        return _parsed(_read_animals_lines, _fetched(ANIMALS_URL, ANIMALS_HASH))
+        local = _local_file("animals.csv")
+        if local is not None:
+            return _parse(_read_animals_table, local)
+        return _parse(_read_animals_lines, _download(ANIMALS_URL, ANIMALS_HASH))
     if name == "nations":
-        kept, relations = _at_hand("nations.csv"), _at_hand("nations_relations.csv")
-        if kept is not None and relations is not None:
-            return Nations(_parsed(_read_nations_table, kept), _parsed(_read_relations_table, relations))
-        return _parsed(_read_nations_lines, _fetched(NATIONS_URL, NATIONS_HASH))
-    return Splits(**{split: _parsed(_read_bits, _split_file(name, split)) for split in SPLITS})
+        local, relations = _local_file("nations.csv"), _local_file("nations_relations.csv")
+        if local is not None and relations is not None:
+            return Nations(_parse(_read_nations_table, local), _parse(_read_relations_table, relations))
+        return _parse(_read_nations_lines, _download(NATIONS_URL, NATIONS_HASH))
+    return Splits(**{split: _parse(_read_bits, _split_file(name, split)) for split in SPLITS})
 
 
 def data_folder() -> Path | None:
-    """The folder named by ``SPARSEFIELD_DATA``, or None when the variable is not set.
+    """Return the folder named by ``SPARSEFIELD_DATA``, or None if the variable is not set.
 
     Raises
     ------
     DataError
-        When it names something that is not a folder.
+        If it does not name a folder.
     """
     named = os.environ.get(FOLDER_VARIABLE, "")
     if not named:
@@ -172,37 +173,37 @@ def data_folder() -> Path | None:
     return folder
 
 
-def _at_hand(path: str) -> Path | None:
+def _local_file(path: str) -> Path | None:
     folder = data_folder()
     return folder / path if folder is not None and (folder / path).is_file() else None
 
 
 def _split_file(name: str, split: str) -> Path:
-    kept = _at_hand(f"debd/{name}/{split}.csv")
-    if kept is not None:
-        return kept
-    return _fetched(SPLITS_URL.format(name=name, split=split), SPLITS_HASHES[name][split])
+    local = _local_file(f"debd/{name}/{split}.csv")
+    if local is not None:
+        return local
+    return _download(SPLITS_URL.format(name=name, split=split), SPLITS_HASHES[name][split])
 
 
-def _fetched(url: str, known_hash: str) -> Path:
+def _download(url: str, known_hash: str) -> Path:
     import pooch
 
     try:
-        # The file's own name stays: pooch would put a digest of the address before it.
+        # Keep the file name: by default pooch adds a hash of the URL.
         name = url.rsplit("/", 1)[-1]
-        kept = pooch.retrieve(url, f"sha256:{known_hash}", fname=name, path=pooch.os_cache("sparsefield"))
+        path = pooch.retrieve(url, f"sha256:{known_hash}", fname=name, path=pooch.os_cache("sparsefield"))
     except OSError as error:
-        raise DataError(f"{url} cannot be reached; {_MEND}") from error
-    except ValueError as error:  # pooch's word for a wrong checksum
-        raise DataError(f"the file at {url} is not the expected one, its checksum differs; {_MEND}") from error
-    return Path(kept)
+        raise DataError(f"{url} cannot be reached; {_REMEDY}") from error
+    except ValueError as error:  # raised by pooch for a wrong checksum
+        raise DataError(f"the file at {url} is not the expected one, its checksum differs; {_REMEDY}") from error
+    return Path(path)
 
 
-def _parsed(read: Callable[[Path], Any], path: Path) -> Any:
+def _parse(read: Callable[[Path], Any], path: Path) -> Any:
     try:
         return read(path)
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"'{path}' does not hold what was expected: {error}") from error
+        raise DataError(f"'{path}' does not have the expected contents: {error}") from error
 
 
 def _read_bits(path: Path) -> Array:
@@ -219,7 +220,7 @@ def _read_animals_table(path: Path) -> Animals:
 
 
 def _read_animals_lines(path: Path) -> Animals:
-    """Lines ``value,attribute,animal``, one per cell."""
+    """Read lines ``value,attribute,animal``, one per cell."""
     schema = {"value": pl.Int8, "attribute": pl.String, "animal": pl.String}
     lines = pl.read_csv(path, has_header=False, schema=schema)
     table = lines.pivot("attribute", index="animal", values="value").sort("animal")
@@ -236,7 +237,7 @@ def _read_relations_table(path: Path) -> pl.DataFrame:
 
 
 def _flags(table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Rows sorted by their keys, and 0/1 columns by their names."""
+    """Return 0/1 columns sorted by name, and rows sorted by key."""
     names = sorted(name for name in table.columns if name not in keys)
     flags = table.sort(keys).select(*keys, *(pl.col(name).cast(pl.Int8) for name in names))
     if any(not flags[name].drop_nulls().is_in([0, 1]).all() for name in names):
@@ -245,7 +246,7 @@ def _flags(table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
 
 
 def _read_nations_lines(path: Path) -> Nations:
-    """Lines ``value,attribute,nation`` and ``value,relation,nation,nation``, one per known cell."""
+    """Read lines ``value,attribute,nation`` and ``value,relation,nation,nation``, one per known cell."""
     words = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line]
     schema = {"value": pl.Int8, "name": pl.String, "subject": pl.String, "object": pl.String}
     rows = [(int(value), name, *ends, None)[:4] for value, name, *ends in words]

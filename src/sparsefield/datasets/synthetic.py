@@ -1,4 +1,4 @@
-"""The paper's synthetic networks (section 4.1): a random field, known to the last weight, and rows drawn from it."""
+"""This module makes the synthetic networks of the paper (section 4.1): random fields with known weights."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class SyntheticField:
-    """A field that was made up, and rows of it.
+    """A synthetic field holds a random field with known weights, and rows sampled from it.
 
     Attributes
     ----------
     field : MarkovField
-        The true field: it answers, draws and saves like a learned one.
+        The true field, which can be used like a learned one.
     samples : array (rows, nodes) of int64
-        States are 0, 1, ...; columns are called x0, x1, ...
+        States are 0, 1, ...; column names are x0, x1, ...
     edges : list of (str, str)
-        Names of the columns that share a weight: what ``MarkovField(induction="graph", graph=edges)`` takes.
+        Names of the columns that share a weight, as ``MarkovField(induction="graph", graph=edges)`` takes them.
     """
 
     field: MarkovField
@@ -37,7 +37,7 @@ class SyntheticField:
     edges: list[tuple[str, str]]
 
     def edge_mask(self) -> Array:
-        """Boolean array (nodes, nodes), true at the edges, in both directions."""
+        """Return the symmetric boolean adjacency matrix (nodes, nodes)."""
         mask = np.zeros((self.samples.shape[1],) * 2, dtype=bool)
         for left, right in self.edges:
             mask[int(left[1:]), int(right[1:])] = mask[int(right[1:]), int(left[1:])] = True
@@ -59,35 +59,39 @@ def make_markov_field(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SyntheticField:
-    """Make a random field up, and draw rows of it by Gibbs sampling.
+    """Make a random field and sample rows from it by Gibbs sampling.
 
-    Every pair of nodes is an edge with the same probability. An edge has a weight for each pair of its nodes' states
-    but 0, the base state.
+    Every pair of nodes is an edge with the same probability. An edge has a weight for each pair of states of its nodes,
+    except for the reference state 0.
 
     Parameters
     ----------
     nodes, rows : int
-        The paper's N and M.
+        Numbers of columns and rows, N and M in the paper.
     states : int or sequence of int
-        States of a node; of each node, where a sequence of that many numbers is given.
+        Number of states of every node, or of each node.
     neighbors : float or None
-        How many edges a node has on average, the paper's K; five, or as many as there can be, unless told.
+        Mean number of edges of a node, K in the paper; by default five, or ``nodes - 1`` if that is smaller.
     weights : (float, float)
-        Weights are uniform between these.
+        Bounds of the uniform distribution of the weights.
     unary : (float, float) or "balanced"
-        The same for unary weights; the paper speaks of none. "balanced" undoes the mean pull of a node's edges, so
-        that no node is nearly always in one state because of its neighbors' number.
+        Bounds of the unary weights, which the paper does not have. "balanced" cancels the mean effect of the edges of
+        a node, so that nodes with many neighbors are not nearly always in one state.
     burn_in, thin : int
         Sweeps before the first row of a chain, and between its rows.
     chains : int
-        How many chains share the rows. One, as in the paper, may stay among a few of the field's modes: weights of 5
-        make for deep ones.
+        Number of chains that share the rows. A single chain, as in the paper, may stay in a few modes of the field when
+        weights are as large as 5.
     seed : int
         The same seed gives the same field and the same rows.
     n_jobs : int or None
-        Threads; the rows are the same with any number.
+        Number of threads; it does not affect the rows.
     progress : callable, optional
-        Hears how many sweeps are done, and how many there are.
+        Called with the number of sweeps done and the total.
+
+    Returns
+    -------
+    SyntheticField
 
     Examples
     --------
@@ -99,10 +103,10 @@ def make_markov_field(
         raise ValueError(f"nodes and rows must be at least 1, got {nodes} and {rows}.")
     if burn_in < 1:
         raise ValueError(f"burn_in must be at least 1, got {burn_in}.")
-    widths = _counts(states, nodes) - 1
+    widths = _state_counts(states, nodes) - 1
     neighbors = min(5.0, nodes - 1.0) if neighbors is None else neighbors
     if not 0.0 <= neighbors <= max(nodes - 1, 0):
-        raise ValueError(f"neighbors must lie between 0 and {nodes - 1}, got {neighbors}.")
+        raise ValueError(f"neighbors must be between 0 and {nodes - 1}, got {neighbors}.")
     shape, chain = np.random.SeedSequence(seed).spawn(2)
     rng = np.random.default_rng(shape)
     first, second = np.triu_indices(nodes, k=1)
@@ -113,20 +117,20 @@ def make_markov_field(
     pairs = _state_pairs(ends, widths, schema.offsets)
     strengths = rng.uniform(*_bounds("weights", weights), size=len(pairs))
     if isinstance(unary, str) and unary == "balanced":
-        biases = -_mean_pull(pairs, strengths, schema)
+        biases = -_mean_edge_effect(pairs, strengths, schema)
     else:
         biases = rng.uniform(*_bounds("unary", unary, "'balanced' or "), size=schema.n_states)
     field = MarkovField.from_field(Field(Layout.single(schema), biases, pairs, strengths), n_jobs=n_jobs)
-    drawn = int(chain.generate_state(1)[0])
-    samples = field.sample(rows, sweeps=burn_in, thin=thin, chains=chains, random_state=drawn, progress=progress)
+    draw_seed = int(chain.generate_state(1)[0])
+    samples = field.sample(rows, sweeps=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)
     return SyntheticField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
 
 
-def _counts(states: int | Sequence[int], nodes: int) -> Array:
-    """(nodes,): how many states each node has."""
+def _state_counts(states: int | Sequence[int], nodes: int) -> Array:
+    """Return the number of states (nodes,) of each node."""
     counts = np.asarray(states)
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (nodes,)):
-        raise ValueError(f"states must be a whole number, or {nodes} of them, one for each node; got {states!r}.")
+        raise ValueError(f"states must be an integer, or {nodes} integers, one for each node; got {states!r}.")
     if counts.min() < 2:
         raise ValueError(f"states must be at least 2, got {int(counts.min())}.")
     return np.broadcast_to(counts.astype(np.int64), (nodes,))
@@ -151,18 +155,18 @@ def _schema(counts: Array) -> Schema:
 
 
 def _state_pairs(ends: Array, widths: Array, offsets: Array) -> Array:
-    """(features, 2): every pair of states of the two nodes of each edge, in ascending order."""
+    """Return every pair of states (features, 2) of the two nodes of each edge, in ascending order."""
     left, right = ends.T
     counts = widths[left] * widths[right]
     edge = np.repeat(np.arange(len(ends)), counts)
-    place = np.arange(len(edge)) - np.repeat(np.cumsum(counts) - counts, counts)
-    a, b = np.divmod(place, widths[right][edge])
+    index = np.arange(len(edge)) - np.repeat(np.cumsum(counts) - counts, counts)
+    a, b = np.divmod(index, widths[right][edge])
     pairs = np.column_stack([offsets[left][edge] + a, offsets[right][edge] + b]).astype(np.int64)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
-def _mean_pull(pairs: Array, strengths: Array, schema: Schema) -> Array:
-    """(states,): what a state's edges add to its logit when every state of the neighbors is as likely."""
-    chance = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
+def _mean_edge_effect(pairs: Array, strengths: Array, schema: Schema) -> Array:
+    """Return the mean contribution (states,) of edges to the logit of a state, for neighbors in uniform states."""
+    probability = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
     both = np.concatenate([pairs, pairs[:, ::-1]])
-    return np.bincount(both[:, 0], np.tile(strengths, 2) * chance[both[:, 1]], schema.n_states)
+    return np.bincount(both[:, 0], np.tile(strengths, 2) * probability[both[:, 1]], schema.n_states)

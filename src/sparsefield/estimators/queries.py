@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.inference import Gibbs, state_probabilities
-from sparsefield.inference.elimination import parts_by_shape, total
+from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.exact_marginals import exact_logits
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalized
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalize
 from sparsefield.inference.gibbs import ChainMeans, run_chains
 from sparsefield.inference.map_inference import MAPResult
 from sparsefield.inference.missing_problem import compile_problem, independent_groups
@@ -93,12 +93,12 @@ def marginal_probabilities(
     """{target: (states,)} given some cells, in the order of the states."""
     asked = _ask_row(field, given)
     graph = asked.graph
-    alike = parts_by_shape(graph, max_cells)
-    narrow = [parts for parts in alike if parts.plan.narrow]
-    beliefs = normalized(graph, exact_logits(graph, narrow))
-    wide = [asked.component_of_cell[parts.missing_cells[:, 0]] for parts in alike if not parts.plan.narrow]
+    alike = batches_by_shape(graph, max_cells)
+    narrow = [parts for parts in alike if parts.plan.feasible]
+    beliefs = normalize(graph, exact_logits(graph, narrow))
+    wide = [asked.component_of_cell[parts.missing_cells[:, 0]] for parts in alike if not parts.plan.feasible]
     if wide:
-        means = run_chains(graph, gibbs, parts=np.concatenate(wide))
+        means = run_chains(graph, gibbs, components=np.concatenate(wide))
         drawn = np.isfinite(means.value)
         beliefs[drawn] = means.value[drawn]
         _warn_of_chains(means, gibbs)
@@ -139,11 +139,11 @@ def warn_of_search(completed: MAPResult) -> None:
 
 def _of_part(graph: FactorGraph, part: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs) -> Probability:
     """The probability that some gaps of one part have some of their codes."""
-    (parts,) = parts_by_shape(graph, max_cells, np.array([part]))
-    if parts.plan.narrow:
+    (parts,) = batches_by_shape(graph, max_cells, np.array([part]))
+    if parts.plan.feasible:
         place = {int(cell): k for k, cell in enumerate(parts.missing_cells[0])}
-        some = total(graph, parts, {place[cell]: codes for cell, codes in wanted.items()})
-        return Probability(float(min(np.exp(some - total(graph, parts))[0], 1.0)), "exact", 0.0)
+        some = log_partition(graph, parts, {place[cell]: codes for cell, codes in wanted.items()})
+        return Probability(float(min(np.exp(some - log_partition(graph, parts))[0], 1.0)), "exact", 0.0)
     states = np.zeros(graph.offsets[-1], dtype=bool)
     for cell, codes in wanted.items():
         states[graph.offsets[cell] + codes] = True
@@ -170,8 +170,8 @@ def _ask_row(field: Field, given: Mapping[Any, Any] | None) -> _Asked:
     sample, (block,) = DenseDataset.single(table), table.blocks
     members = [(0, block)]
     if independent_groups(sample, [[block]]):
-        woven = compile_problem(sample, field.graphs, members)
-        graph, variables = build_factors(woven.web, field.theta), woven.gap_cells[1].tolist()
+        compiled = compile_problem(sample, field.graphs, members)
+        graph, variables = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()
     else:
         graph, variables = _no_gaps(), []
     return _Asked(graph, {v: cell for cell, v in enumerate(variables)}, block.codes[:, 0], component_of_cell(graph))

@@ -33,10 +33,10 @@ class Known(NamedTuple):
 class Traits(NamedTuple):
     """What `score_pairs` has to know of each column."""
 
-    together: np.ndarray
-    rest: np.ndarray
-    reach: np.ndarray
-    loudness: np.ndarray
+    on_weight: np.ndarray
+    baseline: np.ndarray
+    score_bound_row: np.ndarray
+    score_bound_col: np.ndarray
     owner: np.ndarray
 
     @classmethod
@@ -156,7 +156,7 @@ def summarize(engine: Engine, lot: Lot) -> Summary:
     rows = max(len(lot.on.offsets) - 1, 1)
     per_row_on, per_row_errors = len(lot.on.columns) / rows, len(lot.errors.columns) / rows
     work = np.diff(lot.on.column_offsets) * per_row_errors + np.diff(lot.errors.column_offsets) * per_row_on + 1.0
-    return Summary(lot.weight, lot.traits.together, work)
+    return Summary(lot.weight, lot.traits.on_weight, work)
 
 
 def tell(lot: Lot, tile: tuple[int, int], lowest: int, cut_per_weight: float) -> Told:

@@ -30,7 +30,7 @@ from sparsefield.induction.sparse_score_parts import (
     tell,
     unit_for,
 )
-from sparsefield.kernels.sparse_conditionals import REST as AT_REST
+from sparsefield.kernels.sparse_conditionals import BELIEF
 from sparsefield.kernels.sparse_pair_scores import combine_bounds
 from sparsefield.objectives.sparse_evaluator import SparseGradientFactors
 
@@ -97,8 +97,8 @@ class Sheet(NamedTuple):
 
     sums: np.ndarray
     gradients: np.ndarray
-    tellers: np.ndarray
-    untold: np.ndarray
+    reports: np.ndarray
+    unreported: np.ndarray
 
     @classmethod
     def empty(cls, size: int) -> Sheet:
@@ -128,13 +128,13 @@ def _score_round(task: Task, first: slice, second: slice) -> Scored:
     number[column[members]] = np.arange(len(members))
     traits = Traits(*(trait[members] for trait in task.traits))
     lots = contrast.parts.per_worker(
-        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, traits.rest, traits.owner,
-        _by_first(number[task.inside], len(members)), task.unit,
+        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, traits.baseline,
+        traits.owner, _by_first(number[task.inside], len(members)), task.unit,
     )  # fmt: skip
     width = first.stop - first.start
     pairs = _settled(lots, _told(task, lots, traits, width, 0 if first == second else width))
-    gradient = pairs.sums * task.unit + traits.together[pairs.a] * traits.rest[pairs.b]
-    gradient += traits.together[pairs.b] * traits.rest[pairs.a]
+    gradient = pairs.sums * task.unit + traits.on_weight[pairs.a] * traits.baseline[pairs.b]
+    gradient += traits.on_weight[pairs.b] * traits.baseline[pairs.a]
     beyond = np.abs(gradient) > task.cut
     gradient, ends = gradient[beyond], (column[members[pairs.a[beyond]]], column[members[pairs.b[beyond]]])
     return Scored(np.minimum(*ends), np.maximum(*ends), gradient, np.abs(gradient))
@@ -148,7 +148,7 @@ def _told(task: Task, lots: WorkerData, traits: Traits, width: int, lowest: int)
     cut_per_weight = (task.cut if len(lots) == 1 else UNTOLD * task.cut) / task.contrast.total_weight
     least = np.array([cut_per_weight * lot.weight for lot in known])
     tiles = _tiles(np.sum([lot.work for lot in known], axis=0), width)
-    shared = together, traits.rest, task.unit, least, task.cut, Sheet.empty(len(traits.rest))
+    shared = together, traits.baseline, task.unit, least, task.cut, Sheet.empty(len(traits.baseline))
     found, held = [], 0
     for tile, told in zip(tiles, lots.stream(tell, tiles, lowest, cut_per_weight), strict=True):
         found.append(_added(told, tile[0], *shared))
@@ -193,11 +193,11 @@ def _merged(parts: list[Open]) -> Open:
 
 def _rounds(contrast: SparseGradientFactors, traits: Traits) -> list[tuple[slice, slice]]:
     """Pairs of runs of columns whose errors fit into memory together; how many there are changes no result."""
-    width = len(traits.rest)
+    width = len(traits.baseline)
     room = config.ERRORS_SHARE * contrast.parts.memory / ENTRY_BYTES
     runs = 1 if contrast.touched <= room else min(width, int(np.ceil(2 * contrast.touched / room)))
     # Errors are mostly those of what is on, so that runs of as many cells have as many errors.
-    cells = np.cumsum(traits.together)
+    cells = np.cumsum(traits.on_weight)
     ends = np.searchsorted(cells, np.arange(1, runs) * (cells[-1] / runs)) if runs > 1 else []
     places = np.unique([0, *ends, width]).tolist()
     slices = [slice(*pair) for pair in pairwise(places)]
@@ -212,7 +212,7 @@ def _line_up(contrast: SparseGradientFactors, layout: Layout, cut: float) -> tup
     """
     states, total = len(contrast.unary), contrast.total_weight
     together, rest = contrast.together, np.zeros(len(contrast.together))
-    rest[:states] = contrast.resting[:, AT_REST]
+    rest[:states] = contrast.resting[:, BELIEF]
     bound = together.copy()
     bound[:states] += together[:states] + np.maximum(contrast.unary, 0.0)
     loud = np.flatnonzero(bound > cut)

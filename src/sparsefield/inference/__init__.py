@@ -1,4 +1,4 @@
-"""Filling hidden cells. A new method is a file here and a line in the registry."""
+"""This package infers missing cells. A new method is one file here and one entry in `INFERENCE`."""
 
 from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.exact_marginals import ExactInference

@@ -1,4 +1,4 @@
-"""Belief propagation (sum-product): exact where the gaps make up a tree, and usually close where they do not."""
+"""This module implements belief propagation (sum-product): exact on trees and usually accurate elsewhere."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ import numpy as np
 from sparsefield.inference.factor_graph import (
     FactorGraph,
     build_factors,
-    cells_of,
-    entities_of,
-    normalized,
+    cells_of_components,
+    count_entities,
+    normalize,
     write_beliefs,
 )
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
-from sparsefield.kernels.message_passing import Queue, Space, propagate
+from sparsefield.kernels.message_passing import MessageState, ResidualQueue, propagate
 
-__all__ = ["BeliefPropagation", "message_beliefs"]
+__all__ = ["BeliefPropagation", "propagate_messages"]
 
 
 @dataclass(frozen=True)
 class BeliefPropagation(InferenceMethod):
-    """Gaps that share features tell each other what they hear from the rest, until no message moves.
+    """Belief propagation passes messages between missing cells that share features until none changes.
 
-    Two passes over a part's factors come first, out from one gap and back; where these make up a tree, they are all.
-    Then the message that moves most is updated first.
+    Two passes over the factors of a connected component come first, inward and outward from one cell; on a tree they
+    are exact. Then the message with the largest residual is updated first.
 
     Parameters
     ----------
-    tolerance : a message is settled when an update would change the log-ratio of no two of its values by more
-    max_updates : cap on updates, for each message on average
-    damping : share of the old message, in logarithms, that is kept at each update after the two passes, in [0, 1)
+    tolerance : float
+        A message has converged when an update would change no log-ratio of two of its values by more.
+    max_updates : int
+        Maximum number of updates per message, on average.
+    damping : float
+        Share of the old message, in logs, that each update after the two passes keeps, in [0, 1).
     """
 
     tolerance: float = 1e-8
@@ -47,31 +50,31 @@ class BeliefPropagation(InferenceMethod):
         if self.tolerance < 0 or self.max_updates < 1:
             raise ValueError("tolerance must not be negative, and max_updates must be at least 1.")
 
-    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
-        graph = build_factors(web, theta)
-        logits, settled = message_beliefs(graph, self, np.arange(graph.n_parts))
-        write_beliefs(web, graph, normalized(graph, logits))
-        return entities_of(web, cells_of(graph, ~settled))
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+        graph = build_factors(problem, theta)
+        logits, converged = propagate_messages(graph, self, np.arange(graph.n_components))
+        write_beliefs(problem, graph, normalize(graph, logits))
+        return count_entities(problem, cells_of_components(graph, ~converged))
 
 
-def message_beliefs(
-    graph: FactorGraph, options: BeliefPropagation, parts: np.ndarray, *, hard: bool = False
+def propagate_messages(
+    graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, *, max_product: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of all states of all gaps, and which of some parts settled; ``hard`` is max-product."""
+    """Return the logits of all states of all missing cells, and which of the given components converged."""
     arity = np.diff(graph.factor_offsets)
     states, edges = np.diff(graph.message_offsets), len(graph.edge_cell)
-    rooms = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
-    space = Space(
+    sizes = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
+    state = MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
         pending=np.zeros(graph.message_offsets[-1]),
         beliefs=graph.unary.copy(),
-        queue=Queue(np.zeros(edges), np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)),
+        queue=ResidualQueue(np.zeros(edges), np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)),
         order=np.empty(len(arity), dtype=np.int64),
-        towards=np.full(len(arity), -1, dtype=np.int64),
-        met=np.zeros(graph.n_missing, dtype=np.bool_),
-        incoming=np.empty(rooms.max(initial=0) + states.max(initial=0)),
+        parent_edge=np.full(len(arity), -1, dtype=np.int64),
+        visited=np.zeros(graph.n_missing, dtype=np.bool_),
+        incoming=np.empty(sizes.max(initial=0) + states.max(initial=0)),
         digit=np.empty(arity.max(initial=0), dtype=np.int64),
     )
     caps = float(options.tolerance), int(options.max_updates), float(options.damping)
-    settled = propagate(graph, parts, *caps, hard, space)
-    return space.beliefs, settled
+    converged = propagate(graph, components, *caps, max_product, state)
+    return state.beliefs, converged

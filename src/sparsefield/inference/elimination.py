@@ -1,9 +1,9 @@
-"""Variable elimination: sums and maxima over all states of gaps that depend on each other, one gap at a time.
+"""This module implements variable elimination: sums and maxima over all joint states of a connected component.
 
-A *shape* is what the order of elimination hangs on: how many states the gaps of a part have, and which of them share a
-factor. Parts of one shape are eliminated together, as one more axis of every table, so that thousands of rows with a
-few gaps each cost little more than one. Everything is done cell by cell and in one order, so that a part's numbers are
-the same whatever it is computed with.
+The *shape* of a component determines the elimination order: the number of states of its missing cells, and which of
+them share a factor. Components of one shape are eliminated together, as an additional axis of every table, so that
+thousands of rows with a few missing cells cost little more than one. All operations are elementwise and in a fixed
+order, so that the result of a component does not depend on the other components of its batch.
 """
 
 from __future__ import annotations
@@ -18,242 +18,251 @@ import numpy as np
 
 from sparsefield.inference.factor_graph import FactorGraph
 
-__all__ = ["Parts", "Plan", "Shape", "largest", "marginal_logits", "parts_by_shape", "plan_of", "total"]
+__all__ = [
+    "EliminationBatch",
+    "EliminationPlan",
+    "Shape",
+    "batches_by_shape",
+    "log_partition",
+    "marginal_logits",
+    "most_probable",
+    "plan_elimination",
+]
 
 Array = np.ndarray
 
-CELLS_AT_A_TIME = 2**22
-"""Cells of the largest table of parts that are eliminated together: beyond some megabytes there is nothing to gain."""
+BATCH_CELLS = 2**22
+"""Entries of the largest table of a batch: larger batches are not faster."""
 
 MAX_CELLS = 2**20
-"""Cells of the largest table that elimination makes of one part: 8 MB, and a width of 19 for gaps of two states."""
+"""Entries of the largest table of one component: 8 MB, and a treewidth of 19 for binary cells."""
 
 
 class Shape(NamedTuple):
-    """Gaps are numbered from 0 within a part, in their order."""
+    """The shape of a component, whose missing cells are numbered from 0."""
 
     states: tuple[int, ...]
     factors: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """In which order to eliminate, and which gaps are in a table together then."""
+class EliminationPlan:
+    """An elimination plan holds the elimination order and the cliques that it creates."""
 
     order: tuple[int, ...]
     cliques: tuple[tuple[int, ...], ...]
-    """Per step: the gap that goes, and the gaps that it is in a table with, ascending."""
+    """For each step, the eliminated cell and its neighbors at that point, ascending."""
     parents: tuple[int, ...]
-    """The step that takes what a step leaves; -1 at the end of a part."""
+    """For each step, the step that receives its message; -1 for the last step of a component."""
     factor_steps: tuple[int, ...]
-    """The step at which each factor comes in: when the first of its gaps goes."""
-    cells: int
-    """Of the largest table."""
+    """For each factor, the step at which it is used: the elimination of the first of its cells."""
+    table_size: int
+    """Number of entries of the largest table."""
     width: int
-    """Gaps in the table with the most, less one."""
-    narrow: bool
-    """Whether no table is larger than was allowed. Else planning ended at the first that is."""
+    """Largest number of cells of a clique, minus one."""
+    feasible: bool
+    """Whether no table exceeds the limit; otherwise planning ended at the first that does."""
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Parts of one shape."""
+class EliminationBatch:
+    """A batch holds the components of one shape, which are eliminated together."""
 
     shape: Shape
-    plan: Plan
+    plan: EliminationPlan
     missing_cells: Array
-    """(parts, gaps)"""
+    """(components, cells)"""
     factors: Array
-    """(parts, factors)"""
+    """(components, factors)"""
 
-    def pieces(self) -> Iterator[Parts]:
-        """The same, a few at a time where tables are large."""
-        size = max(1, CELLS_AT_A_TIME // self.plan.cells)
+    def split(self) -> Iterator[EliminationBatch]:
+        """Yield the components in smaller batches where tables are large."""
+        size = max(1, BATCH_CELLS // self.plan.table_size)
         for start in range(0, len(self.missing_cells), size):
             rows = slice(start, start + size)
-            yield Parts(self.shape, self.plan, self.missing_cells[rows], self.factors[rows])
+            yield EliminationBatch(self.shape, self.plan, self.missing_cells[rows], self.factors[rows])
 
 
-def parts_by_shape(graph: FactorGraph, max_cells: int, parts: Array | None = None) -> list[Parts]:
-    """All parts of a graph, or some, those of one shape together; with plans for tables of at most ``max_cells``."""
+def batches_by_shape(graph: FactorGraph, max_cells: int, components: Array | None = None) -> list[EliminationBatch]:
+    """Group all components of a graph, or the given ones, by shape; plan tables of at most ``max_cells`` entries."""
     states = np.diff(graph.offsets)
     number = np.empty(graph.n_missing, dtype=np.int64)
     number[graph.component_cells] = np.arange(graph.n_missing) - np.repeat(
-        graph.part_offsets[:-1], np.diff(graph.part_offsets)
+        graph.component_offsets[:-1], np.diff(graph.component_offsets)
     )
     local, counts = number[graph.edge_cell].tolist(), states.tolist()
-    starts, factor_offsets = graph.part_factor_offsets.tolist(), graph.factor_offsets.tolist()
-    factors, missing_cells, gap_starts = (
-        graph.part_factors.tolist(),
+    starts, factor_offsets = graph.component_factor_offsets.tolist(), graph.factor_offsets.tolist()
+    factors, missing_cells, cell_starts = (
+        graph.component_factors.tolist(),
         graph.component_cells.tolist(),
-        graph.part_offsets.tolist(),
+        graph.component_offsets.tolist(),
     )
     found: dict[Shape, list[int]] = {}
-    for part in range(graph.n_parts) if parts is None else parts.tolist():
-        mine = factors[starts[part] : starts[part + 1]]
+    for component in range(graph.n_components) if components is None else components.tolist():
+        own_factors = factors[starts[component] : starts[component + 1]]
         shape = Shape(
-            tuple([counts[cell] for cell in missing_cells[gap_starts[part] : gap_starts[part + 1]]]),
-            tuple([tuple(local[factor_offsets[f] : factor_offsets[f + 1]]) for f in mine]),
+            tuple([counts[cell] for cell in missing_cells[cell_starts[component] : cell_starts[component + 1]]]),
+            tuple([tuple(local[factor_offsets[f] : factor_offsets[f + 1]]) for f in own_factors]),
         )
-        found.setdefault(shape, []).append(part)
-    made = []
+        found.setdefault(shape, []).append(component)
+    batches = []
     for shape, members in found.items():
         which = np.array(members)[:, None]
-        made.append(
-            Parts(
+        batches.append(
+            EliminationBatch(
                 shape,
-                plan_of(shape, max_cells),
-                graph.component_cells[graph.part_offsets[which] + np.arange(len(shape.states))],
-                graph.part_factors[graph.part_factor_offsets[which] + np.arange(len(shape.factors))],
+                plan_elimination(shape, max_cells),
+                graph.component_cells[graph.component_offsets[which] + np.arange(len(shape.states))],
+                graph.component_factors[graph.component_factor_offsets[which] + np.arange(len(shape.factors))],
             )
         )
-    return made
+    return batches
 
 
 @lru_cache(maxsize=4096)
-def plan_of(shape: Shape, max_cells: int) -> Plan:
-    """Eliminate the gap that ties the fewest others anew; of these, the one with the smallest table, then the first."""
-    around: list[set[int]] = [set() for _ in shape.states]
+def plan_elimination(shape: Shape, max_cells: int) -> EliminationPlan:
+    """Plan a min-fill elimination; ties go to the cell with the smallest table, then to the first."""
+    neighbors: list[set[int]] = [set() for _ in shape.states]
     for factor in shape.factors:
         for cell in factor:
-            around[cell].update(factor)
-    for cell, others in enumerate(around):
+            neighbors[cell].update(factor)
+    for cell, others in enumerate(neighbors):
         others.discard(cell)
-    order, cliques, widest, largest = [], [], 0, 1
+    order, cliques, width, table_size = [], [], 0, 1
     waiting: list[tuple[int, int, int]] = []
-    now = [_cost(around, shape.states, cell) for cell in range(len(shape.states))]
-    for cell, cost in enumerate(now):
-        heappush(waiting, (*cost, cell))
-    gone: set[int] = set()
-    while waiting and largest <= max_cells:
-        fill, cells, cell = heappop(waiting)
-        if cell in gone or (fill, cells) != now[cell]:
+    cost = [_cost(neighbors, shape.states, cell) for cell in range(len(shape.states))]
+    for cell, (fill, size) in enumerate(cost):
+        heappush(waiting, (fill, size, cell))
+    eliminated: set[int] = set()
+    while waiting and table_size <= max_cells:
+        fill, size, cell = heappop(waiting)
+        if cell in eliminated or (fill, size) != cost[cell]:
             continue
-        gone.add(cell)
-        others = around[cell]
+        eliminated.add(cell)
+        others = neighbors[cell]
         order.append(cell)
         cliques.append(tuple(sorted((cell, *others))))
-        widest, largest = max(widest, len(others)), max(largest, cells)
-        for other in _eliminate(around, cell) if largest <= max_cells else ():
-            now[other] = _cost(around, shape.states, other)
-            heappush(waiting, (*now[other], other))
-    if largest > max_cells:
-        return Plan(tuple(order), tuple(cliques), (), (), largest, widest, False)
+        width, table_size = max(width, len(others)), max(table_size, size)
+        for other in _eliminate(neighbors, cell) if table_size <= max_cells else ():
+            cost[other] = _cost(neighbors, shape.states, other)
+            heappush(waiting, (*cost[other], other))
+    if table_size > max_cells:
+        return EliminationPlan(tuple(order), tuple(cliques), (), (), table_size, width, False)
     step = {cell: k for k, cell in enumerate(order)}
     parents = [min((step[g] for g in c if g != cell), default=-1) for cell, c in zip(order, cliques, strict=True)]
     steps = tuple(min(step[cell] for cell in factor) for factor in shape.factors)
-    return Plan(tuple(order), tuple(cliques), tuple(parents), steps, largest, widest, True)
+    return EliminationPlan(tuple(order), tuple(cliques), tuple(parents), steps, table_size, width, True)
 
 
-def _eliminate(around: list[set[int]], cell: int) -> set[int]:
-    """Tie a gap's neighbors with each other; returns the gaps around which that changes something."""
-    others = around[cell]
+def _eliminate(neighbors: list[set[int]], cell: int) -> set[int]:
+    """Connect the neighbors of a cell with each other and return the cells whose cost may change."""
+    others = neighbors[cell]
     changed = set(others)
     for one in others:
-        for other in others - around[one]:
+        for other in others - neighbors[one]:
             if one < other:
-                changed |= around[one] & around[other]  # a tie fewer is missing around these
+                changed |= neighbors[one] & neighbors[other]  # these have one fill-in edge less
     changed.discard(cell)
     for other in others:
-        around[other] |= others
-        around[other] -= {other, cell}
+        neighbors[other] |= others
+        neighbors[other] -= {other, cell}
     return changed
 
 
-def _cost(around: list[set[int]], states: tuple[int, ...], cell: int) -> tuple[int, int]:
-    """Pairs of a gap's neighbors that are not tied yet, and the cells of their table."""
-    others, cells = around[cell], states[cell]
-    missing = -len(others)
+def _cost(neighbors: list[set[int]], states: tuple[int, ...], cell: int) -> tuple[int, int]:
+    """Return the number of fill-in edges of a cell, and the size of its table."""
+    others, size = neighbors[cell], states[cell]
+    unconnected = -len(others)
     for other in others:
-        missing += len(others) - len(around[other] & others)
-        cells *= states[other]
-    return missing // 2, cells
+        unconnected += len(others) - len(neighbors[other] & others)
+        size *= states[other]
+    return unconnected // 2, size
 
 
 # -- sums and maxima ---------------------------------------------------------------------------------------------------
 
 
-def total(graph: FactorGraph, parts: Parts, keep: Mapping[int, Array] | None = None) -> Array:
-    """(parts,): ln of the sum over all states of the exponential of everything, ln Z.
+def log_partition(graph: FactorGraph, batch: EliminationBatch, keep: Mapping[int, Array] | None = None) -> Array:
+    """Return the log-partition function ln Z (components,).
 
-    ``keep`` names gaps of the shape, and codes: the sum is over these codes of theirs alone.
+    ``keep`` maps cells of the shape to codes: the sum is then restricted to these codes.
     """
-    plan = parts.plan
-    _, sent = _collect(graph, parts, plan, hard=False, keep=keep)
-    roots = [sent[step] for step, parent in enumerate(plan.parents) if parent < 0]
+    plan = batch.plan
+    _, messages = _collect(graph, batch, maximum=False, keep=keep)
+    roots = [messages[step] for step, parent in enumerate(plan.parents) if parent < 0]
     return np.add.reduce(roots)
 
 
-def marginal_logits(graph: FactorGraph, parts: Parts) -> list[Array]:
-    """Per gap of the shape, (states, parts): ln of its marginal probabilities and a constant."""
-    plan = parts.plan
-    tables, sent = _collect(graph, parts, plan, hard=False)
+def marginal_logits(graph: FactorGraph, batch: EliminationBatch) -> list[Array]:
+    """Return, for each cell of the shape, the log of its marginals up to a constant (states, components)."""
+    plan = batch.plan
+    tables, messages = _collect(graph, batch, maximum=False)
     found: list[Array] = [np.empty(0)] * len(plan.order)
     for step in range(len(plan.order) - 1, -1, -1):
         cell, clique, parent = plan.order[step], plan.cliques[step], plan.parents[step]
         if parent >= 0:
-            # What the parent holds, less what it has from here.
+            # The message from the parent, without the contribution of this step.
             wanted = tuple(other for other in clique if other != cell)
-            told = _reduce(tables[parent], plan.cliques[parent], wanted, hard=False) - sent[step]
-            tables[step] = tables[step] + np.expand_dims(told, clique.index(cell))
-        found[cell] = _reduce(tables[step], clique, (cell,), hard=False)
+            message = _reduce(tables[parent], plan.cliques[parent], wanted, maximum=False) - messages[step]
+            tables[step] = tables[step] + np.expand_dims(message, clique.index(cell))
+        found[cell] = _reduce(tables[step], clique, (cell,), maximum=False)
     return found
 
 
-def largest(graph: FactorGraph, parts: Parts) -> tuple[Array, Array]:
-    """(parts, gaps) codes of a most probable assignment, and (parts,) ln of its exponential.
+def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, Array]:
+    """Return the codes of a most probable assignment (components, cells) and its log-potential (components,).
 
-    Of several that are as probable, the one with the smallest code where gaps go last is taken.
+    Among equally probable assignments, the one with the smallest code of the cells that are eliminated last is chosen.
     """
-    plan = parts.plan
-    tables, sent = _collect(graph, parts, plan, hard=True)
-    codes = np.zeros((len(parts.missing_cells), len(plan.order)), dtype=np.int64)
-    every = np.arange(len(parts.missing_cells))
+    plan = batch.plan
+    tables, messages = _collect(graph, batch, maximum=True)
+    codes = np.zeros((len(batch.missing_cells), len(plan.order)), dtype=np.int64)
+    every = np.arange(len(batch.missing_cells))
     for step in range(len(plan.order) - 1, -1, -1):
         cell, clique = plan.order[step], plan.cliques[step]
         table = np.moveaxis(tables[step], clique.index(cell), 0)
         others = [other for other in clique if other != cell]
         codes[:, cell] = table[(slice(None), *(codes[:, other] for other in others), every)].argmax(axis=0)
-    roots = [sent[step] for step, parent in enumerate(plan.parents) if parent < 0]
+    roots = [messages[step] for step, parent in enumerate(plan.parents) if parent < 0]
     return codes, np.add.reduce(roots)
 
 
 def _collect(
-    graph: FactorGraph, parts: Parts, plan: Plan, *, hard: bool, keep: Mapping[int, Array] | None = None
+    graph: FactorGraph, batch: EliminationBatch, *, maximum: bool, keep: Mapping[int, Array] | None = None
 ) -> tuple[list[Array], list[Array]]:
-    """Per step its table, with one axis for each gap of its clique and one for the parts; and what it sends on."""
-    shape, count = parts.shape, len(parts.missing_cells)
+    """Return the table of each step, one axis per cell of its clique and one for the components, and its message."""
+    shape, plan, count = batch.shape, batch.plan, len(batch.missing_cells)
     tables = [np.zeros((*(shape.states[cell] for cell in clique), count)) for clique in plan.cliques]
     for step, cell in enumerate(plan.order):
-        first = graph.offsets[parts.missing_cells[:, cell]]
+        first = graph.offsets[batch.missing_cells[:, cell]]
         unary = graph.unary[first + np.arange(shape.states[cell])[:, None]]
         tables[step] += _widen(unary, (cell,), plan.cliques[step])
     for k, (factor, step) in enumerate(zip(shape.factors, plan.factor_steps, strict=True)):
         size = tuple(shape.states[cell] for cell in factor)
-        first = graph.table_offsets[parts.factors[:, k]]
+        first = graph.table_offsets[batch.factors[:, k]]
         table = graph.tables[first + np.arange(np.prod(size))[:, None]].reshape(*size, count)
         tables[step] += _widen(table, factor, plan.cliques[step])
     for cell, codes in (keep or {}).items():
         for step, clique in enumerate(plan.cliques):
             if cell in clique:
                 tables[step] = tables[step].take(codes, axis=clique.index(cell))
-    sent: list[Array] = []
+    messages: list[Array] = []
     for step, (cell, clique, parent) in enumerate(zip(plan.order, plan.cliques, plan.parents, strict=True)):
-        rest = tuple(other for other in clique if other != cell)
-        sent.append(_reduce(tables[step], clique, rest, hard=hard))
+        others = tuple(other for other in clique if other != cell)
+        messages.append(_reduce(tables[step], clique, others, maximum=maximum))
         if parent >= 0:
-            tables[parent] += _widen(sent[step], rest, plan.cliques[parent])
-    return tables, sent
+            tables[parent] += _widen(messages[step], others, plan.cliques[parent])
+    return tables, messages
 
 
 def _widen(table: Array, missing_cells: tuple[int, ...], clique: tuple[int, ...]) -> Array:
-    """A table over ascending gaps with axes of length 1 for the other gaps of a clique."""
-    there = iter(table.shape[:-1])
-    return table.reshape(*(next(there) if cell in missing_cells else 1 for cell in clique), table.shape[-1])
+    """Insert axes of length 1 into a table, for the cells of a clique that it does not have."""
+    sizes = iter(table.shape[:-1])
+    return table.reshape(*(next(sizes) if cell in missing_cells else 1 for cell in clique), table.shape[-1])
 
 
-def _reduce(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...], *, hard: bool) -> Array:
-    """ln of the sum of exponentials over all gaps but those wanted, or the largest of the values."""
+def _reduce(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...], *, maximum: bool) -> Array:
+    """Reduce a table to the wanted cells by log-sum-exp, or by maxima."""
     for axis in range(len(clique) - 1, -1, -1):
         if clique[axis] in wanted:
             continue
@@ -261,7 +270,7 @@ def _reduce(table: Array, clique: tuple[int, ...], wanted: tuple[int, ...], *, h
         top = slices[0].copy()
         for part in slices[1:]:
             np.maximum(top, part, out=top)
-        if hard:
+        if maximum:
             table = top
             continue
         sums = np.zeros_like(top)

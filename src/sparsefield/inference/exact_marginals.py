@@ -1,4 +1,4 @@
-"""Exact marginals, by elimination of one gap after another; refused where gaps depend on each other too widely."""
+"""This module computes exact marginals by variable elimination and refuses rows whose treewidth is too large."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.errors import DataError
-from sparsefield.inference.elimination import MAX_CELLS, Parts, marginal_logits, parts_by_shape
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalized, row_of_cell, write_beliefs
+from sparsefield.inference.elimination import MAX_CELLS, EliminationBatch, batches_by_shape, marginal_logits
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalize, row_of_cell, write_beliefs
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 
@@ -17,15 +17,16 @@ __all__ = ["ExactInference", "exact_logits"]
 
 @dataclass(frozen=True)
 class ExactInference(InferenceMethod):
-    """The beliefs that enumeration would find.
+    """Exact inference computes the marginals that enumeration would give.
 
-    The gaps of a row fall into parts that share no features; linked rows share theirs. Each part is eliminated in an
-    order that ties the fewest gaps anew (min-fill). Time and memory grow with the largest table on the way, which has
-    a cell for every joint state of the gaps that are in it together.
+    The missing cells of a row, or of linked rows, form connected components of the factor graph. Each component is
+    eliminated in min-fill order. Time and memory grow with the largest intermediate table, which has one entry for
+    each joint state of the cells in it.
 
     Parameters
     ----------
-    max_cells : a row that needs a larger table is refused
+    max_cells : int
+        Largest number of entries of a table; rows that need a larger one are refused.
     """
 
     max_cells: int = MAX_CELLS
@@ -35,30 +36,30 @@ class ExactInference(InferenceMethod):
         if self.max_cells < 1:
             raise ValueError(f"max_cells must be at least 1, got {self.max_cells}.")
 
-    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
-        graph = build_factors(web, theta)
-        alike = parts_by_shape(graph, self.max_cells)
-        for parts in alike:
-            self._refuse(web, parts)
-        write_beliefs(web, graph, normalized(graph, exact_logits(graph, alike)))
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+        graph = build_factors(problem, theta)
+        batches = batches_by_shape(graph, self.max_cells)
+        for batch in batches:
+            self._refuse_wide(problem, batch)
+        write_beliefs(problem, graph, normalize(graph, exact_logits(graph, batches)))
         return 0
 
-    def _refuse(self, web: MissingProblem, parts: Parts) -> None:
-        plan = parts.plan
-        if not plan.narrow:
-            row = row_of_cell(web, parts.missing_cells[0, 0])
+    def _refuse_wide(self, problem: MissingProblem, batch: EliminationBatch) -> None:
+        plan = batch.plan
+        if not plan.feasible:
+            row = row_of_cell(problem, batch.missing_cells[0, 0])
             raise DataError(
-                f"Exact inference would need a table of {plan.cells:,} cells or more for row {row}, where gaps depend "
-                f"on each other with a width of at least {plan.width}; max_cells is {self.max_cells:,}. Raise it: "
-                "inference=ExactInference(max_cells=...), or take inference='bp' or 'gibbs'."
+                f"Exact inference would need a table of {plan.table_size:,} cells or more for row {row}, whose missing "
+                f"cells have a treewidth of at least {plan.width}; max_cells is {self.max_cells:,}. Raise it with "
+                "inference=ExactInference(max_cells=...), or use inference='bp' or 'gibbs'."
             )
 
 
-def exact_logits(graph: FactorGraph, alike: list[Parts]) -> np.ndarray:
-    """Logits of the marginals of all gaps of some parts; those of others are 0."""
+def exact_logits(graph: FactorGraph, batches: list[EliminationBatch]) -> np.ndarray:
+    """Return the logits of the marginals of all missing cells of some batches; those of other cells are 0."""
     logits = np.zeros(graph.offsets[-1])
-    for parts in alike:
-        for piece in parts.pieces():
-            for cell, found in enumerate(marginal_logits(graph, piece)):
-                logits[graph.offsets[piece.missing_cells[:, cell]] + np.arange(len(found))[:, None]] = found
+    for batch in batches:
+        for part in batch.split():
+            for cell, found in enumerate(marginal_logits(graph, part)):
+                logits[graph.offsets[part.missing_cells[:, cell]] + np.arange(len(found))[:, None]] = found
     return logits

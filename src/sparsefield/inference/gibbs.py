@@ -1,4 +1,4 @@
-"""Gibbs sampling: drawing hidden cells from the field, and beliefs as means over chains of draws."""
+"""This module implements Gibbs sampling: draws of missing cells, and marginals as means over chains."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sparsefield.data import DenseDataset
 from sparsefield.inference.factor_graph import (
     FactorGraph,
     build_factors,
-    cells_of,
-    entities_of,
-    normalized,
+    cells_of_components,
+    count_entities,
+    normalize,
     write_beliefs,
 )
 from sparsefield.inference.method import InferenceMethod
@@ -27,10 +27,10 @@ from sparsefield.model import Field
 __all__ = ["ChainMeans", "Gibbs", "draw", "draw_often", "run_chains"]
 
 LEAST_VARIANCE = 1e-10
-"""Added to variances before they are compared: probabilities that differ by less than 0.00001 count as the same."""
+"""Added to variances before their ratio is taken: probabilities that differ by less than 0.00001 count as equal."""
 
-CELLS_AT_A_TIME = 5_000_000
-"""Cells that are drawn before a chain can be interrupted, and tells how far it is."""
+CELLS_PER_CALL = 5_000_000
+"""Draws per kernel call; between calls a chain reports its progress and can be interrupted."""
 
 
 def draw(
@@ -42,7 +42,7 @@ def draw(
     engine: Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """Table by table, (targets, rows) int32 codes after ``sweeps`` Gibbs sweeps over all gaps."""
+    """Return, table by table, the int32 codes (targets, rows) after ``sweeps`` Gibbs sweeps over all missing cells."""
     often = draw_often(field, sample, count=1, sweeps=sweeps, thin=0, seed=seed, engine=engine, progress=progress)
     return tuple(codes[0] for codes in often)
 
@@ -58,25 +58,26 @@ def draw_often(
     engine: Engine,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """Table by table, (count, targets, rows) int32 codes: the first after ``sweeps`` sweeps, each other ``thin`` later.
+    """Return, table by table, ``count`` successive draws as int32 codes (count, targets, rows).
 
-    Rows without links are chains of their own. ``progress`` hears of sweeps done, and of how many there are.
+    The first draw is taken after ``sweeps`` sweeps, each further one ``thin`` sweeps later. Rows without links are
+    independent chains. ``progress`` is called with the number of sweeps done and the total.
     """
     blocks = [table.blocks for table in sample.tables]
     found = [np.stack([np.concatenate([b.codes for b in part], axis=1)] * count) for part in blocks]
-    together = independent_groups(sample, blocks)
-    seeds = np.random.SeedSequence(seed).spawn(len(together))
+    groups = independent_groups(sample, blocks)
+    seeds = np.random.SeedSequence(seed).spawn(len(groups))
     lengths = [sweeps] + [thin] * (count - 1)
     done, lock, stopped = 0, Lock(), Event()
 
-    def tell(more: int) -> None:
+    def report(more: int) -> None:
         nonlocal done
         with lock:
             done += more
             if progress is not None:
-                progress(done, len(together) * sum(lengths))
+                progress(done, len(groups) * sum(lengths))
 
-    def one(k: int) -> None:
+    def run_or_stop(k: int) -> None:
         try:
             run(k)
         except BaseException:
@@ -84,46 +85,51 @@ def draw_often(
             raise
 
     def run(k: int) -> None:
-        woven, rng = compile_problem(sample, field.graphs, together[k]), np.random.default_rng(seeds[k])
-        member, variable, row = woven.gap_cells
+        compiled, rng = compile_problem(sample, field.graphs, groups[k]), np.random.default_rng(seeds[k])
+        member, variable, row = compiled.missing_cells
         drawn = np.zeros(len(row), dtype=np.int32)
-        ends = np.searchsorted(member, np.arange(len(together[k]) + 1))
-        piece = max(1, CELLS_AT_A_TIME // len(drawn))
-        for way, length in enumerate(lengths):
-            for start in range(0, length, piece):
+        ends = np.searchsorted(member, np.arange(len(groups[k]) + 1))
+        per_call = max(1, CELLS_PER_CALL // len(drawn))
+        for draw_number, length in enumerate(lengths):
+            for start in range(0, length, per_call):
                 if stopped.is_set():
                     return
-                more = min(piece, length - start)
-                gibbs(woven.web, field.theta, rng, more, drawn)
-                tell(more)
-            for (t, block), first, last in zip(together[k], ends[:-1], ends[1:], strict=True):
-                found[t][way, variable[first:last], block.start + row[first:last]] = drawn[first:last]
+                more = min(per_call, length - start)
+                gibbs(compiled.problem, field.theta, rng, more, drawn)
+                report(more)
+            for (t, block), first, last in zip(groups[k], ends[:-1], ends[1:], strict=True):
+                found[t][draw_number, variable[first:last], block.start + row[first:last]] = drawn[first:last]
 
     try:
-        engine.map(one, range(len(together)))
+        engine.map(run_or_stop, range(len(groups)))
     finally:
-        stopped.set()  # so that an interrupt does not wait for the chains of other threads
+        stopped.set()  # an interrupt must not wait for the chains of other threads
     return tuple(found)
 
 
 @dataclass(frozen=True)
 class Gibbs(InferenceMethod):
-    """Several chains of draws for each row; beliefs are means of conditional probabilities, not of the draws.
+    """Gibbs sampling runs several chains for each row and averages conditional probabilities.
 
-    The mean of a gap's probabilities given all other draws has the same expectation as the mean of the draws, and less
-    variance (Rao-Blackwell). Chains start far from each other, and must agree in the end: R-hat compares the variance
-    between the halves of all chains with that within them (Gelman and Rubin 1992; Vehtari et al. 2021).
+    The mean of the conditional probabilities of a cell has the same expectation as the mean of its draws, and a lower
+    variance (Rao-Blackwell). Chains start far from each other and must agree in the end: R-hat compares the variance
+    between the halves of all chains with the variance within them (Gelman and Rubin 1992; Vehtari et al. 2021).
 
-    What a row draws depends on ``seed``, on its gaps and on what they see, and on nothing else: neither on the rows
-    beside it nor on threads. Rows that are alike get the same answer.
+    The draws of a row depend only on ``seed``, on its missing cells and on the observed cells that these share features
+    with; they depend neither on other rows nor on threads. Equal rows get equal results.
 
     Parameters
     ----------
-    chains : chains for each row, or for rows that are linked
-    burn_in : sweeps of each chain before its draws count
-    sweeps : sweeps that count
-    max_r_hat : a row with a gap of a larger R-hat counts as not converged
-    seed : of all chains
+    chains : int
+        Chains for each row, or for each group of linked rows.
+    burn_in : int
+        Sweeps of each chain that are discarded.
+    sweeps : int
+        Sweeps of each chain that are used.
+    max_r_hat : float
+        A row has not converged when one of its cells has a larger R-hat.
+    seed : int
+        Seed of all chains.
     """
 
     chains: int = 4
@@ -141,22 +147,22 @@ class Gibbs(InferenceMethod):
         if not self.max_r_hat > 1.0:
             raise ValueError(f"max_r_hat must be larger than 1, got {self.max_r_hat}.")
         if isinstance(self.seed, bool) or int(self.seed) != self.seed or not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed must be a whole number that is not negative, got {self.seed}.")
+            raise ValueError(f"seed must be a non-negative integer, got {self.seed}.")
 
-    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
-        graph = build_factors(web, theta)
-        beliefs = normalized(graph, graph.unary)
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+        graph = build_factors(problem, theta)
+        beliefs = normalize(graph, graph.unary)
         means = run_chains(graph, self)
         sampled = np.isfinite(means.r_hat)
         beliefs[sampled] = means.value[sampled]
-        write_beliefs(web, graph, beliefs)
-        gap_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
-        return entities_of(web, gap_of_state[means.r_hat > self.max_r_hat])
+        write_beliefs(problem, graph, beliefs)
+        cell_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
+        return count_entities(problem, cell_of_state[means.r_hat > self.max_r_hat])
 
 
 @dataclass(frozen=True)
 class ChainMeans:
-    """What chains found: means, their standard errors, and R-hat; NaN where nothing had to be drawn."""
+    """Chain means hold means over chains, their standard errors and R-hat; NaN for quantities that were not sampled."""
 
     value: np.ndarray
     error: np.ndarray
@@ -164,7 +170,7 @@ class ChainMeans:
 
     @classmethod
     def of(cls, sums: np.ndarray, squares: np.ndarray, counts: np.ndarray) -> ChainMeans:
-        """From sums and sums of squares, (half chains, quantities), of so many numbers, (half chains,)."""
+        """Compute means from sums and sums of squares (half chains, quantities) over counts (half chains,) sweeps."""
         counts = counts[:, None]
         means = sums / counts
         within = np.maximum(squares / counts - means**2, 0.0).mean(axis=0)
@@ -174,28 +180,29 @@ class ChainMeans:
 
 
 def run_chains(
-    graph: FactorGraph, options: Gibbs, event: kernel.Event | None = None, parts: np.ndarray | None = None
+    graph: FactorGraph, options: Gibbs, event: kernel.Event | None = None, components: np.ndarray | None = None
 ) -> ChainMeans:
-    """Means over chains of the probability of every state of every gap that shares features.
+    """Return means over chains of the probability of every state of the missing cells in some components.
 
-    With an event, of the event alone, whose gaps must be in the one part of ``parts``.
+    By default these are the components with factors. With an event, only its probability is returned; its cells must
+    belong to the one component given.
     """
-    if parts is None:
-        parts = np.flatnonzero(np.diff(graph.part_factor_offsets))
+    if components is None:
+        components = np.flatnonzero(np.diff(graph.component_factor_offsets))
     size = int(graph.offsets[-1])
     nothing = kernel.Event(np.empty(0, dtype=np.int64), np.zeros(0, dtype=bool))
     sums, squares = np.full((2, 2 * options.chains, size), np.nan)
     states = np.diff(graph.offsets)
     drawn = np.zeros(graph.n_missing, dtype=bool)
-    drawn[cells_of(graph, np.isin(np.arange(graph.n_parts), parts))] = True
+    drawn[cells_of_components(graph, np.isin(np.arange(graph.n_components), components))] = True
     sums[:, np.repeat(drawn, states)] = squares[:, np.repeat(drawn, states)] = 0.0
-    hits = np.zeros((2 * options.chains, 2))
+    event_sums = np.zeros((2 * options.chains, 2))
     kernel.run_chains(
-        graph, parts, np.int64(options.seed), options.chains, options.burn_in, options.sweeps, event or nothing,
-        np.zeros(graph.n_missing, dtype=np.int64), np.empty(states.max(initial=1)), sums, squares, hits,
+        graph, components, np.int64(options.seed), options.chains, options.burn_in, options.sweeps, event or nothing,
+        np.zeros(graph.n_missing, dtype=np.int64), np.empty(states.max(initial=1)), sums, squares, event_sums,
     )  # fmt: skip
-    # The first half of an odd number of sweeps has one more.
+    # With an odd number of sweeps the first half has one more.
     counts = np.tile([(options.sweeps + 1) // 2, options.sweeps // 2], options.chains)
     if event is not None:
-        return ChainMeans.of(hits[:, :1], hits[:, 1:], counts)
+        return ChainMeans.of(event_sums[:, :1], event_sums[:, 1:], counts)
     return ChainMeans.of(sums, squares, counts)

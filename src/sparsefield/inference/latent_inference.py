@@ -1,4 +1,4 @@
-"""Rows with latent variables summed out: what is believed of these, and of every seen cell without looking at it."""
+"""This module sums out latent variables: their posterior, and the conditional of every observed cell."""
 
 from __future__ import annotations
 
@@ -16,42 +16,43 @@ from sparsefield.inference.missing_problem import fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
 from sparsefield.model.latent_features import Split
 
-__all__ = ["Summed", "impute_for_each_latent_state", "sum_out_latent"]
+__all__ = ["LatentSums", "impute_for_each_latent_state", "sum_out_latent"]
 
 
-class Summed(NamedTuple):
-    """A block with its latent variables summed out."""
+class LatentSums(NamedTuple):
+    """The loss of a block with latent variables summed out, and the sums that its gradient needs."""
 
     loss: float
-    """- sum of ln p(cell | other cells) over seen cells, times the weights of their rows."""
+    """Minus the weighted sum of ln p(cell | other cells) over observed cells."""
     totals: np.ndarray
-    """(columns, joint states) and (joint states,): what `Split.add_gradient` takes."""
-    moved: np.ndarray
+    """(columns, joint states): see `sum_out`."""
+    change: np.ndarray
+    """(joint states,): sum over rows of the changes of `sum_out`."""
 
 
-def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> Summed:
-    """Predict every seen cell from the others; the beliefs of hidden cells become exact, given those of other gaps.
+def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> LatentSums:
+    """Predict every observed cell from the others, and set the beliefs of latent variables to their posterior.
 
-    ``errors`` (states, rows) becomes (p - 1 or 0) x row weight; for latent states it is the sum over seen cells of how
-    far their belief moves when the cell is covered, which is the gradient of their unary weights.
+    ``errors`` (states, rows) receives (p - x) x row weight. For latent states it is the sum over observed cells of the
+    change of the posterior when the cell is left out, which is the gradient of their unary weights.
     """
     first, last, n_columns = parts.first, block.n_target_states, block.n_own_columns
-    pull, level = parts.pulls(theta, n_columns)
-    energy = level[:, None] + pull[:first].T @ block.beliefs[:first]
+    shift, level = parts.pulls(theta, n_columns)
+    energy = level[:, None] + shift[:first].T @ block.beliefs[:first]
     if n_columns > last:
-        energy += pull[last:].T @ block.beliefs[last:n_columns]
+        energy += shift[last:].T @ block.beliefs[last:n_columns]
     energy -= energy.max(axis=0)
     posterior = np.exp(energy, out=energy)
     posterior /= posterior.sum(axis=0)
     block.beliefs[first:last] = parts.members @ posterior
     errors[:] = 0.0
-    moved, totals = np.zeros_like(posterior), np.zeros((n_columns, len(level)))
-    pulls = np.ascontiguousarray(pull[:first].T)
-    loss = float(sum_out(block, parts.visible, theta, pulls, posterior, errors, moved, totals))
-    errors[first:] = parts.members @ moved
-    totals[:first] += block.beliefs[:first] @ moved.T
-    totals[last:] = block.beliefs[last:n_columns] @ moved.T
-    return Summed(loss, totals, moved.sum(axis=1))
+    change, totals = np.zeros_like(posterior), np.zeros((n_columns, len(level)))
+    target_shift = np.ascontiguousarray(shift[:first].T)
+    loss = float(sum_out(block, parts.visible, theta, target_shift, posterior, errors, change, totals))
+    errors[first:] = parts.members @ change
+    totals[:first] += block.beliefs[:first] @ change.T
+    totals[last:] = block.beliefs[last:n_columns] @ change.T
+    return LatentSums(loss, totals, change.sum(axis=1))
 
 
 def impute_for_each_latent_state(
@@ -62,56 +63,56 @@ def impute_for_each_latent_state(
     theta: np.ndarray,
     engine: Engine,
 ) -> int:
-    """Fill gaps once for each joint state of the latent variables, and mix the answers; returns the rows that did not
-    settle.
+    """Infer missing cells for each joint state of the latent variables, and mix the results.
 
-    Mean field believes one thing of each cell: of gaps that agree in every hidden state, and differ between them, it
-    would be far too sure. How much a joint state counts is its free energy, which is exact where columns are tied by
-    latent variables alone.
+    Returns the number of rows that did not converge. One mean-field solution would be far too confident about cells
+    that agree within each latent state and differ between them. The weight of a joint state is its free energy, which
+    is exact where columns depend on each other only through latent variables.
     """
     first, n_columns = parts.first, blocks[0].n_own_columns
-    pull, level = parts.pulls(theta, n_columns)
+    shift, level = parts.pulls(theta, n_columns)
     last = blocks[0].n_target_states
-    to_targets, to_givens = _ties(parts, theta, last, n_columns - last)
-    filled, energies, unsettled = [], [], 0
+    to_targets, to_covariates = _weight_matrices(parts, theta, last, n_columns - last)
+    filled, energies, unconverged = [], [], 0
     for k in range(len(level)):
         shifted = theta.copy()
-        shifted[:first] += pull[:first, k]
-        mine = [block._replace(beliefs=block.beliefs.copy()) for block in blocks]
-        unsettled = max(unsettled, fill_blocks(sample, [mine], inference, (parts.visible,), shifted, engine))
-        filled.append([block.beliefs[:first] for block in mine])
-        for_rows = []
-        for block in mine:
+        shifted[:first] += shift[:first, k]
+        copies = [block._replace(beliefs=block.beliefs.copy()) for block in blocks]
+        unconverged = max(unconverged, fill_blocks(sample, [copies], inference, (parts.visible,), shifted, engine))
+        filled.append([block.beliefs[:first] for block in copies])
+        by_block = []
+        for block in copies:
             q, covariates = block.beliefs[:first], block.beliefs[last:n_columns]
-            fields = shifted[:first, None] + 0.5 * (to_targets @ q) + to_givens @ covariates
-            for_rows.append(
-                level[k] + pull[last:, k] @ covariates + (q * fields).sum(axis=0) + _entropy(block, q, parts)
-            )
-        energies.append(for_rows)
+            fields = shifted[:first, None] + 0.5 * (to_targets @ q) + to_covariates @ covariates
+            energy = level[k] + shift[last:, k] @ covariates + (q * fields).sum(axis=0)
+            by_block.append(energy + _entropy(block, q, parts))
+        energies.append(by_block)
     for b, block in enumerate(blocks):
         energy = np.array([found[b] for found in energies])
         share = np.exp(energy - energy.max(axis=0))
         share /= share.sum(axis=0)
         block.beliefs[:first] = sum(part[b] * share[k] for k, part in enumerate(filled))
         block.beliefs[first:last] = parts.members @ share
-    return unsettled
+    return unconverged
 
 
-def _ties(parts: Split, theta: np.ndarray, last: int, n_givens: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """(states, states) and (states, observed columns): weights between columns that are not hidden."""
+def _weight_matrices(
+    parts: Split, theta: np.ndarray, last: int, n_covariates: int
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Return the weights between visible columns: (states, states) and (states, covariates)."""
     graph, first = parts.visible, parts.first
     target = np.repeat(np.arange(len(graph.arc_offsets) - 1), np.diff(graph.arc_offsets))
-    weight, seen = theta[graph.arc_feature], graph.arc_source >= last
+    weight, is_covariate = theta[graph.arc_feature], graph.arc_source >= last
 
     def matrix(which: np.ndarray, start: int, columns: int) -> sp.csr_matrix:
-        places = target[which], graph.arc_source[which] - start
-        return sp.csr_matrix((weight[which], places), shape=(first, columns))
+        positions = target[which], graph.arc_source[which] - start
+        return sp.csr_matrix((weight[which], positions), shape=(first, columns))
 
-    return matrix(~seen, 0, first), matrix(seen, last, n_givens)
+    return matrix(~is_covariate, 0, first), matrix(is_covariate, last, n_covariates)
 
 
 def _entropy(block: Block, q: np.ndarray, parts: Split) -> np.ndarray:
-    """(rows,): of the beliefs in gaps."""
+    """Return the entropy (rows,) of the beliefs of missing cells."""
     total, offsets = np.zeros(block.n_rows), parts.visible.state_offsets
     for v in range(len(block.cell_offsets) - 1):
         if offsets[v] >= parts.first:

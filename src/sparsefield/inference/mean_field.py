@@ -1,4 +1,4 @@
-"""Mean field (Eq. 2-4): the closest fully factorized distribution, one variable after another."""
+"""This module implements mean field (Eq. 2-4): the closest fully factorized distribution, by coordinate updates."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ __all__ = ["MeanField"]
 
 @dataclass(frozen=True)
 class MeanField(InferenceMethod):
-    """Sequential updates lower the free energy at every step, so they converge without damping.
+    """Mean-field inference updates one cell after another.
+
+    Each update lowers the free energy, so that the updates converge without damping.
 
     Parameters
     ----------
-    tolerance : a row is done when none of its beliefs moves by more in one sweep; rows that are linked are done
-        together, when no belief of any moves by more in a round
-    max_sweeps : cap on sweeps
-    damping : share of the old belief that is kept at each update, in [0, 1)
+    tolerance : float
+        A row has converged when no belief changes by more in one sweep; linked rows converge together.
+    max_sweeps : int
+        Maximum number of sweeps.
+    damping : float
+        Share of the old belief that each update keeps, in [0, 1).
     """
 
     tolerance: float = 1e-6
@@ -37,5 +41,5 @@ class MeanField(InferenceMethod):
         if self.tolerance < 0 or self.max_sweeps < 1:
             raise ValueError("tolerance must not be negative, and max_sweeps must be at least 1.")
 
-    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
-        return int(mean_field(web, theta, self.tolerance, self.max_sweeps, self.damping))
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+        return int(mean_field(problem, theta, self.tolerance, self.max_sweeps, self.damping))

@@ -1,4 +1,4 @@
-"""What an inference method is: it fills hidden cells with beliefs."""
+"""This module defines the interface of inference methods."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["InferenceMethod"]
 
 
 class InferenceMethod(ABC):
-    """Estimates the beliefs of hidden cells given the seen ones."""
+    """An inference method estimates the marginals of missing cells given the observed ones."""
 
     name: ClassVar[str]
     advice: ClassVar[str] = "Raise the caps of the inference method"
-    """What to do about rows that did not converge, without a stop."""
+    """Advice for the warning about rows that did not converge, without a full stop."""
 
     @abstractmethod
-    def fill(self, web: MissingProblem, theta: np.ndarray) -> int:
-        """Update ``web.beliefs`` in its gaps; returns the number of entities that did not converge."""
+    def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
+        """Update ``problem.beliefs`` in its missing cells and return the number of entities that did not converge."""

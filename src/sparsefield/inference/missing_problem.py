@@ -1,4 +1,7 @@
-"""Rows with gaps, and the rows that they see, laid out entity by entity for inference."""
+"""This module lays out rows with missing cells, and their linked rows, as flat arrays for inference kernels.
+
+An *entity* is a row of any table.
+"""
 
 from __future__ import annotations
 
@@ -19,56 +22,60 @@ __all__ = ["CompiledProblem", "MissingProblem", "compile_problem", "fill_blocks"
 
 
 class MissingProblem(NamedTuple):
-    """What kernels need to fill gaps. A place is a position in ``beliefs``; an entity's own columns lie together."""
+    """A missing problem holds the beliefs of entities, their missing cells, and the arcs between columns."""
 
     beliefs: np.ndarray
-    entity_place: np.ndarray
-    """(entities with gaps,)"""
+    """(columns of all entities,): the own columns of an entity are adjacent."""
+    entity_start: np.ndarray
+    """(entities with missing cells,): position of the first belief."""
     entity_row: np.ndarray
-    """(entities with gaps,): their row in their table."""
-    entity_circle: np.ndarray
-    """(entities with gaps,): entities of one circle see each other, at first hand or over others."""
-    n_circles: int
+    """(entities with missing cells,): row in the table."""
+    entity_component: np.ndarray
+    """(entities with missing cells,): connected component of linked rows."""
+    n_components: int
     cell_offsets: np.ndarray
-    """(entities with gaps + 1,)"""
+    """(entities with missing cells + 1,)"""
     cell_state: np.ndarray
-    """(gaps,): number of the variable's first state; cell_column is where that lies among the own columns."""
+    """(missing cells,): number of the first state of the variable, over all tables."""
     cell_column: np.ndarray
+    """(missing cells,): own column of that state."""
     cell_width: np.ndarray
+    """(missing cells,): number of states but the reference state."""
     arc_offsets: np.ndarray
     """(states of all tables + 1,)"""
     arc_view: np.ndarray
-    """-1 when the source is an own column, else the view over which it is seen."""
+    """(arcs,): -1 when the source is an own column, else the view of its neighbors."""
     arc_column: np.ndarray
     arc_feature: np.ndarray
     term_offsets: np.ndarray
     """(states of all tables + 1,): arcs from a conjunction of own columns."""
     term_column: np.ndarray
-    """(term arcs, columns): -1 where there are fewer."""
+    """(term arcs, columns): padded with -1."""
     term_feature: np.ndarray
     view_start: np.ndarray
-    """(views,): where a view's rows begin in neighbor_offsets."""
+    """(views,): where the rows of a view begin in ``neighbor_offsets``."""
     neighbor_offsets: np.ndarray
-    neighbor_place: np.ndarray
+    neighbor_start: np.ndarray
+    """(neighbors of all views,): position of the first belief of the neighbor."""
     widest: int
 
 
 class CompiledProblem(NamedTuple):
-    """A web, and where its entities came from."""
+    """A compiled problem also knows the blocks and rows that its entities come from."""
 
-    web: MissingProblem
+    problem: MissingProblem
     blocks: tuple[Block, ...]
     rows: tuple[np.ndarray, ...]
-    """Per block, the rows that lie in the web."""
-    gap_cells: tuple[np.ndarray, np.ndarray, np.ndarray]
-    """(gaps,) each: number of the block, target variable, row in the block."""
+    """Per block, the rows that the problem contains."""
+    missing_cells: tuple[np.ndarray, np.ndarray, np.ndarray]
+    """(missing cells,) each: number of the block, target variable, row in the block."""
 
     def write_back(self) -> None:
-        """Put the beliefs about the rows into their blocks."""
+        """Write the beliefs of all entities back into their blocks."""
         start = 0
         for block, rows in zip(self.blocks, self.rows, strict=True):
             own = block.n_own_columns
-            part = self.web.beliefs[start : start + own * len(rows)].reshape(len(rows), own)
+            part = self.problem.beliefs[start : start + own * len(rows)].reshape(len(rows), own)
             block.beliefs[: block.n_target_states, rows] = part[:, : block.n_target_states].T
             start += own * len(rows)
 
@@ -76,43 +83,43 @@ class CompiledProblem(NamedTuple):
 def compile_problem(
     sample: DenseDataset, graphs: Sequence[Graph], members: Sequence[tuple[int, Block]]
 ) -> CompiledProblem:
-    """The web of some blocks, given with their tables: of all when rows are linked, else of any."""
+    """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any."""
     layout, linked = sample.layout, sample.has_links
     rows = tuple(np.arange(block.n_rows) if linked else np.unique(block.missing_rows) for _, block in members)
-    beliefs, places, start = [], [], 0
+    beliefs, row_starts, start = [], [], 0
     for (_, block), wanted in zip(members, rows, strict=True):
         own = block.n_own_columns
         beliefs.append(np.ascontiguousarray(block.beliefs[:own, wanted].T).ravel())
-        places.append(start + own * np.arange(len(wanted)))
+        row_starts.append(start + own * np.arange(len(wanted)))
         start += own * len(wanted)
-    member, variable, row = _gaps(members)
+    member, variable, row = _missing_cells(members)
     entity = np.flatnonzero(np.diff(member, prepend=-1) | np.diff(row, prepend=-1))
     table = np.array([t for t, _ in members], dtype=np.int64)[member]
     counts = np.bincount(member, minlength=len(members))
     by_block = np.split(row, np.cumsum(counts)[:-1])
-    place = np.concatenate([places[k][np.searchsorted(rows[k], part)] for k, part in enumerate(by_block)])
-    starts = np.array([block.start for _, block in members], dtype=np.int64)
+    cell_start = np.concatenate([row_starts[k][np.searchsorted(rows[k], part)] for k, part in enumerate(by_block)])
+    block_starts = np.array([block.start for _, block in members], dtype=np.int64)
     column, width = _variable_columns(layout, table, variable)
-    components, circle = _circles(sample, table[entity], (starts[member] + row)[entity])
-    web = MissingProblem(
+    n_components, component = _components(sample, table[entity], (block_starts[member] + row)[entity])
+    problem = MissingProblem(
         beliefs=np.concatenate(beliefs) if beliefs else np.empty(0, dtype=config.FLOAT),
-        entity_place=place[entity],
-        entity_row=(starts[member] + row)[entity],
-        entity_circle=circle,
-        n_circles=components,
+        entity_start=cell_start[entity],
+        entity_row=(block_starts[member] + row)[entity],
+        entity_component=component,
+        n_components=n_components,
         cell_offsets=np.append(entity, len(row)),
         cell_state=layout.state_starts[table] + column,
         cell_column=column,
         cell_width=width,
         **_arcs(layout, graphs),
-        **_neighbors(sample, members, places),
+        **_neighbors(sample, members, row_starts),
         widest=max((graph.widest for graph in graphs), default=1),
     )
-    return CompiledProblem(web, tuple(block for _, block in members), rows, (member, variable, row))
+    return CompiledProblem(problem, tuple(block for _, block in members), rows, (member, variable, row))
 
 
 def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
-    """Blocks that have to be filled together: all of them when rows are linked, else each alone."""
+    """Return the groups of blocks that must be inferred together: all blocks when rows are linked, else each alone."""
     members = [(t, block) for t, part in enumerate(blocks) for block in part]
     if sample.has_links:
         return [members] if any(len(block.missing_rows) for _, block in members) else []
@@ -127,15 +134,15 @@ def fill_blocks(
     theta: np.ndarray,
     engine: Engine,
 ) -> int:
-    """Update the beliefs of all gaps in ``blocks`` (table by table); returns how many rows did not settle.
+    """Update the beliefs of all missing cells in ``blocks`` (table by table); return how many rows did not converge.
 
-    What rows see of their neighbors is not brought up to date: see `update_neighbor_sums`.
+    Neighbor sums are not updated: see `update_neighbor_sums`.
     """
 
-    def one(members: list[tuple[int, Block]]) -> int:
+    def fill_group(members: list[tuple[int, Block]]) -> int:
         return fill_together(sample, members, inference, graphs, theta)
 
-    return sum(engine.map(one, independent_groups(sample, blocks)))
+    return sum(engine.map(fill_group, independent_groups(sample, blocks)))
 
 
 def fill_together(
@@ -145,15 +152,15 @@ def fill_together(
     graphs: Sequence[Graph],
     theta: np.ndarray,
 ) -> int:
-    """Update the beliefs of the gaps of blocks that make up a unit; returns how many rows did not settle."""
-    woven = compile_problem(sample, graphs, members)
-    unsettled = inference.fill(woven.web, theta)
-    woven.write_back()
-    return unsettled
+    """Update the beliefs of the missing cells of one independent group; return how many rows did not converge."""
+    compiled = compile_problem(sample, graphs, members)
+    unconverged = inference.fill(compiled.problem, theta)
+    compiled.write_back()
+    return unconverged
 
 
-def _gaps(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Block, variable and row of every gap, entity by entity."""
+def _missing_cells(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the block, variable and row of every missing cell, entity by entity."""
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for k, (_, block) in enumerate(members):
         variable = np.repeat(np.arange(len(block.cell_offsets) - 1), np.diff(block.cell_offsets))
@@ -163,16 +170,16 @@ def _gaps(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray,
     return member, variable, row
 
 
-def _circles(sample: DenseDataset, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
-    """How many components some entities make up, and the circle of each: rows of a plain table are each their own."""
+def _components(sample: DenseDataset, table: np.ndarray, row: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return the number of connected components of some entities, and the component of each."""
     if not sample.has_links:
         return len(row), np.arange(len(row))
-    found, circle = np.unique(sample.components[sample.row_starts[table] + row], return_inverse=True)
-    return len(found), circle
+    found, component = np.unique(sample.components[sample.row_starts[table] + row], return_inverse=True)
+    return len(found), component
 
 
 def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First column and number of states less the base, of each gap's variable."""
+    """Return the first column of the variable of each missing cell, and its number of states but the reference."""
     first, width = np.empty(len(table), dtype=np.int64), np.empty(len(table), dtype=np.int64)
     for t, schema in enumerate(layout.schemas):
         here = table == t
@@ -182,7 +189,7 @@ def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -
 
 
 def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
-    """The arcs of all tables in one list."""
+    """Concatenate the arcs of all tables."""
     offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
     term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0
     for t, graph in enumerate(graphs):
@@ -205,23 +212,23 @@ def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
 
 
 def _neighbors(
-    sample: DenseDataset, members: Sequence[tuple[int, Block]], places: Sequence[np.ndarray]
+    sample: DenseDataset, members: Sequence[tuple[int, Block]], row_starts: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Neighbors of all views in one list, as places."""
+    """Concatenate the neighbors of all views, as positions of their first beliefs."""
     nothing = np.empty(0, dtype=np.int64)
-    rows_of_table = [
-        np.concatenate([p for (t, _), p in zip(members, places, strict=True) if t == table] or [nothing])
+    table_starts = [
+        np.concatenate([p for (t, _), p in zip(members, row_starts, strict=True) if t == table] or [nothing])
         for table in range(len(sample.tables))
     ]
     starts, offsets, found, at, total = [], [nothing], [nothing], 0, 0
     for view, (own_offsets, rows) in zip(sample.layout.neighbor_views, sample.neighbors, strict=True):
         starts.append(at)
         offsets.append(own_offsets + total)
-        found.append(rows_of_table[view.source_table][rows])
+        found.append(table_starts[view.source_table][rows])
         at += len(own_offsets)
         total += len(rows)
     return {
         "view_start": np.array(starts, dtype=np.int64),
         "neighbor_offsets": np.concatenate(offsets),
-        "neighbor_place": np.concatenate(found),
+        "neighbor_start": np.concatenate(found),
     }

@@ -1,4 +1,4 @@
-"""Questions to a field about rows: what is believed of a gap, and of a seen cell given everything else."""
+"""This module computes the posterior of a field: marginals of missing cells, and conditionals of observed cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Posterior", "infer", "state_probabilities"]
 
 
 class Posterior:
-    """Beliefs about all target cells of a mega-sample."""
+    """A posterior holds the probabilities of all target cells of a dataset."""
 
     def __init__(
         self,
@@ -28,24 +28,24 @@ class Posterior:
         unconverged: int,
     ) -> None:
         self.marginals = marginals
-        """Table by table, (states, rows): q0, the belief of a gap; one-hot where a cell is seen."""
+        """Table by table, (states, rows): q0, the marginal of a missing cell; one-hot for an observed cell."""
         self.conditionals = conditionals
-        """Table by table, (states, rows): a seen cell given all others; the belief of a gap."""
+        """Table by table, (states, rows): an observed cell given all others; the marginal of a missing cell."""
         self.log_likelihood = log_likelihood
-        """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
+        """Sum over rows and observed cells of ln p(cell | all others), the pseudo-log-likelihood."""
         self.unconverged = unconverged
-        """Rows whose inference reached its cap."""
+        """Number of rows whose inference did not converge."""
 
 
 def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
-    """Fill the gaps, then predict every seen cell from the rest of its row and from what the row sees.
+    """Infer the missing cells, then predict every observed cell from its row and its linked rows.
 
-    Latent variables are summed out then: their beliefs have seen the very cell that is to be predicted.
+    Latent variables are summed out for the prediction, because their posterior depends on the predicted cell.
     """
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
     layout = field.layout
     parts = split(layout, layout.arcs(field.features)) if layout.has_latent else None
-    if parts is not None and isinstance(inference, MeanField) and _with_latent(blocks[0], len(field.schema.latent)):
+    if parts is not None and isinstance(inference, MeanField) and _has_missing(blocks[0], len(field.schema.latent)):
         unconverged = impute_for_each_latent_state(sample, blocks[0], parts, inference, field.theta, engine)
     else:
         unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
@@ -54,45 +54,52 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
 
     n_latent = len(field.schema.latent) if layout.has_latent else 0
 
-    def one(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
+    def predict(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
         t, block = member
         errors = np.zeros((block.n_target_states, block.n_rows))
         if parts is None:
             loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
         else:
-            filled = block.beliefs[parts.first : block.n_target_states].copy()
+            inferred = block.beliefs[parts.first : block.n_target_states].copy()
             loss = sum_out_latent(block, parts, field.theta, errors).loss
             errors[parts.first :] = 0.0
-            # Where a row has gaps as well, both were filled together; the sum took the gaps' beliefs for what they are.
+            # Rows with missing cells keep the joint result; the sum above takes their beliefs as given.
             missing = np.zeros(block.n_rows, dtype=bool)
             missing[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = True
-            block.beliefs[parts.first : block.n_target_states, missing] = filled[:, missing]
+            block.beliefs[parts.first : block.n_target_states, missing] = inferred[:, missing]
         beliefs = block.beliefs[: block.n_target_states]
         return beliefs, beliefs + errors, -loss
 
     members = [(t, block) for t, part in enumerate(blocks) for block in part]
-    found = engine.map(one, members)
+    found = engine.map(predict, members)
 
-    def table(t: int, what: int) -> np.ndarray:
-        parts = [answer[what] for answer, (owner, _) in zip(found, members, strict=True) if owner == t]
+    def join(t: int, which: int) -> np.ndarray:
+        parts = [result[which] for result, (owner, _) in zip(found, members, strict=True) if owner == t]
         return np.concatenate(parts, axis=1)
 
     tables = range(len(sample.tables))
     return Posterior(
-        tuple(table(t, 0) for t in tables),
-        tuple(table(t, 1) for t in tables),
-        float(sum(answer[2] for answer in found)),
+        tuple(join(t, 0) for t in tables),
+        tuple(join(t, 1) for t in tables),
+        float(sum(result[2] for result in found)),
         unconverged,
     )
 
 
-def _with_latent(blocks: list[Block], n_latent: int) -> bool:
-    """Whether there are gaps in a table's own columns."""
+def _has_missing(blocks: list[Block], n_latent: int) -> bool:
+    """Return whether columns that are not latent have missing cells."""
     return any(block.cell_offsets[-1 - n_latent] > 0 for block in blocks)
 
 
 def state_probabilities(variable: Variable, columns: np.ndarray) -> np.ndarray:
-    """(rows, states) in the order of ``variable.states``, from its (width, rows) base-coded beliefs."""
+    """Return the probabilities (rows, states) of a variable, in the order of ``variable.states``.
+
+    Parameters
+    ----------
+    variable : Variable
+    columns : array (width, rows)
+        Probabilities of all states but the reference state.
+    """
     out = np.empty((columns.shape[1], len(variable.states)))
     codes = variable.position_of_code
     for code, position in enumerate(codes[1:]):

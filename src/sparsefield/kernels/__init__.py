@@ -1,1 +1,1 @@
-"""Numba functions, arrays in and arrays out: serial, without the interpreter's lock, over one block of rows."""
+"""This package holds Numba functions on arrays. Each runs serially and without the GIL, on one block of rows."""

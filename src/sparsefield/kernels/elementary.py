@@ -1,4 +1,4 @@
-"""Loops that a processor runs on several numbers at once; the other kernels are made of these."""
+"""This module holds the vectorized loops that the other kernels are built from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 FAST = {"reassoc", "contract", "nsz"}
-"""Sums may be reordered (for vector instructions), but NaN and infinity keep their meaning."""
+"""Fast-math flags: sums may be reordered for vector instructions, but NaN and infinity keep their meaning."""
 
 
 @intrinsic
 def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
-    """2.0 ** exponent for an int64, by writing the exponent bits of a double."""
+    """Return 2.0 ** exponent for an int64 by writing the exponent bits of a double."""
 
     def codegen(context, builder, signature, args):
         bits = builder.shl(builder.add(args[0], ir.Constant(args[0].type, 1023)), ir.Constant(args[0].type, 52))
@@ -25,15 +25,15 @@ def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
 
 @intrinsic
 def _fetch(typingctx, array, index):  # pyright: ignore[reportUnusedFunction]
-    """The processor's own instruction for it."""
+    """Emit the prefetch instruction of the processor."""
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        place = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
         flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(function, [place, flag(0), flag(3), flag(1)])
+        builder.call(function, [address, flag(0), flag(3), flag(1)])
         return context.get_dummy_value()
 
     return types.void(array, index), codegen
@@ -41,17 +41,17 @@ def _fetch(typingctx, array, index):  # pyright: ignore[reportUnusedFunction]
 
 @njit(nogil=True, cache=True, inline="always")
 def prefetch(array, index):
-    """Ask for array[index] to be fetched into the cache; goes on at once. ``index`` must lie within a flat array."""
+    """Start loading array[index] into the cache without waiting; ``index`` must be within a flat array."""
     _fetch(array, index)  # pyright: ignore[reportCallIssue]
 
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})
 def exp_nonpositive(x):
-    """exp(x) for x <= 0, to 1e-13 relative. Unlike the C library's it runs on vectors."""
+    """Return exp(x) for x <= 0 with a relative error below 1e-13; unlike the C function it can be vectorized."""
     x = x if x > -708.0 else -708.0
     k = np.int64(x * 1.4426950408889634 - 0.5)
     n = np.float64(k)
-    # ln 2 in two parts, so that the reduced argument keeps all its digits.
+    # ln 2 is split into two parts, so that the reduced argument keeps full precision.
     r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
     r2 = r * r
     r4 = r2 * r2
@@ -63,26 +63,28 @@ def exp_nonpositive(x):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def exp_minus_abs(z, out):
-    """out = exp(-|z|)"""
+    """Set out = exp(-|z|)."""
     for i in range(z.shape[0]):
         out[i] = exp_nonpositive(-abs(z[i]))
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def exp_below(z, top, out):
-    """out = exp(z - top), where top >= z"""
+    """Set out = exp(z - top), where top >= z."""
     for i in range(z.shape[0]):
         out[i] = exp_nonpositive(z[i] - top[i])
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def add_scaled(z, factor, column):
+    """Add factor * column to z."""
     for i in range(z.shape[0]):
         z[i] += factor * column[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def dot(a, b):
+    """Return the dot product of two vectors."""
     total = 0.0
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -91,7 +93,7 @@ def dot(a, b):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def add_four_scaled(z, factors, columns, which):
-    """z += four columns, each times its factor: one trip through z instead of four."""
+    """Add four columns, each times its factor, to z in one pass instead of four."""
     a, b, c, d = columns[which[0]], columns[which[1]], columns[which[2]], columns[which[3]]
     fa, fb, fc, fd = factors[0], factors[1], factors[2], factors[3]
     for i in range(z.shape[0]):
@@ -100,7 +102,7 @@ def add_four_scaled(z, factors, columns, which):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def four_dots(e, columns, a, b, c, d):
-    """e . column, for four columns in one trip through e."""
+    """Return the dot products of e with four columns, in one pass over e."""
     ca, cb, cc, cd = columns[a], columns[b], columns[c], columns[d]
     ta, tb, tc, td = 0.0, 0.0, 0.0, 0.0
     for i in range(e.shape[0]):

@@ -1,7 +1,7 @@
-"""From the arcs of a web to what hidden cells say of each other: ties between them, and tables of such.
+"""This module conditions a `MissingProblem` on its observed cells and collects the features between missing cells.
 
-A *tie* is a weight on a set of gaps, each in one of its states: a feature whose other members, the seen ones, are
-multiplied into the weight. Every member of a feature has an arc to it; the gap that comes first speaks for all.
+A *ground feature* is a weight on a set of missing cells, each in one of its states: the values of the observed members
+are multiplied into the weight. All missing members have an arc to a feature; the first one writes it.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ import numpy as np
 from numba import njit
 
 
-class Cells(NamedTuple):
-    """Where the gaps of a web lie."""
+class CellIndex(NamedTuple):
+    """The positions of missing cells in the beliefs of a problem."""
 
     at: np.ndarray
-    """(places,): the gap that a place belongs to, -1 for none."""
-    place: np.ndarray
-    """(gaps,): the place of its first state."""
+    """(beliefs,): the missing cell that a belief belongs to, -1 for none."""
+    start: np.ndarray
+    """(missing cells,): position of the belief of the first state."""
     offsets: np.ndarray
-    """(gaps + 1,): where its states, base first, stand in a list of all states of all gaps."""
+    """(missing cells + 1,): where the states of a cell, reference state first, begin in a list of all states."""
 
 
-class Ties(NamedTuple):
-    """Weights on sets of gaps, each in one state."""
+class GroundFeatures(NamedTuple):
+    """Weights on sets of missing cells, each in one state."""
 
     offsets: np.ndarray
-    """(ties + 1,)"""
-    missing_cell: np.ndarray
-    """Ascending within a tie."""
+    """(features + 1,)"""
+    cell: np.ndarray
+    """(members of all features,): missing cells, ascending within a feature."""
     code: np.ndarray
-    """State of that gap; never 0, the base."""
+    """(members of all features,): state of the cell; never 0, the reference state."""
     weight: np.ndarray
+    """(features,)"""
 
 
 @njit(nogil=True, cache=True, inline="always")
 def mix(key, value):
-    """One 64-bit number from two, as different as can be for any other two (the finish of SplitMix64)."""
+    """Return a 64-bit hash of two numbers (the finalizer of SplitMix64)."""
     z = (key ^ np.uint64(value)) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -45,21 +46,22 @@ def mix(key, value):
 
 
 @njit(nogil=True, cache=True)
-def tie_cells(web, theta, cells, write, ties, unary, keys):
-    """Count ties and their members; with ``write``, put them into ``ties``, and what is seen into ``unary``.
+def ground_features(problem, theta, cells, write, out, unary, keys):
+    """Count ground features and their members; with ``write``, also store them.
 
-    ``keys`` gets a number per gap that only depends on which cell it is, and on what it sees that is no gap.
+    ``unary`` then receives the logits given the observed cells, and ``keys`` a hash of each missing cell, which depends
+    only on its variable and on the observed values that it shares features with.
     """
     count, size = 0, 0
-    for e in range(web.entity_place.shape[0]):
-        for g in range(web.cell_offsets[e], web.cell_offsets[e + 1]):
-            key = mix(np.uint64(0), web.cell_state[g])
-            for s in range(web.cell_width[g]):
-                state = web.cell_state[g] + s
+    for e in range(problem.entity_start.shape[0]):
+        for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
+            key = mix(np.uint64(0), problem.cell_state[g])
+            for s in range(problem.cell_width[g]):
+                state = problem.cell_state[g] + s
                 total = theta[state]
-                more, count, size, key = _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key)
+                more, count, size, key = _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key)
                 total += more
-                more, count, size, key = _tie_terms(web, theta, cells, e, g, s, write, ties, count, size, key)
+                more, count, size, key = _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key)
                 if write:
                     unary[cells.offsets[g] + s + 1] = total + more
             if write:
@@ -68,100 +70,100 @@ def tie_cells(web, theta, cells, write, ties, unary, keys):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _tie_arcs(web, theta, cells, e, g, s, write, ties, count, size, key):
-    """The arcs of one state: what seen cells add to its logit, and ties to later gaps."""
-    own, row, state, total = web.entity_place[e], web.entity_row[e], web.cell_state[g] + s, 0.0
-    for k in range(web.arc_offsets[state], web.arc_offsets[state + 1]):
-        column, view, weight = web.arc_column[k], web.arc_view[k], theta[web.arc_feature[k]]
+def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
+    """Process the pair features of one state: sum the contributions of observed cells, ground the others."""
+    own, row, state, total = problem.entity_start[e], problem.entity_row[e], problem.cell_state[g] + s, 0.0
+    for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
+        column, view, weight = problem.arc_column[k], problem.arc_view[k], theta[problem.arc_feature[k]]
         first, last = 0, 1
         if view >= 0:
-            at = web.view_start[view] + row
-            first, last = web.neighbor_offsets[at], web.neighbor_offsets[at + 1]
+            at = problem.view_start[view] + row
+            first, last = problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]
             if column < 0:
                 total += weight * (last - first)
                 continue
         for n in range(first, last):
-            place = column + (own if view < 0 else web.neighbor_place[n])
-            other = cells.at[place]
+            position = column + (own if view < 0 else problem.neighbor_start[n])
+            other = cells.at[position]
             if other < 0:
-                total += weight * web.beliefs[place]
-                key = mix(key, np.int64(web.beliefs[place] * 1e6))
+                total += weight * problem.beliefs[position]
+                key = mix(key, np.int64(problem.beliefs[position] * 1e6))
             elif other > g and weight != 0.0:
                 if write:
-                    ties.missing_cell[size], ties.code[size] = g, s + 1
-                    ties.missing_cell[size + 1], ties.code[size + 1] = other, place - cells.place[other] + 1
-                    ties.weight[count] = weight
-                    ties.offsets[count + 1] = size + 2
+                    out.cell[size], out.code[size] = g, s + 1
+                    out.cell[size + 1], out.code[size + 1] = other, position - cells.start[other] + 1
+                    out.weight[count] = weight
+                    out.offsets[count + 1] = size + 2
                 count, size = count + 1, size + 2
     return total, count, size, key
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _tie_terms(web, theta, cells, e, g, s, write, ties, count, size, key):
-    """The same of conjunctions: seen members go into the weight, and one that is off ends it."""
-    own, state, total = web.entity_place[e], web.cell_state[g] + s, 0.0
-    for k in range(web.term_offsets[state], web.term_offsets[state + 1]):
-        weight, members, first = theta[web.term_feature[k]], 1, True
-        for j in range(web.term_column.shape[1]):
-            if web.term_column[k, j] < 0:
+def _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key):
+    """Process the conjunctions of one state; observed members are multiplied into the weight."""
+    own, state, total = problem.entity_start[e], problem.cell_state[g] + s, 0.0
+    for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
+        weight, members, first = theta[problem.term_feature[k]], 1, True
+        for j in range(problem.term_column.shape[1]):
+            if problem.term_column[k, j] < 0:
                 continue
-            place = own + web.term_column[k, j]
-            if cells.at[place] >= 0:
+            position = own + problem.term_column[k, j]
+            if cells.at[position] >= 0:
                 members += 1
-                first = first and cells.at[place] > g
+                first = first and cells.at[position] > g
             else:
-                weight *= web.beliefs[place]
-                key = mix(key, np.int64(web.beliefs[place] * 1e6))
+                weight *= problem.beliefs[position]
+                key = mix(key, np.int64(problem.beliefs[position] * 1e6))
         if weight == 0.0 or not first:
             continue
         if members == 1:
             total += weight
             continue
         if write:
-            _write_term(web, cells, own, k, ties, size, g, s)
-            ties.weight[count] = weight
-            ties.offsets[count + 1] = size + members
+            _write_term(problem, cells, own, k, out, size, g, s)
+            out.weight[count] = weight
+            out.offsets[count + 1] = size + members
         count, size = count + 1, size + members
     return total, count, size, key
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _write_term(web, cells, own, k, ties, size, g, s):
-    """Gaps among the members of a conjunction, in ascending order."""
-    ties.missing_cell[size], ties.code[size] = g, s + 1
+def _write_term(problem, cells, own, k, out, size, g, s):
+    """Write the missing members of a conjunction in ascending order."""
+    out.cell[size], out.code[size] = g, s + 1
     end = size + 1
-    for j in range(web.term_column.shape[1]):
-        place = own + max(web.term_column[k, j], 0)
-        other = cells.at[place]
-        if web.term_column[k, j] < 0 or other < 0:
+    for j in range(problem.term_column.shape[1]):
+        position = own + max(problem.term_column[k, j], 0)
+        other = cells.at[position]
+        if problem.term_column[k, j] < 0 or other < 0:
             continue
         at = end
-        while ties.missing_cell[at - 1] > other:
-            ties.missing_cell[at], ties.code[at] = ties.missing_cell[at - 1], ties.code[at - 1]
+        while out.cell[at - 1] > other:
+            out.cell[at], out.code[at] = out.cell[at - 1], out.code[at - 1]
             at -= 1
-        ties.missing_cell[at], ties.code[at] = other, place - cells.place[other] + 1
+        out.cell[at], out.code[at] = other, position - cells.start[other] + 1
         end += 1
 
 
 @njit(nogil=True, cache=True)
-def mix_parts(keys, part, n_parts):
-    """(parts,): the keys of each part's gaps, mixed in their order."""
-    mixed = np.zeros(n_parts, dtype=np.uint64)
-    for g in range(part.shape[0]):
-        mixed[part[g]] = mix(mixed[part[g]], keys[g])
+def mix_component_keys(keys, component, n_components):
+    """Return a hash (components,) of the keys of the cells of each component, in their order."""
+    mixed = np.zeros(n_components, dtype=np.uint64)
+    for g in range(component.shape[0]):
+        mixed[component[g]] = mix(mixed[component[g]], keys[g])
     return mixed
 
 
 @njit(nogil=True, cache=True)
-def add_tables(sets, tables, home, factors, out):
-    """Add the table of each set of gaps to that of the factor that is its home, which has all of its gaps."""
+def absorb_tables(sets, tables, home, factors, out):
+    """Add the table of each set of cells to the table of the factor home[set], which contains all cells of the set."""
     for k in range(home.shape[0]):
-        f, start = home[k], sets.cells[k]
-        for cell in range(factors.cells[f + 1] - factors.cells[f]):
-            left, place, at = cell, 0, sets.offsets[k + 1] - 1
+        f, start = home[k], sets.table_offsets[k]
+        for entry in range(factors.table_offsets[f + 1] - factors.table_offsets[f]):
+            rest, position, at = entry, 0, sets.offsets[k + 1] - 1
             for m in range(factors.offsets[f + 1] - 1, factors.offsets[f] - 1, -1):
-                if at >= sets.offsets[k] and sets.missing_cell[at] == factors.missing_cell[m]:
-                    place += (left % factors.states[m]) * sets.stride[at]
+                if at >= sets.offsets[k] and sets.cell[at] == factors.cell[m]:
+                    position += (rest % factors.states[m]) * sets.stride[at]
                     at -= 1
-                left //= factors.states[m]
-            out[factors.cells[f] + cell] += tables[start + place]
+                rest //= factors.states[m]
+            out[factors.table_offsets[f] + entry] += tables[start + position]

@@ -1,6 +1,7 @@
-"""One mean-field update of every target cell of a block (Eq. 3), with its loss and errors, and the gradient.
+"""This module updates every target cell of a block once (Eq. 3), with the loss, the errors and the gradient.
 
-`pl` updates every cell from q0; `cd` goes through the variables in order, and each sees the updates before it.
+Pseudo-likelihood (`pl`) updates every cell from q0. Contrastive divergence (`cd`) updates the variables in order, and
+each update uses the ones before it.
 """
 
 from __future__ import annotations
@@ -21,45 +22,45 @@ from sparsefield.kernels.elementary import (
 )
 
 _PRODUCT_LIMIT = 1e200
-"""Normalizers are multiplied along a row, and one logarithm is taken before the product could overflow."""
+"""Largest product of the normalizers of a row before its logarithm is taken: one logarithm replaces many."""
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def logits(graph, theta, state, columns, factors, which, z):
-    """z = b_s + sum_r w_sr q_r over the rows of a block; ``factors`` and ``which`` are room for four arcs."""
+def logits(graph, theta, state, columns, factors, sources, z):
+    """Set z = b_s + sum_r w_sr q_r for the rows of a block; ``factors`` and ``sources`` are buffers for four arcs."""
     bias = theta[graph.first + state]
     for i in range(z.shape[0]):
         z[i] = bias
-    held = 0
+    pending = 0
     for k in range(graph.arc_offsets[state], graph.arc_offsets[state + 1]):
         weight = theta[graph.arc_feature[k]]
         if weight != 0.0:
-            factors[held] = weight
-            which[held] = graph.arc_source[k]
-            held += 1
-            if held == 4:
-                add_four_scaled(z, factors, columns, which)
-                held = 0
-    for k in range(held):
-        add_scaled(z, factors[k], columns[which[k]])
+            factors[pending] = weight
+            sources[pending] = graph.arc_source[k]
+            pending += 1
+            if pending == 4:
+                add_four_scaled(z, factors, columns, sources)
+                pending = 0
+    for k in range(pending):
+        add_scaled(z, factors[k], columns[sources[k]])
     k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
     inner = np.empty(z.shape[0] if k < end else 0)
     while k < end:
         stop = k + graph.term_run[k]
         for i in range(inner.shape[0]):
             inner[i] = 0.0
-        held = 0
+        pending = 0
         for j in range(k, stop):
             weight = theta[graph.term_feature[j]]
             if weight != 0.0:
-                factors[held] = weight
-                which[held] = graph.term_source[j, 0]
-                held += 1
-                if held == 4:
-                    add_four_scaled(inner, factors, columns, which)
-                    held = 0
-        for j in range(held):
-            add_scaled(inner, factors[j], columns[which[j]])
+                factors[pending] = weight
+                sources[pending] = graph.term_source[j, 0]
+                pending += 1
+                if pending == 4:
+                    add_four_scaled(inner, factors, columns, sources)
+                    pending = 0
+        for j in range(pending):
+            add_scaled(inner, factors[j], columns[sources[j]])
         _multiply(inner, columns, graph.term_source[k])
         for i in range(inner.shape[0]):
             z[i] += inner[i]
@@ -68,7 +69,7 @@ def logits(graph, theta, state, columns, factors, which, z):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _multiply(values, columns, which):
-    """values *= each of some columns but the first; -1 ends their list."""
+    """Multiply values by all columns in ``which`` but the first; negative entries are skipped."""
     for j in range(1, which.shape[0]):
         if which[j] >= 0:
             column = columns[which[j]]
@@ -77,7 +78,8 @@ def _multiply(values, columns, which):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _settle(products, logs):
+def _fold_products(products, logs):
+    """Move the products of normalizers into the sums of their logarithms."""
     for i in range(products.shape[0]):
         logs[i] += math.log(products[i])
         products[i] = 1.0
@@ -85,7 +87,7 @@ def _settle(products, logs):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _update_binary(z, u, products, logs, q1):
-    """Beliefs of a two-state variable; its log-normalizer goes into products and logs."""
+    """Set q1 to the beliefs of a binary variable and add its log-normalizer to products and logs."""
     for i in range(z.shape[0]):
         d = 1.0 + u[i]
         q1[i] = (1.0 if z[i] > 0.0 else u[i]) / d
@@ -95,7 +97,7 @@ def _update_binary(z, u, products, logs, q1):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _update_categorical(z, top, total, products, logs, q1):
-    """The same for any number of states; z is (states less the base, rows), the base's logit is 0."""
+    """Set q1 to the beliefs of a variable with logits z (states but the reference, rows); add its log-normalizer."""
     for i in range(top.shape[0]):
         top[i] = 0.0
     for s in range(z.shape[0]):
@@ -116,8 +118,8 @@ def _update_categorical(z, top, total, products, logs, q1):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _silence_gaps(block, v, z):
-    """Give the gaps of a variable flat logits and return the loss that this adds, to be taken off again."""
+def _neutralize_missing(block, v, z):
+    """Set the logits of the missing cells of a variable to 0 and return the loss that they then add."""
     added = 0.0
     for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
         row = block.missing_rows[g]
@@ -128,8 +130,8 @@ def _silence_gaps(block, v, z):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _hidden_entropy(block, v, q0):
-    """Weighted sum of q0 ln q0 over the gaps of a variable (0 ln 0 = 0)."""
+def _missing_entropy(block, v, q0):
+    """Return the weighted sum of q0 ln q0 over the missing cells of a variable (0 ln 0 = 0)."""
     total = 0.0
     for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
         row = block.missing_rows[g]
@@ -146,7 +148,7 @@ def _hidden_entropy(block, v, q0):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _score_variable(q0, z, q1, weight, logs):
-    """Take the logits under q0 off the log-normalizer, and turn q1 into errors."""
+    """Subtract the expected logits under q0 from the log-normalizer and turn q1 into errors."""
     for s in range(z.shape[0]):
         for i in range(weight.shape[0]):
             logs[i] -= q0[s, i] * z[s, i]
@@ -157,23 +159,23 @@ def _score_variable(q0, z, q1, weight, logs):
 def sweep(block, graph, theta, sequential, current, errors):
     """Update every target cell once and return the loss of the block.
 
-    The loss of a cell is KL(q0 || q1), which for a seen cell is - ln q1 of its state.
+    The loss of a cell is KL(q0 || q1), which for an observed cell is - ln q1 of its state.
 
     Parameters
     ----------
     block : codes, beliefs (q0), weight, cell_offsets, missing_rows
-    graph : place of the unary weights, state_offsets of the targets, and arcs: for each target state its (source
+    graph : index of the first unary weight, state_offsets of the targets, and arcs: for each target state its (source
         column, feature)
     theta : unary weights of all tables, then pair weights
-    sequential : False for pl, where gaps count nothing; True for cd, where they are updated and count too
-    current : (columns, rows) what the logits are read from: q0 itself for pl; for cd a copy of it, updated here
-    errors : (states, rows) out: (q1 - q0) x row weight
+    sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
+    current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
+    errors : (states, rows), output: (q1 - q0) x row weight
     """
     rows = block.weight.shape[0]
     products, logs = np.ones(rows), np.zeros(rows)
     top, total = np.empty(rows), np.empty(rows)
     logit_space = np.empty((graph.widest, rows))
-    factors, which = np.empty(4), np.empty(4, dtype=np.int64)
+    factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     bound = 1.0
     loss = 0.0
     for v in range(block.codes.shape[0]):
@@ -182,15 +184,15 @@ def sweep(block, graph, theta, sequential, current, errors):
             continue
         bound *= last - first + 1
         if bound > _PRODUCT_LIMIT:
-            _settle(products, logs)
+            _fold_products(products, logs)
             bound = last - first + 1.0
         z, q0, q1 = logit_space[: last - first], block.beliefs[first:last], errors[first:last]
         for s in range(last - first):
-            logits(graph, theta, first + s, current, factors, which, z[s])
+            logits(graph, theta, first + s, current, factors, sources, z[s])
         if sequential:
-            loss += _hidden_entropy(block, v, q0)
+            loss += _missing_entropy(block, v, q0)
         else:
-            loss -= _silence_gaps(block, v, z)
+            loss -= _neutralize_missing(block, v, z)
         if last - first == 1:
             exp_minus_abs(z[0], total)
             _update_binary(z[0], total, products, logs, q1[0])
@@ -205,13 +207,13 @@ def sweep(block, graph, theta, sequential, current, errors):
             for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
                 for s in range(last - first):
                     q1[s, block.missing_rows[g]] = 0.0
-    _settle(products, logs)
+    _fold_products(products, logs)
     return loss + dot(block.weight, logs)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def gradient(graph, errors, expectations, out):
-    """out[f] = sum over the arcs of feature f of errors . expectations; unary features first."""
+    """Set out[f] to the sum over the arcs of feature f of errors . expectations; unary features come first."""
     for f in range(out.shape[0]):
         out[f] = 0.0
     for state in range(errors.shape[0]):
@@ -236,9 +238,9 @@ def gradient(graph, errors, expectations, out):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def add_conjunctions(graph, errors, expectations, out):
-    """The same for features of three columns and more (Eq. 14): out[f] += error x the product of the other columns.
+    """Add the gradient of features of three or more columns (Eq. 14): error x product of the other columns.
 
-    The columns that the terms of a run have in common are multiplied once.
+    The columns that the terms of a run share are multiplied once.
     """
     scaled = np.empty(errors.shape[1])
     source, feature = graph.term_source, graph.term_feature
@@ -264,8 +266,7 @@ def add_conjunctions(graph, errors, expectations, out):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def add_changed_conjunctions(graph, errors, beliefs, weight, out):
-    """out[f] += the change of each feature f of three columns and more from q0 to q1, as cd has it:
-    prod (q0 + error) - prod q0."""
+    """Add the change of each feature of three or more columns from q0 to q1 under cd, prod (q0 + error) - prod q0."""
     rows = weight.shape[0]
     before, change, error = np.empty(rows), np.empty(rows), np.empty(rows)
     for f in range(graph.members.shape[0]):
@@ -293,7 +294,7 @@ def add_changed_conjunctions(graph, errors, beliefs, weight, out):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def product_moments(beliefs, weight, which, out):
-    """out[k] = weighted sums of the product of some columns, and of its square, for each row k of ``which``."""
+    """Set out[k] to the weighted sums of the product of the columns which[k], and of its square."""
     rows = weight.shape[0]
     product = np.empty(rows)
     for k in range(which.shape[0]):
@@ -314,7 +315,7 @@ def product_moments(beliefs, weight, which, out):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def average_into(current, beliefs, states):
-    """current = (q0 + q1) / 2 for the target states (Eq. 13); observed columns stay."""
+    """Set current = (q0 + q1) / 2 for the target states (Eq. 13); observed columns do not change."""
     for s in range(states):
         for i in range(current.shape[1]):
             current[s, i] = 0.5 * (current[s, i] + beliefs[s, i])
@@ -322,7 +323,7 @@ def average_into(current, beliefs, states):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def uncertainty(errors, weight, out):
-    """out[s] = p (1 - p) summed over rows, read off the errors of seen cells."""
+    """Set out[s] to the sum over rows of p (1 - p), computed from the errors of observed cells."""
     for s in range(errors.shape[0]):
         total = 0.0
         for i in range(weight.shape[0]):

@@ -1,8 +1,8 @@
-"""Belief propagation over a factor graph: messages from factors to gaps, in logarithms.
+"""This module runs residual belief propagation over a factor graph, with messages from factors to cells in logs.
 
-A message is a list of log-ratios, the largest of them 0; none is ever infinite, because weights are finite. The message
-that moves most is updated first: how much a message moves is the range of the change of its logarithms, which bounds
-what it can do to any belief (Ihler, Fisher and Willsky 2005).
+A message is a vector of log-ratios whose maximum is 0; none is infinite, because weights are finite. The message with
+the largest residual is updated first. A residual is the range of the change of a message in logs, which bounds its
+effect on any belief (Ihler, Fisher and Willsky 2005).
 """
 
 from __future__ import annotations
@@ -14,206 +14,206 @@ import numpy as np
 from numba import njit
 
 
-class Queue(NamedTuple):
-    """A part's edges, the one whose message moves most first."""
+class ResidualQueue(NamedTuple):
+    """A binary heap of the edges of one component, the largest residual first."""
 
     residual: np.ndarray
-    """(edges,): how much a message would move."""
+    """(edges,): how much an update would change the message."""
     heap: np.ndarray
     """(edges,)"""
     position: np.ndarray
-    """(edges,): where an edge stands in the heap."""
+    """(edges,): index of an edge in the heap."""
 
 
-class Space(NamedTuple):
-    """Room for one run over all parts of a graph."""
+class MessageState(NamedTuple):
+    """The messages of one run over a graph, with workspace."""
 
     messages: np.ndarray
     pending: np.ndarray
-    """What a message would be now."""
+    """Messages as an update would make them."""
     beliefs: np.ndarray
-    """(states of all gaps,): logits, not normalized."""
-    queue: Queue
+    """(states of all cells,): logits, not normalized."""
+    queue: ResidualQueue
     order: np.ndarray
-    """(factors,): a part's factors as they are met from its first gap; ``towards`` is the edge to where one came
-    from, -1 while a factor is not met."""
-    towards: np.ndarray
-    met: np.ndarray
-    """(gaps,)"""
+    """(factors,): the factors of each component in breadth-first order from its first cell."""
+    parent_edge: np.ndarray
+    """(factors,): the edge to the cell from which a factor was reached, -1 before that."""
+    visited: np.ndarray
+    """(cells,)"""
     incoming: np.ndarray
-    """(largest sum of states of a factor's gaps,)"""
+    """(largest number of states of the cells of a factor, plus those of one cell,)"""
     digit: np.ndarray
-    """(largest number of a factor's gaps,)"""
+    """(largest number of cells of a factor,)"""
 
 
 @njit(nogil=True, cache=True)
-def propagate(graph, parts, tolerance, max_updates, damping, hard, space):
-    """Settle some parts; returns which of them did. ``hard`` takes maxima where sums would stand (max-product)."""
-    settled = np.ones(parts.shape[0], dtype=np.bool_)
-    for p in range(parts.shape[0]):
-        part = parts[p]
-        first, last = graph.part_factor_offsets[part], graph.part_factor_offsets[part + 1]
+def propagate(graph, components, tolerance, max_updates, damping, max_product, state):
+    """Run belief propagation on some components and return which converged; ``max_product`` replaces sums by maxima."""
+    converged = np.ones(components.shape[0], dtype=np.bool_)
+    for p in range(components.shape[0]):
+        component = components[p]
+        first, last = graph.component_factor_offsets[component], graph.component_factor_offsets[component + 1]
         if first == last:
             continue
-        _meet(graph, part, space)
+        _order_factors(graph, component, state)
         for i in range(last - 1, first - 1, -1):
-            _renew(graph, space.towards[space.order[i]], hard, space)
+            _update_message(graph, state.parent_edge[state.order[i]], max_product, state)
         for i in range(first, last):
-            f = space.order[i]
+            f = state.order[i]
             for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if edge != space.towards[f]:
-                    _renew(graph, edge, hard, space)
-        settled[p] = _settle(graph, part, tolerance, max_updates, damping, hard, space)
-    return settled
+                if edge != state.parent_edge[f]:
+                    _update_message(graph, edge, max_product, state)
+        converged[p] = _run_residual_updates(graph, component, tolerance, max_updates, damping, max_product, state)
+    return converged
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _meet(graph, part, space):
-    """Walk a part breadth first from its first gap."""
-    count = graph.part_factor_offsets[part]
+def _order_factors(graph, component, state):
+    """Order the factors of a component breadth first from its first cell."""
+    count = graph.component_factor_offsets[component]
     done = count
-    space.met[graph.component_cells[graph.part_offsets[part]]] = True
-    missing_cell = graph.component_cells[graph.part_offsets[part]]
+    state.visited[graph.component_cells[graph.component_offsets[component]]] = True
+    cell = graph.component_cells[graph.component_offsets[component]]
     while True:
-        for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
+        for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
             edge = graph.cell_edges[k]
             f = graph.edge_factor[edge]
-            if space.towards[f] < 0:
-                space.towards[f] = edge
-                space.order[count] = f
+            if state.parent_edge[f] < 0:
+                state.parent_edge[f] = edge
+                state.order[count] = f
                 count += 1
-        # The next gap that is not met yet, in the order of the factors.
-        missing_cell = -1
-        while done < count and missing_cell < 0:
-            f = space.order[done]
+        # Find the next cell that was not visited, in the order of the factors.
+        cell = -1
+        while done < count and cell < 0:
+            f = state.order[done]
             for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if not space.met[graph.edge_cell[edge]]:
-                    missing_cell = graph.edge_cell[edge]
+                if not state.visited[graph.edge_cell[edge]]:
+                    cell = graph.edge_cell[edge]
                     break
-            if missing_cell < 0:
+            if cell < 0:
                 done += 1
-        if missing_cell < 0:
+        if cell < 0:
             return
-        space.met[missing_cell] = True
+        state.visited[cell] = True
 
 
 @njit(nogil=True, cache=True)
-def _renew(graph, edge, hard, space):
-    """Compute a message and put it into place."""
-    _compute(graph, edge, hard, space)
+def _update_message(graph, edge, max_product, state):
+    """Compute a message and store it."""
+    _compute_message(graph, edge, max_product, state)
     for k in range(graph.message_offsets[edge], graph.message_offsets[edge + 1]):
-        space.messages[k] = space.pending[k]
-    space.queue.residual[edge] = 0.0
-    _believe(graph, graph.edge_cell[edge], space)
+        state.messages[k] = state.pending[k]
+    state.queue.residual[edge] = 0.0
+    _update_belief(graph, graph.edge_cell[edge], state)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _believe(graph, missing_cell, space):
-    """Add up what is said about a gap: afresh, so that no rounding errors gather."""
-    first, states = graph.offsets[missing_cell], graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]
+def _update_belief(graph, cell, state):
+    """Sum the messages to a cell from scratch, so that rounding errors do not accumulate."""
+    first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
     for s in range(states):
-        space.beliefs[first + s] = graph.unary[first + s]
-    for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
+        state.beliefs[first + s] = graph.unary[first + s]
+    for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         start = graph.message_offsets[graph.cell_edges[k]]
         for s in range(states):
-            space.beliefs[first + s] += space.messages[start + s]
+            state.beliefs[first + s] += state.messages[start + s]
 
 
 @njit(nogil=True, cache=True)
-def _compute(graph, edge, hard, space):
-    """The message that an edge's factor would send now, and how far that is from the one in place."""
+def _compute_message(graph, edge, max_product, state):
+    """Compute the pending message of an edge and its residual."""
     f = graph.edge_factor[edge]
     filled = 0
     for other in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-        # What the gap hears from everyone but this factor; the target itself adds nothing.
-        missing_cell, start = graph.edge_cell[other], graph.message_offsets[other]
-        for s in range(graph.offsets[missing_cell + 1] - graph.offsets[missing_cell]):
-            heard = space.beliefs[graph.offsets[missing_cell] + s] - space.messages[start + s]
-            space.incoming[filled] = 0.0 if other == edge else heard
+        # The sum of the messages to the cell from all other factors; 0 for the target cell itself.
+        cell, start = graph.edge_cell[other], graph.message_offsets[other]
+        for s in range(graph.offsets[cell + 1] - graph.offsets[cell]):
+            received = state.beliefs[graph.offsets[cell] + s] - state.messages[start + s]
+            state.incoming[filled] = 0.0 if other == edge else received
             filled += 1
     out, states = graph.message_offsets[edge], graph.message_offsets[edge + 1] - graph.message_offsets[edge]
     for s in range(states):
-        space.pending[out + s] = -np.inf
-    _sum_out(graph, f, edge, True, space, out)
-    if not hard:
+        state.pending[out + s] = -np.inf
+    _sum_out(graph, f, edge, True, state, out)
+    if not max_product:
         for s in range(states):
-            space.incoming[filled + s] = space.pending[out + s]
-            space.pending[out + s] = 0.0
-        _sum_out(graph, f, edge, False, space, out)
+            state.incoming[filled + s] = state.pending[out + s]
+            state.pending[out + s] = 0.0
+        _sum_out(graph, f, edge, False, state, out)
         for s in range(states):
-            space.pending[out + s] = space.incoming[filled + s] + math.log(space.pending[out + s])
-    top = space.pending[out]
+            state.pending[out + s] = state.incoming[filled + s] + math.log(state.pending[out + s])
+    top = state.pending[out]
     for s in range(1, states):
-        top = max(top, space.pending[out + s])
+        top = max(top, state.pending[out + s])
     low, high = np.inf, -np.inf
     for s in range(states):
-        space.pending[out + s] -= top
-        change = space.pending[out + s] - space.messages[out + s]
+        state.pending[out + s] -= top
+        change = state.pending[out + s] - state.messages[out + s]
         low, high = min(low, change), max(high, change)
-    space.queue.residual[edge] = high - low
+    state.queue.residual[edge] = high - low
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _sum_out(graph, f, edge, largest, space, out):
-    """Go over the cells of a factor's table: per state of the edge's gap, the largest value, or the sum of exponentials
-    less that, which stands behind what comes in."""
+def _sum_out(graph, f, edge, largest, state, out):
+    """Reduce the table of a factor to the cell of an edge: the largest value per state, or the sum of exponentials
+    relative to that value, which ``incoming`` holds after the incoming messages."""
     first, last = graph.factor_offsets[f], graph.factor_offsets[f + 1]
     total = 0
     for e in range(first, last):
         total += graph.message_offsets[e + 1] - graph.message_offsets[e]
-        space.digit[e - first] = 0
-    for cell in range(graph.table_offsets[f], graph.table_offsets[f + 1]):
-        value, start = graph.tables[cell], 0
+        state.digit[e - first] = 0
+    for entry in range(graph.table_offsets[f], graph.table_offsets[f + 1]):
+        value, start = graph.tables[entry], 0
         for e in range(first, last):
-            value += space.incoming[start + space.digit[e - first]]
+            value += state.incoming[start + state.digit[e - first]]
             start += graph.message_offsets[e + 1] - graph.message_offsets[e]
-        s = space.digit[edge - first]
+        s = state.digit[edge - first]
         if largest:
-            space.pending[out + s] = max(space.pending[out + s], value)
+            state.pending[out + s] = max(state.pending[out + s], value)
         else:
-            space.pending[out + s] += math.exp(value - space.incoming[total + s])
+            state.pending[out + s] += math.exp(value - state.incoming[total + s])
         for e in range(last - 1, first - 1, -1):
-            space.digit[e - first] += 1
-            if space.digit[e - first] < graph.message_offsets[e + 1] - graph.message_offsets[e]:
+            state.digit[e - first] += 1
+            if state.digit[e - first] < graph.message_offsets[e + 1] - graph.message_offsets[e]:
                 break
-            space.digit[e - first] = 0
+            state.digit[e - first] = 0
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _settle(graph, part, tolerance, max_updates, damping, hard, space):
-    """Update the message that moves most until none moves by more than ``tolerance``; False at the cap."""
+def _run_residual_updates(graph, component, tolerance, max_updates, damping, max_product, state):
+    """Update the message with the largest residual until all are within ``tolerance``; return False at the cap."""
     size = 0
-    for i in range(graph.part_factor_offsets[part], graph.part_factor_offsets[part + 1]):
-        f = space.order[i]
+    for i in range(graph.component_factor_offsets[component], graph.component_factor_offsets[component + 1]):
+        f = state.order[i]
         for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-            _compute(graph, edge, hard, space)
-            space.queue.heap[size], space.queue.position[edge] = edge, size
+            _compute_message(graph, edge, max_product, state)
+            state.queue.heap[size], state.queue.position[edge] = edge, size
             size += 1
-            _rise(space.queue, size - 1)
+            _sift_up(state.queue, size - 1)
     for _ in range(max_updates * size):
-        edge = space.queue.heap[0]
-        if space.queue.residual[edge] <= tolerance:
+        edge = state.queue.heap[0]
+        if state.queue.residual[edge] <= tolerance:
             return True
         for k in range(graph.message_offsets[edge], graph.message_offsets[edge + 1]):
-            space.messages[k] = damping * space.messages[k] + (1.0 - damping) * space.pending[k]
-        space.queue.residual[edge] *= damping
-        _sink(space.queue, 0, size)
-        missing_cell = graph.edge_cell[edge]
-        _believe(graph, missing_cell, space)
-        for k in range(graph.cell_edge_offsets[missing_cell], graph.cell_edge_offsets[missing_cell + 1]):
+            state.messages[k] = damping * state.messages[k] + (1.0 - damping) * state.pending[k]
+        state.queue.residual[edge] *= damping
+        _sift_down(state.queue, 0, size)
+        cell = graph.edge_cell[edge]
+        _update_belief(graph, cell, state)
+        for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
             f = graph.edge_factor[graph.cell_edges[k]]
             if f == graph.edge_factor[edge]:
                 continue
             for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if graph.edge_cell[e] != missing_cell:
-                    _compute(graph, e, hard, space)
-                    _rise(space.queue, space.queue.position[e])
-                    _sink(space.queue, space.queue.position[e], size)
-    return space.queue.residual[space.queue.heap[0]] <= tolerance
+                if graph.edge_cell[e] != cell:
+                    _compute_message(graph, e, max_product, state)
+                    _sift_up(state.queue, state.queue.position[e])
+                    _sift_down(state.queue, state.queue.position[e], size)
+    return state.queue.residual[state.queue.heap[0]] <= tolerance
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _rise(queue, at):
+def _sift_up(queue, at):
     edge = queue.heap[at]
     while at > 0:
         above = (at - 1) // 2
@@ -226,7 +226,7 @@ def _rise(queue, at):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _sink(queue, at, size):
+def _sift_down(queue, at, size):
     edge = queue.heap[at]
     while 2 * at + 1 < size:
         below = 2 * at + 1

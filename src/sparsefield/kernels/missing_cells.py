@@ -1,7 +1,7 @@
-"""Filling hidden cells entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
+"""This module updates missing cells in place, entity by entity: mean-field updates (Eq. 3) and Gibbs draws.
 
-A web holds the rows that are to be filled, and those that they see, entity after entity in one flat array. A column
-below 0 that is seen over a view is the number of neighbors.
+Both loops read the weights of a `MissingProblem` directly, so that all rows share them. An arc over a view whose column
+is negative counts the neighbors.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def _cell_logits(web, theta, entity, cell, z):
-    """Logits of one cell's states less the base, and the largest of all."""
-    own, row = web.entity_place[entity], web.entity_row[entity]
+def _cell_logits(problem, theta, entity, cell, z):
+    """Set z to the logits of the non-reference states of a cell and return the largest logit, 0 included."""
+    own, row = problem.entity_start[entity], problem.entity_row[entity]
     top = 0.0
-    for s in range(web.cell_width[cell]):
-        state = web.cell_state[cell] + s
+    for s in range(problem.cell_width[cell]):
+        state = problem.cell_state[cell] + s
         total = theta[state]
-        for k in range(web.arc_offsets[state], web.arc_offsets[state + 1]):
-            column, view = web.arc_column[k], web.arc_view[k]
+        for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
+            column, view = problem.arc_column[k], problem.arc_view[k]
             if view < 0:
-                seen = web.beliefs[own + column]
+                value = problem.beliefs[own + column]
             else:
-                seen = 0.0
-                at = web.view_start[view] + row
-                for n in range(web.neighbor_offsets[at], web.neighbor_offsets[at + 1]):
-                    seen += web.beliefs[web.neighbor_place[n] + column] if column >= 0 else 1.0
-            total += theta[web.arc_feature[k]] * seen
-        for k in range(web.term_offsets[state], web.term_offsets[state + 1]):
-            product = theta[web.term_feature[k]]
-            for j in range(web.term_column.shape[1]):
-                if web.term_column[k, j] >= 0:
-                    product *= web.beliefs[own + web.term_column[k, j]]
+                value = 0.0
+                at = problem.view_start[view] + row
+                for n in range(problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]):
+                    value += problem.beliefs[problem.neighbor_start[n] + column] if column >= 0 else 1.0
+            total += theta[problem.arc_feature[k]] * value
+        for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
+            product = theta[problem.term_feature[k]]
+            for j in range(problem.term_column.shape[1]):
+                if problem.term_column[k, j] >= 0:
+                    product *= problem.beliefs[own + problem.term_column[k, j]]
             total += product
         z[s] = total
         top = max(top, total)
@@ -43,7 +43,7 @@ def _cell_logits(web, theta, entity, cell, z):
 
 @njit(nogil=True, cache=True)
 def _softmax(z, top, count):
-    """Turn logits into probabilities in place."""
+    """Replace logits by probabilities in place."""
     total = math.exp(-top)
     for s in range(count):
         z[s] = math.exp(z[s] - top)
@@ -53,59 +53,62 @@ def _softmax(z, top, count):
 
 
 @njit(nogil=True, cache=True)
-def mean_field(web, theta, tolerance, max_sweeps, damping):
-    """Visit the entities in order, and update the gaps of each, until no belief moves by more than ``tolerance``.
+def mean_field(problem, theta, tolerance, max_sweeps, damping):
+    """Update the missing cells of all entities in order until no belief changes by more than ``tolerance``.
 
-    Entities that see each other, at first hand or over others, go on together until the largest change among them in a
-    round is small; what others do never matters to them. Returns how many entities had not settled at the cap.
+    The entities of a connected component stop together, when the largest change among them in a sweep is small; other
+    components do not matter. Returns the number of entities that had not converged after ``max_sweeps``.
     """
-    entities = web.entity_place.shape[0]
-    moving = np.ones(web.n_circles, dtype=np.bool_)
-    change = np.zeros(web.n_circles)
-    z = np.empty(web.widest)
-    left = entities
+    entities = problem.entity_start.shape[0]
+    active = np.ones(problem.n_components, dtype=np.bool_)
+    change = np.zeros(problem.n_components)
+    z = np.empty(problem.widest)
+    unconverged = entities
     for _ in range(max_sweeps):
-        for c in range(web.n_circles):
+        for c in range(problem.n_components):
             change[c] = 0.0
         for e in range(entities):
-            circle = web.entity_circle[e]
-            if not moving[circle]:
+            component = problem.entity_component[e]
+            if not active[component]:
                 continue
-            for g in range(web.cell_offsets[e], web.cell_offsets[e + 1]):
-                top = _cell_logits(web, theta, e, g, z)
-                _softmax(z, top, web.cell_width[g])
-                place = web.entity_place[e] + web.cell_column[g]
-                for s in range(web.cell_width[g]):
-                    old = web.beliefs[place + s]
+            for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
+                top = _cell_logits(problem, theta, e, g, z)
+                _softmax(z, top, problem.cell_width[g])
+                start = problem.entity_start[e] + problem.cell_column[g]
+                for s in range(problem.cell_width[g]):
+                    old = problem.beliefs[start + s]
                     new = old + (1.0 - damping) * (z[s] - old)
-                    web.beliefs[place + s] = new
-                    change[circle] = max(change[circle], abs(new - old))
-        for c in range(web.n_circles):
-            moving[c] = moving[c] and change[c] > tolerance
-        left = 0
+                    problem.beliefs[start + s] = new
+                    change[component] = max(change[component], abs(new - old))
+        for c in range(problem.n_components):
+            active[c] = active[c] and change[c] > tolerance
+        unconverged = 0
         for e in range(entities):
-            left += moving[web.entity_circle[e]]
-        if left == 0:
+            unconverged += active[problem.entity_component[e]]
+        if unconverged == 0:
             return 0
-    return left
+    return unconverged
 
 
 @njit(nogil=True, cache=True)
-def gibbs(web, theta, rng, sweeps, drawn):
-    """Draw every gap, ``sweeps`` times over; beliefs hold the drawn states one-hot, ``drawn`` their codes."""
-    z = np.empty(web.widest)
+def gibbs(problem, theta, rng, sweeps, drawn):
+    """Draw every missing cell from its conditional distribution, ``sweeps`` times.
+
+    Returns nothing: beliefs hold the drawn states one-hot, and ``drawn`` holds their codes.
+    """
+    z = np.empty(problem.widest)
     for _ in range(sweeps):
-        for e in range(web.entity_place.shape[0]):
-            for g in range(web.cell_offsets[e], web.cell_offsets[e + 1]):
-                top = _cell_logits(web, theta, e, g, z)
-                _softmax(z, top, web.cell_width[g])
+        for e in range(problem.entity_start.shape[0]):
+            for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
+                top = _cell_logits(problem, theta, e, g, z)
+                _softmax(z, top, problem.cell_width[g])
                 left = rng.random()
                 drawn[g] = 0
-                for s in range(web.cell_width[g]):
+                for s in range(problem.cell_width[g]):
                     left -= z[s]
                     if left < 0.0:
                         drawn[g] = s + 1
                         break
-                place = web.entity_place[e] + web.cell_column[g]
-                for s in range(web.cell_width[g]):
-                    web.beliefs[place + s] = 1.0 if drawn[g] == s + 1 else 0.0
+                start = problem.entity_start[e] + problem.cell_column[g]
+                for s in range(problem.cell_width[g]):
+                    problem.beliefs[start + s] = 1.0 if drawn[g] == s + 1 else 0.0

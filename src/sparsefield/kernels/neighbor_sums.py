@@ -1,4 +1,4 @@
-"""What rows see of their neighbors."""
+"""This module sums columns over linked rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def add_up_neighbors(offsets, neighbors, first, column, out):
-    """out[i] = sum of ``column`` over the neighbors of row first + i."""
+    """Set out[i] to the sum of ``column`` over the neighbors of row first + i."""
     for i in range(out.shape[0]):
         total = 0.0
         for k in range(offsets[first + i], offsets[first + i + 1]):

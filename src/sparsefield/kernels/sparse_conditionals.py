@@ -1,8 +1,8 @@
-"""Rows of which few cells are on: one update of what a row touches, everything else staying at its resting belief.
+"""This module computes the conditionals of sparse rows: only the variables that a row touches are updated.
 
-A row touches the variables that are off their base state, and those that share a feature with a column that is on. All
-others sit at softmax of their unary weights, the same in every row; what they add is known in closed form. So a pass
-costs (cells on) x (features at each), however many variables there are, and leaves nothing out.
+A row touches the variables that are not in their reference state, and those that share a feature with a column that is
+on. All others have their baseline belief, the softmax of their unary weights, which is the same in every row and enters
+in closed form. A pass is exact and costs (cells that are on) x (features of each), whatever the number of variables.
 """
 
 from __future__ import annotations
@@ -15,38 +15,39 @@ from numba import njit
 from sparsefield.kernels.elementary import FAST, exp_nonpositive
 
 _PRODUCT_LIMIT = 1e200
-"""Normalizers are multiplied along a row, and one logarithm is taken before the product could overflow."""
+"""Largest product of the normalizers of a row before its logarithm is taken: one logarithm replaces many."""
 
-BIAS, REST, SPREAD, LOG = 0, 1, 2, 3
-"""Columns of ``resting``: unary weight, resting belief p, p (1 - p), and the log-normalizer of the state's variable,
-given at its first state and 0 at the others."""
+BIAS, BELIEF, VARIANCE, LOG_NORMALIZER = 0, 1, 2, 3
+"""Columns of ``baseline``: unary weight, baseline belief p, variance p (1 - p), and the log-normalizer of the
+variable, stored at its first state and 0 at the others."""
 
 
 @njit(nogil=True, cache=True)
-def _need(on, offsets, widest):
-    """Upper bounds for one row: states that it touches, and arcs that it walks."""
-    walked = 0
+def _bound_sizes(on, offsets, widest):
+    """Return upper bounds for one row: the states that it touches and the arcs of its columns."""
+    n_arcs = 0
     for k in range(on.shape[0]):
-        walked += offsets[on[k] + 1] - offsets[on[k]]
-    return (on.shape[0] + walked) * widest, walked
+        n_arcs += offsets[on[k] + 1] - offsets[on[k]]
+    return (on.shape[0] + n_arcs) * widest, n_arcs
 
 
 @njit(nogil=True, cache=True)
-def _logits(on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail):
-    """Logits of all states that a row touches; returns how many. The trail keeps the place of each arc's target.
+def _logits(on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots):
+    """Compute the logits of all states that a row touches and return their number.
 
-    A state that is touched for the first time gets a place, and so do the other states of its variable. That is
-    written out twice: a call with arrays, here, takes longer than all else.
+    A state that is touched for the first time gets a slot, and so do the other states of its variable. ``arc_slots``
+    receives the slot of the target of each arc. The code for new slots is written twice: a function call with arrays
+    would dominate the running time.
     """
     count = 0
     for k in range(on.shape[0]):
         state = on[k]
-        if state < resting.shape[0] and slot[state] < 0:
+        if state < baseline.shape[0] and slot[state] < 0:
             first, last = state, state + 1
             if widest > 1:
                 first, last = state_offsets[variables[state]], state_offsets[variables[state] + 1]
             for s in range(first, last):
-                slot[s], states[count], z[count] = count, s, resting[s, 0]
+                slot[s], states[count], z[count] = count, s, baseline[s, BIAS]
                 count += 1
     t = 0
     for k in range(on.shape[0]):
@@ -57,18 +58,18 @@ def _logits(on, offsets, targets, weights, variables, state_offsets, widest, res
                 if widest > 1:
                     first, last = state_offsets[variables[state]], state_offsets[variables[state] + 1]
                 for s in range(first, last):
-                    slot[s], states[count], z[count] = count, s, resting[s, 0]
+                    slot[s], states[count], z[count] = count, s, baseline[s, BIAS]
                     count += 1
-            place = slot[state]
-            z[place] += weights[j]
-            trail[t] = place
+            position = slot[state]
+            z[position] += weights[j]
+            arc_slots[t] = position
             t += 1
     return count
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
-    """q = softmax of the logits, variable by variable; returns the sum of the log-normalizers."""
+    """Set q to the softmax of the logits of each variable and return the sum of the log-normalizers."""
     for p in range(count):
         u[p] = exp_nonpositive(-abs(z[p]))
     total, product = 0.0, 1.0
@@ -101,43 +102,48 @@ def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
 
 
 @njit(nogil=True, cache=True)
-def loss_and_gradient(block, arcs, resting, per_arc, per_state):
-    """Loss and gradient of a block's rows, less what the resting beliefs of all variables would give.
+def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
+    """Compute the loss and gradient of the rows of a block, minus those at the baseline beliefs of all variables.
 
     Parameters
     ----------
     block : offsets, columns that are on, weight
     arcs : by source column: offsets, target, weight; variable of a state, state_offsets, widest
-    resting : (states, 4), see above
-    per_arc : (arcs, 2) out: error q - q0 and uncertainty q (1 - q) at the arc's target, summed over the rows in which
-        its source is on
-    per_state : (states, 2) out: q - p and q (1 - q) - p (1 - p), summed over rows
+    baseline : (states, 4), see above
+    per_arc : (arcs, 2), output: error q - q0 and variance q (1 - q) at the target, summed over the rows in which the
+        source is on
+    per_state : (states, 2), output: q - p and q (1 - q) - p (1 - p), summed over rows
 
     Returns
     -------
-    loss : sum over rows of log-normalizers beyond the resting ones, less the logits of what is on
-    touched : how many states all rows touch
+    loss : sum over rows of the log-normalizers, minus those of the baseline and the logits of the states that are on
+    touched : number of states that all rows touch
     """
-    # Arrays are taken out of their tuples once: within a loop every look into a tuple costs a locked counter.
+    # Arrays are unpacked from their tuples here: each access in a loop would cost an atomic reference count.
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
-    slot = np.full(resting.shape[0], -1, dtype=np.int32)
-    room, length = 1024, 4096
-    states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
-    z, u, q = np.empty(room), np.empty(room), np.empty(room)
+    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    capacity, arc_capacity = 1024, 4096
+    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
+    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     loss, all_touched = 0.0, 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
-        touched, walked = _need(on, offsets, widest)
-        if touched > room:
-            room = 2 * touched
-            states, z, u, q = np.empty(room, dtype=np.int32), np.empty(room), np.empty(room), np.empty(room)
-        if walked > length:
-            length = 2 * walked
-            trail = np.empty(length, dtype=np.int32)
+        touched, n_arcs = _bound_sizes(on, offsets, widest)
+        if touched > capacity:
+            capacity = 2 * touched
+            states, z, u, q = (
+                np.empty(capacity, dtype=np.int32),
+                np.empty(capacity),
+                np.empty(capacity),
+                np.empty(capacity),
+            )
+        if n_arcs > arc_capacity:
+            arc_capacity = 2 * n_arcs
+            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
-            on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
+            on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
         )
         all_touched += count
         row_loss = _beliefs(variables, state_offsets, widest, count, states, z, u, q)
@@ -145,11 +151,11 @@ def loss_and_gradient(block, arcs, resting, per_arc, per_state):
         for p in range(count):
             s = states[p]
             u[p] = weight * q[p] * (1.0 - q[p])
-            row_loss -= resting[s, 3]
-            per_state[s, 0] += weight * (q[p] - resting[s, 1])
-            per_state[s, 1] += u[p] - weight * resting[s, 2]
+            row_loss -= baseline[s, LOG_NORMALIZER]
+            per_state[s, 0] += weight * (q[p] - baseline[s, BELIEF])
+            per_state[s, 1] += u[p] - weight * baseline[s, VARIANCE]
         for k in range(on.shape[0]):
-            if on[k] < resting.shape[0]:
+            if on[k] < baseline.shape[0]:
                 row_loss -= z[slot[on[k]]]
                 q[slot[on[k]]] -= 1.0
         loss += weight * row_loss
@@ -159,92 +165,102 @@ def loss_and_gradient(block, arcs, resting, per_arc, per_state):
         t = 0
         for k in range(on.shape[0]):
             for j in range(offsets[on[k]], offsets[on[k] + 1]):
-                per_arc[j, 0] += q[trail[t]]
-                per_arc[j, 1] += u[trail[t]]
+                per_arc[j, 0] += q[arc_slots[t]]
+                per_arc[j, 1] += u[arc_slots[t]]
                 t += 1
     return loss, all_touched
 
 
 @njit(nogil=True, cache=True)
-def pair_gradients(block, arcs, resting, watched_offsets, watched_target, out):
-    """Errors at the targets of arcs that are only watched, beyond rest, summed over the rows where their source is on.
+def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, out):
+    """Add the errors minus the baseline belief at the targets of candidate arcs, over the rows whose source is on.
 
-    What is watched touches nothing: a target that no other arc leads to stays at rest, and adds nothing here.
+    Candidate arcs have no weight: a target that a row does not touch has its baseline belief and adds nothing.
     """
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
-    slot = np.full(resting.shape[0], -1, dtype=np.int32)
-    room, length = 1024, 4096
-    states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
-    z, u, q = np.empty(room), np.empty(room), np.empty(room)
+    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    capacity, arc_capacity = 1024, 4096
+    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
+    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
-        touched, walked = _need(on, offsets, widest)
-        if touched > room:
-            room = 2 * touched
-            states, z, u, q = np.empty(room, dtype=np.int32), np.empty(room), np.empty(room), np.empty(room)
-        if walked > length:
-            length = 2 * walked
-            trail = np.empty(length, dtype=np.int32)
+        touched, n_arcs = _bound_sizes(on, offsets, widest)
+        if touched > capacity:
+            capacity = 2 * touched
+            states, z, u, q = (
+                np.empty(capacity, dtype=np.int32),
+                np.empty(capacity),
+                np.empty(capacity),
+                np.empty(capacity),
+            )
+        if n_arcs > arc_capacity:
+            arc_capacity = 2 * n_arcs
+            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
-            on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
+            on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
         )
         _beliefs(variables, state_offsets, widest, count, states, z, u, q)
         for p in range(count):
-            q[p] -= resting[states[p], 1]
+            q[p] -= baseline[states[p], BELIEF]
         for k in range(on.shape[0]):
-            if on[k] < resting.shape[0]:
+            if on[k] < baseline.shape[0]:
                 q[slot[on[k]]] -= 1.0
         for k in range(on.shape[0]):
-            for j in range(watched_offsets[on[k]], watched_offsets[on[k] + 1]):
-                place = slot[watched_target[j]]
-                if place >= 0:
-                    out[j] += row_weight[row] * q[place]
+            for j in range(candidate_offsets[on[k]], candidate_offsets[on[k] + 1]):
+                position = slot[candidate_target[j]]
+                if position >= 0:
+                    out[j] += row_weight[row] * q[position]
         for p in range(count):
             slot[states[p]] = -1
 
 
 @njit(nogil=True, cache=True)
-def residuals(block, arcs, resting, threshold, number, scale, counts, found_columns, found_entries):
-    """Errors of a block's rows beyond ``threshold``, less the error at rest of the same state, as a sparse matrix of
-    whole numbers, which are ``scale`` times as large: sums of these are exact, in any order.
+def residuals(block, arcs, baseline, threshold, number, scale, counts, found_columns, found_entries):
+    """Compute the errors of a block's rows beyond ``threshold``, minus the baseline belief, as a sparse integer matrix.
 
-    States go by their new ``number``, in any order; those without one (-1), and entries of 0, are left out. With a
-    threshold of 0 all errors count, also one of exactly 0 that is not 0 at rest.
+    Entries are multiplied by ``scale`` and rounded, so that their sums are exact in any order. ``number`` maps states
+    to columns of the matrix; states with -1 and entries of 0 are left out. With a threshold of 0 all errors count, also
+    an error of exactly 0 where the baseline belief is not 0.
 
     Parameters
     ----------
-    counts : (rows,) out: entries of each row
-    found_columns, found_entries : (room,) int32 and int64; larger arrays are made where it does not suffice
+    counts : (rows,), output: number of entries of each row
+    found_columns, found_entries : (capacity,) int32 and int64 buffers, which are replaced by larger ones when full
 
     Returns
     -------
-    columns, entries, how many of them are filled
+    columns, entries, number of entries
     """
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
-    slot = np.full(resting.shape[0], -1, dtype=np.int32)
-    room, length = 1024, 4096
-    states, trail = np.empty(room, dtype=np.int32), np.empty(length, dtype=np.int32)
-    z, u, q = np.empty(room), np.empty(room), np.empty(room)
+    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    capacity, arc_capacity = 1024, 4096
+    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
+    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     filled = 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
-        touched, walked = _need(on, offsets, widest)
-        if touched > room:
-            room = 2 * touched
-            states, z, u, q = np.empty(room, dtype=np.int32), np.empty(room), np.empty(room), np.empty(room)
-        if walked > length:
-            length = 2 * walked
-            trail = np.empty(length, dtype=np.int32)
+        touched, n_arcs = _bound_sizes(on, offsets, widest)
+        if touched > capacity:
+            capacity = 2 * touched
+            states, z, u, q = (
+                np.empty(capacity, dtype=np.int32),
+                np.empty(capacity),
+                np.empty(capacity),
+                np.empty(capacity),
+            )
+        if n_arcs > arc_capacity:
+            arc_capacity = 2 * n_arcs
+            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
-            on, offsets, targets, weights, variables, state_offsets, widest, resting, slot, states, z, trail
+            on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
         )
         _beliefs(variables, state_offsets, widest, count, states, z, u, q)
         for k in range(on.shape[0]):
-            if on[k] < resting.shape[0]:
+            if on[k] < baseline.shape[0]:
                 q[slot[on[k]]] -= 1.0
         if filled + count > found_columns.shape[0]:
             size = 2 * (filled + count)
@@ -257,7 +273,7 @@ def residuals(block, arcs, resting, threshold, number, scale, counts, found_colu
             slot[s] = -1
             large = threshold == 0.0 or abs(q[p]) > threshold
             if number[s] >= 0 and large:
-                entry = np.int64(np.rint(row_weight[row] * (q[p] - resting[s, 1]) * scale))
+                entry = np.int64(np.rint(row_weight[row] * (q[p] - baseline[s, BELIEF]) * scale))
                 if entry != 0:
                     found_columns[filled], found_entries[filled] = number[s], entry
                     filled += 1

@@ -1,4 +1,4 @@
-"""The contrastive product: which pairs of columns have signals that meet errors (Algorithm 1), sparsely."""
+"""This module computes the sparse product of thresholded signals and errors (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def count_large(values, centres, limits, per_row):
-    """Count, per row, the entries that lie further from their column's centre than the row's limit."""
+def count_large(values, centers, limits, per_row):
+    """Count, per row, the entries that deviate from the center of their column by more than the limit of the row."""
     for c in range(values.shape[0]):
-        centre = centres[c]
+        center = centers[c]
         for i in range(values.shape[1]):
-            per_row[i] += abs(values[c, i] - centre) > limits[i]
+            per_row[i] += abs(values[c, i] - center) > limits[i]
 
 
 @njit(nogil=True, cache=True)
-def keep_large(values, centres, limits, out):
-    """out = the deviation from the centre where it is that large, else 0."""
+def keep_large(values, centers, limits, out):
+    """Set out to the deviation from the center where it exceeds the limit, else to 0."""
     for c in range(values.shape[0]):
-        centre = centres[c]
+        center = centers[c]
         for i in range(values.shape[1]):
-            deviation = values[c, i] - centre
+            deviation = values[c, i] - center
             out[c, i] = deviation if abs(deviation) > limits[i] else 0.0
 
 
 @njit(nogil=True, cache=True)
-def gather_large(values, centres, limits, places, columns, entries):
-    """Write those deviations row by row, columns ascending; each row's place is moved to its end."""
+def gather_large(values, centers, limits, ends, columns, entries):
+    """Write the deviations beyond the limit row by row, columns ascending.
+
+    ``ends`` holds the start of each row on entry and its end on return.
+    """
     for c in range(values.shape[0]):
-        centre = centres[c]
+        center = centers[c]
         for i in range(values.shape[1]):
-            deviation = values[c, i] - centre
+            deviation = values[c, i] - center
             if abs(deviation) > limits[i]:
-                place = places[i]
-                columns[place] = c
-                entries[place] = deviation
-                places[i] = place + 1
+                columns[ends[i]] = c
+                entries[ends[i]] = deviation
+                ends[i] += 1
 
 
 @njit(nogil=True, cache=True)
 def _first_from(columns, low, high, wanted):
-    """First position in columns[low:high], which ascends, that holds at least ``wanted``."""
+    """Return the first position in the sorted columns[low:high] with a value of at least ``wanted``."""
     while low < high:
         middle = (low + high) // 2
         if columns[middle] < wanted:
@@ -51,18 +53,18 @@ def _first_from(columns, low, high, wanted):
 
 
 @njit(nogil=True, cache=True)
-def add_products(one, which, other, place, first, out):
-    """out[k, place[c]] += entry of ``one`` in column which[k] x entry of ``other`` in column c, where they share a row.
+def add_products(left, which, right, position, first, out):
+    """Add the dot product of column which[k] of ``left`` and column c of ``right`` to out[k, position[c]].
 
-    Entries come by row (offsets, columns, entries) and by column (column_offsets, rows, column_entries). Columns
-    without a place have -1; all before ``first`` have none.
+    Both matrices are stored by row (offsets, columns, entries) and by column (column_offsets, rows, column_entries).
+    ``position`` is -1 for columns without a position, among them all columns before ``first``.
     """
     for k in range(which.shape[0]):
         scores = out[k]
-        for m in range(one.column_offsets[which[k]], one.column_offsets[which[k] + 1]):
-            row, factor = one.rows[m], one.column_entries[m]
-            end = other.offsets[row + 1]
-            for n in range(_first_from(other.columns, other.offsets[row], end, first), end):
-                at = place[other.columns[n]]
+        for m in range(left.column_offsets[which[k]], left.column_offsets[which[k] + 1]):
+            row, factor = left.rows[m], left.column_entries[m]
+            end = right.offsets[row + 1]
+            for n in range(_first_from(right.columns, right.offsets[row], end, first), end):
+                at = position[right.columns[n]]
                 if at >= 0:
-                    scores[at] += factor * other.entries[n]
+                    scores[at] += factor * right.entries[n]

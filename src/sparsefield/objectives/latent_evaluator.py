@@ -60,7 +60,7 @@ def _evaluate(part: EvaluatedBlock, layout: Layout, graphs: Split, theta: np.nda
 def _gradient(part: EvaluatedBlock, graphs: Split, size: int) -> np.ndarray:
     out = np.empty(size)
     kernels.gradient(graphs.visible, part.errors, part.expectations, out)
-    graphs.add_gradient(part.summed.totals, part.summed.moved, out)
+    graphs.add_gradient(part.summed.totals, part.summed.change, out)
     return out
 
 

@@ -12,7 +12,14 @@ from sparsefield import config
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Arcs, DistributedDataset, Schema, SparseBlock, SparseDataset
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.kernels.sparse_conditionals import BIAS, LOG, REST, SPREAD, loss_and_gradient, pair_gradients
+from sparsefield.kernels.sparse_conditionals import (
+    BELIEF,
+    BIAS,
+    LOG_NORMALIZER,
+    VARIANCE,
+    loss_and_gradient,
+    pair_gradients,
+)
 from sparsefield.kernels.sparse_pair_scores import transpose
 
 __all__ = ["Entries", "Sources", "SparseEvaluator", "SparseGradientFactors"]
@@ -111,19 +118,19 @@ class SparseEvaluator:
         n, total = self.layout.n_states, self.total_weights[0]
         weights, resting = theta[arcs.feature], rest(self._schema, theta[:n])
         loss, touched, per_arc, per_state = self._rows.sum(walk_part, arcs, weights, resting)
-        loss += total * float(resting[:, LOG].sum())
+        loss += total * float(resting[:, LOG_NORMALIZER].sum())
         gradient = np.zeros(len(theta))
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
-        gradient[:n] = total * resting[:, REST] + per_state[:, 0] - self._together[:n]
-        uncertainty = np.maximum(total * resting[:, SPREAD] + per_state[:, 1], 0.0)
+        gradient[:n] = total * resting[:, BELIEF] + per_state[:, 0] - self._together[:n]
+        uncertainty = np.maximum(total * resting[:, VARIANCE] + per_state[:, 1], 0.0)
         self._last = Evaluated(arcs, weights, resting, gradient, uncertainty, per_arc[:, 1], touched)
         return float(loss), gradient.copy()
 
     def gradient(self, arcs: Sources, size: int) -> np.ndarray:
         """Gradient of other arcs at the last evaluation; takes another pass."""
         last, n = self._last, self.layout.n_states
-        per_arc = self._together[self._source(arcs)] * last.resting[arcs.target, REST]
+        per_arc = self._together[self._source(arcs)] * last.resting[arcs.target, BELIEF]
         per_arc += self._rows.sum(watch_part, last.arcs, last.weights, last.resting, arcs)
         gradient = np.zeros(size)
         if len(per_arc):
@@ -251,7 +258,7 @@ def rest(schema: Schema, unary: np.ndarray) -> np.ndarray:
         top = np.maximum(np.maximum.reduceat(unary, first), 0.0)
         norm = np.exp(-top) + np.add.reduceat(np.exp(unary - np.repeat(top, width)), first)
         log_norm = top + np.log(norm)
-        out[:, REST] = np.exp(unary - np.repeat(log_norm, width))
-        out[first, LOG] = log_norm
-    out[:, SPREAD] = out[:, REST] * (1.0 - out[:, REST])
+        out[:, BELIEF] = np.exp(unary - np.repeat(log_norm, width))
+        out[first, LOG_NORMALIZER] = log_norm
+    out[:, VARIANCE] = out[:, BELIEF] * (1.0 - out[:, BELIEF])
     return out

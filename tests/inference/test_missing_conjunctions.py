@@ -1,4 +1,4 @@
-"""Gaps are filled and drawn by features of three columns and more, as plain loops and enumeration have it."""
+"""Missing cells are inferred and drawn with features of three or more columns, as plain loops and enumeration do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_sweep_of_mean_field_is_that_of_the_oracle(make_problem, seed, size)
         np.testing.assert_allclose(beliefs[:, i], problem.slow.mean_field(row, sweeps=1), rtol=0, atol=1e-12)
 
 
-def test_mean_field_ends_where_the_oracle_does(make_problem) -> None:
+def test_mean_field_converges_to_the_fixed_point_of_the_oracle(make_problem) -> None:
     problem = with_conjunctions(make_problem(2, missing=0.5), 2, size=0.5)
     beliefs = filled(problem, MeanField(tolerance=1e-12, max_sweeps=3000))
     for i, row in enumerate(problem.rows):
@@ -39,7 +39,7 @@ def test_mean_field_ends_where_the_oracle_does(make_problem) -> None:
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1.0, 5.0]))
 def test_no_sweep_raises_the_free_energy(make_problem, seed, size) -> None:
-    """The update is that of Eq. 3 for an energy with these features in it."""
+    """The update is that of Eq. 3 for an energy with these features."""
     problem = with_conjunctions(make_problem(seed, missing=0.5), seed, size=size)
     energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
     for sweeps in (1, 2, 8):
@@ -48,12 +48,12 @@ def test_no_sweep_raises_the_free_energy(make_problem, seed, size) -> None:
     assert (np.diff(energies, axis=0) <= 1e-9 * size).all()
 
 
-@pytest.mark.parametrize("seen", [{}, {1: 2.0}])
-def test_draws_have_the_exact_joint_distribution(make_problem, seen) -> None:
+@pytest.mark.parametrize("given_values", [{}, {1: 2.0}])
+def test_draws_have_the_exact_joint_distribution(make_problem, given_values) -> None:
     small = make_problem(1, states=(2, 3, 2), observed_states=(), numbers=1, missing=0.0, size=0.5)
     problem = with_conjunctions(small, 1, size=0.9)
     count, row = 6000, np.array([np.nan, np.nan, np.nan, 0.7])
-    for column, value in seen.items():
+    for column, value in given_values.items():
         row[column] = value
     source = Source(problem.schema.order, count, "array", np.tile(row, (count, 1)))
     table = compile_table(source, problem.schema)
@@ -62,16 +62,18 @@ def test_draws_have_the_exact_joint_distribution(make_problem, seen) -> None:
     block = table.blocks[0]
     joint = problem.slow.joint(block.codes[:, 0].tolist(), block.beliefs[problem.schema.n_states :, 0].tolist())
     counts = dict.fromkeys(joint, 0)
-    for way in map(tuple, codes.T.tolist()):
-        counts[way] += 1
-    common = [way for way, p in joint.items() if p * count >= 5]
-    chi = sum((counts[way] - joint[way] * count) ** 2 / (joint[way] * count) for way in common)
+    for assignment in map(tuple, codes.T.tolist()):
+        counts[assignment] += 1
+    common = [assignment for assignment, p in joint.items() if p * count >= 5]
+    chi = sum(
+        (counts[assignment] - joint[assignment] * count) ** 2 / (joint[assignment] * count) for assignment in common
+    )
     degrees = len(common) - 1
     assert degrees >= 2
     assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
 
 
-def test_seen_cells_are_predicted_as_by_enumeration(make_problem) -> None:
+def test_observed_cells_are_predicted_as_by_enumeration(make_problem) -> None:
     small = make_problem(1, states=(2, 3, 2), observed_states=(2,), numbers=0, missing=0.0)
     problem = with_conjunctions(small, 3)
     model = MarkovField.from_field(problem.field, n_jobs=1)

@@ -1,4 +1,4 @@
-"""Means over Gibbs chains lie within their standard errors of enumeration, and chains that disagree are told of."""
+"""Means over Gibbs chains agree with enumeration within standard errors, and chains that disagree are reported."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sparsefield.inference.missing_problem import compile_problem
 
 CHAINS = 16
 FALSE_ALARM = 1e-3
-"""Chance that a test below fails though all is well, if half chains are independent and their means normal."""
+"""Probability of a false alarm of each test below, if half chains are independent with normal means."""
 
 
 def deviations(small: Small, options: Gibbs) -> tuple[np.ndarray, np.ndarray]:
-    """Of every state of every gap that is drawn: distance from enumeration, and the standard error."""
-    woven = compile_problem(small.sample, small.field.graphs, [(0, small.block)])
-    graph = build_factors(woven.web, small.field.theta)
+    """Return the distance from enumeration, and the standard error, of every state of every sampled cell."""
+    compiled = compile_problem(small.sample, small.field.graphs, [(0, small.block)])
+    graph = build_factors(compiled.problem, small.field.theta)
     means = run_chains(graph, options)
-    _, variable, row = woven.gap_cells
+    _, variable, row = compiled.missing_cells
     exact = np.concatenate(
         [small.slow.marginals(small.codes(i), small.observed(i))[v] for v, i in zip(variable, row, strict=True)]
     )
@@ -41,17 +41,17 @@ def too_far(distance: np.ndarray, error: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("triples", [0, 5])
-@pytest.mark.parametrize("ties", ["tree", "loop", "all"])
-def test_means_lie_within_their_standard_errors(ties, triples) -> None:
-    small = small_field(21, ties=ties, triples=triples, size=0.8, rows=6, missing=0.8)
+@pytest.mark.parametrize("structure", ["tree", "loop", "all"])
+def test_means_are_within_their_standard_errors(structure, triples) -> None:
+    small = small_field(21, structure=structure, triples=triples, size=0.8, rows=6, missing=0.8)
     distance, error = deviations(small, Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
     assert len(distance) > 20
     assert not too_far(distance, error)
     assert error.max() < 0.01
 
 
-def test_a_slightly_other_field_fails_the_same_test() -> None:
-    small = small_field(21, ties="all", size=0.8, rows=6, missing=0.8)
+def test_a_slightly_different_field_fails_the_same_test() -> None:
+    small = small_field(21, structure="all", size=0.8, rows=6, missing=0.8)
     other = replace(small.field, weights=small.field.weights * 0.9)
     distance, error = deviations(replace(small, field=other), Gibbs(chains=CHAINS, burn_in=100, sweeps=2000))
     assert too_far(distance, error)
@@ -59,14 +59,14 @@ def test_a_slightly_other_field_fails_the_same_test() -> None:
 
 def test_means_of_conditionals_vary_less_than_means_of_draws() -> None:
     """Rao-Blackwell: n independent draws would have p (1 - p) / n."""
-    small = small_field(3, ties="tree", size=0.5, rows=4, missing=0.9)
+    small = small_field(3, structure="tree", size=0.5, rows=4, missing=0.9)
     options = Gibbs(chains=CHAINS, burn_in=50, sweeps=1000)
     _, error = deviations(small, options)
     assert np.median(error) < 0.5 * np.sqrt(0.2 / (options.chains * options.sweeps))
 
 
-def test_seeds_decide_and_rows_draw_apart() -> None:
-    small = small_field(4, ties="all", rows=30, missing=0.9)
+def test_equal_seeds_give_equal_beliefs_and_other_seeds_others() -> None:
+    small = small_field(4, structure="all", rows=30, missing=0.9)
     one, same, other = (small.infer(Gibbs(sweeps=40, seed=seed)).marginals[0] for seed in (1, 1, 2))
     assert np.array_equal(one, same)
     missing = np.repeat(small.table.codes() < 0, np.diff(small.field.schema.state_offsets), axis=0)
@@ -74,8 +74,8 @@ def test_seeds_decide_and_rows_draw_apart() -> None:
 
 
 def locked(weight: float, rows: int) -> Small:
-    """Six binary columns that all want to be the same: two modes, and no way between them when weights are large."""
-    small = small_field(0, states=(2,) * 6, ties="all", rows=rows, missing=1.0)
+    """Return six binary columns that prefer to be equal: two modes, which large weights separate."""
+    small = small_field(0, states=(2,) * 6, structure="all", rows=rows, missing=1.0)
     targets = small.field.pairs[:, 1] < 6
     pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), weight)
     field = replace(small.field, unary=np.full(6, -2.5 * weight), pairs=pairs, weights=weights)
@@ -90,7 +90,7 @@ def test_chains_in_different_modes_count_as_not_converged() -> None:
     assert easy.worst(answers.marginals[0]) < 0.05
 
 
-def test_r_hat_is_one_for_chains_that_say_the_same_and_large_for_those_that_do_not() -> None:
+def test_r_hat_is_one_for_chains_that_agree_and_large_for_those_that_do_not() -> None:
     rng = np.random.default_rng(0)
     alike = rng.normal(size=(8, 3, 500))
     apart = alike + np.arange(8)[:, None, None]
@@ -104,8 +104,8 @@ def test_r_hat_is_one_for_chains_that_say_the_same_and_large_for_those_that_do_n
     assert still.error == pytest.approx(0.0)
 
 
-def test_an_odd_number_of_sweeps_counts_them_all() -> None:
-    small = small_field(6, ties="all", rows=3, missing=1.0)
+def test_an_odd_number_of_sweeps_uses_all_of_them() -> None:
+    small = small_field(6, structure="all", rows=3, missing=1.0)
     with Threads(1) as engine:
         beliefs = infer(small.field, small.sample, Gibbs(chains=2, burn_in=0, sweeps=5), engine).marginals[0]
     totals = np.add.reduceat(beliefs, small.field.schema.state_offsets[:-1])
@@ -113,6 +113,6 @@ def test_an_odd_number_of_sweeps_counts_them_all() -> None:
 
 
 @pytest.mark.parametrize("options", [{"chains": 1}, {"burn_in": -1}, {"sweeps": 3}, {"max_r_hat": 1.0}, {"seed": -1}])
-def test_options_without_a_meaning_are_refused(options) -> None:
+def test_invalid_options_are_refused(options) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         Gibbs(**options)

@@ -1,4 +1,4 @@
-"""A field that was made up is the one that was asked for, and its rows are its own."""
+"""A synthetic field has the requested structure and weights, and its rows follow its distribution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparsefield.datasets import SyntheticField, make_markov_field
 
 QUICK = {"burn_in": 20, "thin": 5}
 FALSE_ALARM = 1e-6
-"""How rarely a statistical test here would fail for another seed, were all as it should be."""
+"""Probability that a statistical test below fails for another seed although the code is correct."""
 
 
 def slow(made: SyntheticField) -> SlowField:
@@ -33,7 +33,7 @@ def same_field(one: SyntheticField, other: SyntheticField) -> bool:
 # -- seeds ---------------------------------------------------------------------------------------------------
 
 
-def test_a_seed_decides_the_field_and_the_rows() -> None:
+def test_the_seed_determines_the_field_and_the_rows() -> None:
     one, same, other = (make_markov_field(12, 30, states=3, neighbors=3.0, **QUICK, seed=seed) for seed in (4, 4, 5))
     assert same_field(one, same)
     assert one.edges == same.edges
@@ -49,7 +49,7 @@ def test_the_field_does_not_depend_on_how_rows_are_drawn() -> None:
     others = make_markov_field(12, 9, neighbors=3.0, burn_in=7, thin=1, chains=3, seed=1)
     assert same_field(few, many)
     assert same_field(few, others)
-    assert np.array_equal(few.samples, many.samples[:5]), "one chain goes on where it was"
+    assert np.array_equal(few.samples, many.samples[:5]), "a chain continues from its last state"
     assert not np.array_equal(many.samples, others.samples)
 
 
@@ -59,17 +59,17 @@ def test_threads_change_no_bit() -> None:
     assert all(same_field(made[0], one) for one in made)
 
 
-# -- what was asked for --------------------------------------------------------------------------------------
+# -- structure and weights --------------------------------------------------------------------------------------
 
 
-def test_edges_and_weights_are_as_many_and_as_large_as_asked() -> None:
+def test_edges_and_weights_follow_the_requested_distribution() -> None:
     nodes, wanted = 300, 6.0
     made = make_markov_field(nodes, 1, neighbors=wanted, weights=(-5.0, 3.0), unary=(1.0, 2.0), burn_in=1, seed=2)
     mask = made.edge_mask()
     assert np.array_equal(mask, mask.T)
     assert not mask.diagonal().any()
     assert mask.sum() == 2 * len(made.edges)
-    # The number of edges is binomial; five deviations are met once in two million.
+    # The number of edges is binomial; five standard deviations have a probability of one in two million.
     pairs, share = nodes * (nodes - 1) / 2, wanted / (nodes - 1)
     assert abs(len(made.edges) - pairs * share) < 5 * np.sqrt(pairs * share * (1 - share))
     field = made.field.field_
@@ -79,7 +79,7 @@ def test_edges_and_weights_are_as_many_and_as_large_as_asked() -> None:
         assert abs(values.mean() - (low + high) / 2) < 5 * (high - low) / np.sqrt(12 * len(values))
 
 
-def test_the_paper_speaks_of_no_unary_weights() -> None:
+def test_by_default_there_are_no_unary_weights_as_in_the_paper() -> None:
     made = make_markov_field(10, 2, neighbors=2.0, **QUICK)
     assert not made.field.field_.unary.any()
     assert np.abs(made.field.field_.weights).max() <= 5.0
@@ -98,21 +98,22 @@ def test_states_are_one_number_or_one_for_each_node() -> None:
     )
 
 
-def test_a_field_without_edges_and_one_with_all() -> None:
+def test_fields_without_edges_and_with_all_edges() -> None:
     assert make_markov_field(6, 3, neighbors=0.0, **QUICK).edges == []
     assert len(make_markov_field(6, 3, neighbors=5.0, **QUICK).edges) == 15
     assert make_markov_field(1, 3, neighbors=0.0, **QUICK).samples.shape == (3, 1)
 
 
 def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
-    """Turning all states over changes nothing, so that each mean is exactly 1/2, with weights of any size."""
+    """Flipping all states changes nothing, so that each mean is exactly 1/2 for weights of any size."""
     small = make_markov_field(8, 1, neighbors=4.0, unary="balanced", **QUICK)
     assert np.allclose(slow(small).marginals((-1,) * 8), 0.5)
-    asked = {"neighbors": 5.0, "weights": (-1.0, 3.0), "chains": 1500, "burn_in": 100}
+    options = {"neighbors": 5.0, "weights": (-1.0, 3.0), "chains": 1500, "burn_in": 100}
     means = {
-        unary: make_markov_field(30, 1500, unary=unary, **asked).samples.mean(axis=0) for unary in ("balanced", (0, 0))
+        unary: make_markov_field(30, 1500, unary=unary, **options).samples.mean(axis=0)
+        for unary in ("balanced", (0, 0))
     }
-    # Five deviations of a mean of 1500: for 30 nodes, once in fifty thousand.
+    # Five standard deviations of a mean of 1500: for 30 nodes, a probability of one in fifty thousand.
     assert np.abs(means["balanced"] - 0.5).max() < 2.5 / np.sqrt(1500)
     assert means[(0, 0)].mean() > 0.8
     assert means[(0, 0)].max() > 0.99
@@ -123,7 +124,7 @@ def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
     share=st.floats(0.0, 1.0),
     seed=st.integers(0, 2**32),
 )
-def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_base(counts, share, seed) -> None:
+def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_reference(counts, share, seed) -> None:
     nodes = len(counts)
     made = make_markov_field(nodes, 1, states=counts, neighbors=share * (nodes - 1), burn_in=1, seed=seed)
     field = made.field.field_
@@ -140,24 +141,24 @@ def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_base(counts, sh
     assert field.layout.are_valid_pairs(pairs)
 
 
-# -- the rows ------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------------
 
 
-def pair_chances(samples: np.ndarray, truth: SlowField) -> list[float]:
-    """For every pair of nodes, how likely frequencies as far off as those of the samples are (chi-squared)."""
+def pair_p_values(samples: np.ndarray, truth: SlowField) -> list[float]:
+    """Return the p-value of a chi-squared test of the sample frequencies of every pair of nodes."""
     nodes = samples.shape[1]
     joint = truth.joint((-1,) * nodes)
-    ways, shares = np.array(list(joint)), np.array(list(joint.values()))
-    chances = []
+    assignments, shares = np.array(list(joint)), np.array(list(joint.values()))
+    p_values = []
     for a in range(nodes):
         for b in range(a):
-            size = 1 + ways[:, a].max()
-            bins = int(size * (1 + ways[:, b].max()))
-            expected = np.bincount(ways[:, a] + size * ways[:, b], shares, bins) * len(samples)
+            size = 1 + assignments[:, a].max()
+            bins = int(size * (1 + assignments[:, b].max()))
+            expected = np.bincount(assignments[:, a] + size * assignments[:, b], shares, bins) * len(samples)
             found = np.bincount(samples[:, a] + size * samples[:, b], minlength=bins)
-            assert expected.min() > 5, "chi-squared needs that"
-            chances.append(float(chi2.sf(((found - expected) ** 2 / expected).sum(), bins - 1)))
-    return chances
+            assert expected.min() > 5, "needed for the chi-squared approximation"
+            p_values.append(float(chi2.sf(((found - expected) ** 2 / expected).sum(), bins - 1)))
+    return p_values
 
 
 @pytest.mark.parametrize("chains", [1, 40])
@@ -167,15 +168,15 @@ def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
         burn_in=200, thin=25, chains=chains, seed=3,
     )  # fmt: skip
     assert len(made.edges) > 6
-    chances = pair_chances(made.samples, slow(made))
-    assert min(chances) > FALSE_ALARM / len(chances)
-    # The test has teeth: a field with slightly other weights fails it.
+    p_values = pair_p_values(made.samples, slow(made))
+    assert min(p_values) > FALSE_ALARM / len(p_values)
+    # A field with slightly different weights fails the test.
     field = made.field.field_
     other = SlowField(field.schema, field.unary, field.pairs, field.weights * 0.85)
-    assert min(pair_chances(made.samples, other)) < FALSE_ALARM / len(chances)
+    assert min(pair_p_values(made.samples, other)) < FALSE_ALARM / len(p_values)
 
 
-def test_edges_are_a_graph_to_learn_with() -> None:
+def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
     made = make_markov_field(10, 400, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", **QUICK, seed=6)
     learned = MarkovField(induction="graph", graph=made.edges, l1=1.0, n_jobs=1).fit(made.samples)
     assert learned.converged_
@@ -184,16 +185,16 @@ def test_edges_are_a_graph_to_learn_with() -> None:
     assert len(found) > len(made.edges) / 2
 
 
-def test_the_true_field_foretells_fresh_rows_better_than_one_learned_from_few() -> None:
+def test_the_true_field_predicts_new_rows_better_than_one_learned_from_few() -> None:
     made = make_markov_field(15, 50, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", burn_in=200, thin=50, seed=1)
     fresh = made.field.sample(2000, sweeps=200, chains=20, thin=20, random_state=1).to_numpy()
     learned = MarkovField(n_jobs=1).fit(made.samples)
-    # In the mean over rows nothing beats the truth; these rows are enough to see it.
+    # The true field is the best in expectation; these rows are enough to show it.
     assert made.field.score(fresh) > learned.score(fresh) + 0.1
     assert learned.score(fresh) > 15 * np.log(0.5), "it has learned something"
 
 
-def test_a_made_field_comes_back_from_a_file(tmp_path: Path) -> None:
+def test_a_synthetic_field_can_be_saved_and_loaded(tmp_path: Path) -> None:
     made = make_markov_field(8, 20, states=[2, 3] * 4, neighbors=3.0, **QUICK)
     made.field.save(tmp_path / "m")
     back = load(tmp_path / "m")
@@ -208,24 +209,24 @@ def test_a_made_field_comes_back_from_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
 
 
-def test_progress_goes_up_to_all_sweeps() -> None:
-    heard: list[tuple[int, int]] = []
-    make_markov_field(5, 4, neighbors=2.0, burn_in=10, thin=3, progress=lambda *told: heard.append(told))
-    assert heard == [(10, 19), (13, 19), (16, 19), (19, 19)]
+def test_progress_increases_up_to_the_total() -> None:
+    calls: list[tuple[int, int]] = []
+    make_markov_field(5, 4, neighbors=2.0, burn_in=10, thin=3, progress=lambda *call: calls.append(call))
+    assert calls == [(10, 19), (13, 19), (16, 19), (19, 19)]
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "message"),
     [
         ({"nodes": 0}, "nodes and rows must be at least 1, got 0 and 5"),
         ({"rows": 0}, "nodes and rows must be at least 1"),
         ({"states": 1}, "states must be at least 2, got 1"),
         ({"states": [2] * 9 + [1]}, "states must be at least 2, got 1"),
-        ({"states": [2, 3]}, "10 of them, one for each node; got .2, 3."),
-        ({"states": 2.5}, "states must be a whole number"),
-        ({"neighbors": -1.0}, "neighbors must lie between 0 and 9, got -1"),
-        ({"neighbors": 9.5}, "neighbors must lie between 0 and 9"),
-        ({"neighbors": float("nan")}, "neighbors must lie"),
+        ({"states": [2, 3]}, "10 integers, one for each node; got .2, 3."),
+        ({"states": 2.5}, "states must be an integer"),
+        ({"neighbors": -1.0}, "neighbors must be between 0 and 9, got -1"),
+        ({"neighbors": 9.5}, "neighbors must be between 0 and 9"),
+        ({"neighbors": float("nan")}, "neighbors must be"),
         ({"weights": (2.0, 1.0)}, "weights must be a pair of finite numbers, the smaller first"),
         ({"weights": (0.0, float("inf"))}, "weights must be a pair of finite"),
         ({"weights": 5.0}, "weights must be a pair of numbers, got 5.0"),
@@ -236,7 +237,7 @@ def test_progress_goes_up_to_all_sweeps() -> None:
         ({"chains": 0}, "chains must be at least 1, got 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(asked: dict, words: str) -> None:
-    asked = {"nodes": 10, "rows": 5, "neighbors": 2.0, **QUICK, **asked}
-    with pytest.raises(ValueError, match=words):
-        make_markov_field(asked.pop("nodes"), asked.pop("rows"), **asked)
+def test_invalid_arguments_are_refused(options: dict, message: str) -> None:
+    options = {"nodes": 10, "rows": 5, "neighbors": 2.0, **QUICK, **options}
+    with pytest.raises(ValueError, match=message):
+        make_markov_field(options.pop("nodes"), options.pop("rows"), **options)

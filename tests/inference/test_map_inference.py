@@ -15,7 +15,7 @@ from sparsefield.data import DenseDataset
 from sparsefield.inference.map_inference import MAPResult, complete
 
 SEEDS = st.integers(0, 2**32 - 1)
-TIES = st.sampled_from(["tree", "loop", "all"])
+STRUCTURES = st.sampled_from(["tree", "loop", "all"])
 
 
 def completed(small: Small, threads: int = 1, **options) -> MAPResult:
@@ -23,42 +23,42 @@ def completed(small: Small, threads: int = 1, **options) -> MAPResult:
         return complete(small.field, small.sample, engine, **options)
 
 
-def chances(small: Small, found: MAPResult) -> list[tuple[float, float, float]]:
-    """Per row: probability of what was found, of the best, and what was said of it."""
+def probabilities(small: Small, found: MAPResult) -> list[tuple[float, float, float]]:
+    """Return, for each row, the probability of the result, that of the best assignment, and the reported logarithm."""
     out = []
     for row in range(small.table.n_rows):
         joint = small.slow.joint(small.codes(row), small.observed(row))
-        way = tuple(found.codes[0][:, row].tolist())
-        assert way in joint, "seen cells stay"
-        out.append((joint[way], max(joint.values()), found.log_probability[0][row]))
+        codes = tuple(found.codes[0][:, row].tolist())
+        assert codes in joint, "observed cells stay"
+        out.append((joint[codes], max(joint.values()), found.log_probability[0][row]))
     return out
 
 
-@given(seed=SEEDS, ties=TIES, size=st.sampled_from([0.5, 3.0, 15.0]), triples=st.sampled_from([0, 5]))
-def test_it_is_the_best_of_all(seed, ties, size, triples) -> None:
-    small = small_field(seed, ties=ties, size=size, triples=triples, rows=4)
+@given(seed=SEEDS, structure=STRUCTURES, size=st.sampled_from([0.5, 3.0, 15.0]), triples=st.sampled_from([0, 5]))
+def test_the_result_is_the_most_probable_assignment(seed, structure, size, triples) -> None:
+    small = small_field(seed, structure=structure, size=size, triples=triples, rows=4)
     found = completed(small)
     assert found.exact[0].all()
-    for mine, best, said in chances(small, found):
-        assert mine == pytest.approx(best, rel=1e-9)
-        assert said == pytest.approx(math.log(best), abs=1e-9)
+    for found_probability, best, reported in probabilities(small, found):
+        assert found_probability == pytest.approx(best, rel=1e-9)
+        assert reported == pytest.approx(math.log(best), abs=1e-9)
 
 
-@given(seed=SEEDS, ties=TIES, size=st.sampled_from([0.5, 3.0]))
-def test_a_search_is_marked_and_nearly_always_as_good(seed, ties, size) -> None:
-    small = small_field(seed, ties=ties, size=size, triples=3, rows=4)
+@given(seed=SEEDS, structure=STRUCTURES, size=st.sampled_from([0.5, 3.0]))
+def test_a_search_is_marked_and_finds_the_optimum_of_small_fields(seed, structure, size) -> None:
+    small = small_field(seed, structure=structure, size=size, triples=3, rows=4)
     found = completed(small, max_cells=1)
     missing = (small.table.codes() < 0).any(axis=0)
     assert np.array_equal(found.exact[0], ~missing)
-    for (mine, best, said), cell in zip(chances(small, found), missing, strict=True):
-        assert math.isnan(said) == cell
-        # Fields of five columns have few modes; a search that ends in a worse one would show here.
-        assert mine == pytest.approx(best, rel=1e-9)
+    for (found_probability, best, reported), cell in zip(probabilities(small, found), missing, strict=True):
+        assert math.isnan(reported) == cell
+        # Fields of five columns have few modes, so that the search must find the best one.
+        assert found_probability == pytest.approx(best, rel=1e-9)
 
 
-def test_joint_states_may_differ_from_the_best_of_each() -> None:
-    """Three states: the first is the likeliest alone, and yet in no likely pair."""
-    small = small_field(0, states=(3, 3), ties="all", rows=1, missing=1.0)
+def test_the_joint_maximum_may_differ_from_the_maximum_of_each_marginal() -> None:
+    """The first of three states has the largest marginal, but the most probable pair has another one."""
+    small = small_field(0, states=(3, 3), structure="all", rows=1, missing=1.0)
     joint = np.array([[0.0, 0.2, 0.2], [0.3, 0.0, 0.0], [0.0, 0.15, 0.15]]) + 1e-9
     logs = np.log(joint / joint[0, 0])
     targets = small.field.pairs[:, 1] < 4
@@ -72,8 +72,8 @@ def test_joint_states_may_differ_from_the_best_of_each() -> None:
     assert completed(small, max_cells=1).codes[0][:, 0].tolist() == [1, 0]
 
 
-def test_threads_and_rows_beside_change_nothing() -> None:
-    small = small_field(9, ties="all", rows=300, missing=0.5)
+def test_threads_change_no_bit() -> None:
+    small = small_field(9, structure="all", rows=300, missing=0.5)
     assert len(small.table.blocks) > 1
     for cells in (2**20, 1):
         one, other = (completed(small, threads, max_cells=cells) for threads in (1, 3))
@@ -81,7 +81,7 @@ def test_threads_and_rows_beside_change_nothing() -> None:
         assert np.array_equal(one.log_probability[0], other.log_probability[0], equal_nan=True)
 
 
-def test_rows_without_gaps_are_certain() -> None:
+def test_rows_without_missing_cells_are_certain() -> None:
     small = small_field(2, rows=5, missing=0.0)
     found = completed(small)
     assert np.array_equal(found.codes[0], small.table.codes())

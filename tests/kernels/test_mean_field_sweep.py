@@ -1,4 +1,4 @@
-"""One block or many, and any split of them: loss, errors and gradient are sums over rows."""
+"""Loss, errors and gradient are sums over rows, however these are split into blocks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
     np.testing.assert_allclose(errors, whole.contrast().errors[0][0], rtol=0, atol=1e-13)
 
 
-def test_uncertainty_is_p_times_1_minus_p_over_seen_cells(make_problem, engine) -> None:
+def test_uncertainty_is_p_times_1_minus_p_over_observed_cells(make_problem, engine) -> None:
     problem = make_problem(3, missing=0.2)
     evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
     evaluator.evaluate(problem.graphs, problem.theta)

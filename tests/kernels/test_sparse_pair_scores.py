@@ -1,4 +1,4 @@
-"""Sums of errors where pairs meet: whole numbers, the same however they are come by."""
+"""Integer sums of errors of pairs do not depend on the algorithm that computes them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def entries_of(there: np.ndarray, values: np.ndarray) -> Entries:
 
 @pytest.fixture(params=range(3))
 def case(request):
-    """What is on, errors in whole numbers, both as sparse matrices, and the sums of all pairs."""
+    """Columns that are on, integer errors, both as sparse matrices, and the sums of all pairs."""
     rng = np.random.default_rng(request.param)
-    on, wrong = rng.random((ROWS, COLUMNS)) < 0.2, rng.random((ROWS, COLUMNS)) < 0.4
-    errors = np.where(wrong, rng.integers(-(2**21), 2**21, (ROWS, COLUMNS)), 0)
-    wrong = errors != 0
+    on, has_error = rng.random((ROWS, COLUMNS)) < 0.2, rng.random((ROWS, COLUMNS)) < 0.4
+    errors = np.where(has_error, rng.integers(-(2**21), 2**21, (ROWS, COLUMNS)), 0)
+    has_error = errors != 0
     sums = on.astype(np.int64).T @ errors + errors.T @ on
-    return on, entries_of(on, np.empty(0, dtype=np.int64)), entries_of(wrong, errors[wrong]), sums
+    return on, entries_of(on, np.empty(0, dtype=np.int64)), entries_of(has_error, errors[has_error]), sums
 
 
 def traits_of(on: np.ndarray, rng: np.random.Generator) -> Traits:
     return Traits.of(on.sum(axis=0).astype(float), float(ROWS), rng.random(COLUMNS) / 4, np.arange(COLUMNS))
 
 
-def test_given_pairs_have_the_sums_that_all_pairs_have(case) -> None:
+def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
     _, on, errors, sums = case
     a, b = np.triu_indices(COLUMNS, k=1)
     out = np.empty(len(a), dtype=np.int64)
@@ -43,41 +43,41 @@ def test_given_pairs_have_the_sums_that_all_pairs_have(case) -> None:
 
 
 @pytest.mark.parametrize("cut", [0.5, 2.0])
-def test_all_pairs_beyond_the_cut_are_told_with_their_sums(case, cut) -> None:
+def test_all_pairs_beyond_the_cut_are_found_with_their_sums(case, cut) -> None:
     there, on, errors, sums = case
     traits = traits_of(there, np.random.default_rng(1))
     known = Known(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3]))  # (0, 3)
     a, b, found, count = score_pairs(0, COLUMNS, 0, on, errors, traits, known, UNIT, cut)
-    h = sums * UNIT + np.outer(traits.together, traits.rest) + np.outer(traits.rest, traits.together)
+    h = sums * UNIT + np.outer(traits.on_weight, traits.baseline) + np.outer(traits.baseline, traits.on_weight)
     expected = {(i, j) for i, j in zip(*np.triu_indices(COLUMNS, k=1), strict=True) if abs(h[i, j]) > cut} - {(0, 3)}
     assert expected
     assert set(zip(a[:count].tolist(), b[:count].tolist(), strict=True)) == expected
     np.testing.assert_array_equal(found[:count], sums[a[:count], b[:count]])
 
 
-@pytest.mark.parametrize("n_lots", [1, 3])
-def test_what_lots_tell_bounds_every_gradient(case, n_lots) -> None:
+@pytest.mark.parametrize("n_shards", [1, 3])
+def test_reports_of_shards_bound_every_gradient(case, n_shards) -> None:
     there, _, _, _ = case
     rng = np.random.default_rng(2)
-    rest, least, cut = rng.random(COLUMNS) / 4, rng.random(n_lots) / 2, 1.0
-    together = rng.random((n_lots, COLUMNS)) * there.sum(axis=0)
-    sums = rng.integers(-(2**21), 2**21, (n_lots, COLUMNS, COLUMNS))
-    parts = sums * UNIT + together[:, :, None] * rest + together[:, None, :] * rest[:, None]
+    baseline, bound, cut = rng.random(COLUMNS) / 4, rng.random(n_shards) / 2, 1.0
+    on_weight = rng.random((n_shards, COLUMNS)) * there.sum(axis=0)
+    sums = rng.integers(-(2**21), 2**21, (n_shards, COLUMNS, COLUMNS))
+    parts = sums * UNIT + on_weight[:, :, None] * baseline + on_weight[:, None, :] * baseline[:, None]
     gradient = parts.sum(axis=0)
-    told = (np.abs(parts) > least[:, None, None]) & np.triu(np.ones((COLUMNS, COLUMNS), dtype=bool), k=1)
-    lot, _, b = np.nonzero(told)
-    counts = told.sum(axis=2)
+    reported = (np.abs(parts) > bound[:, None, None]) & np.triu(np.ones((COLUMNS, COLUMNS), dtype=bool), k=1)
+    shard, _, b = np.nonzero(reported)
+    counts = reported.sum(axis=2)
     ends = np.cumsum(counts).reshape(counts.shape)
-    starts, sheet = np.column_stack([ends[:, 0] - counts[:, 0], ends]), Sheet.empty(COLUMNS)
-    a, b, found, middle, apart, complete = combine_bounds(
-        starts, b.astype(np.int32), sums[told], 0, together, rest, UNIT, least, cut, sheet
+    starts, workspace = np.column_stack([ends[:, 0] - counts[:, 0], ends]), Sheet.empty(COLUMNS)
+    a, b, found, center, radius, complete = combine_bounds(
+        starts, b.astype(np.int32), sums[reported], 0, on_weight, baseline, UNIT, bound, cut, workspace
     )
-    assert len(np.unique(lot)) == n_lots
-    assert not any(part.any() for part in sheet)
-    assert (np.abs(gradient[a, b] - middle) <= apart).all()
-    np.testing.assert_array_equal(complete, told.all(axis=0)[a, b])
-    np.testing.assert_array_equal(found, np.where(told, sums, 0).sum(axis=0)[a, b])
+    assert len(np.unique(shard)) == n_shards
+    assert not any(part.any() for part in workspace)
+    assert (np.abs(gradient[a, b] - center) <= radius).all()
+    np.testing.assert_array_equal(complete, reported.all(axis=0)[a, b])
+    np.testing.assert_array_equal(found, np.where(reported, sums, 0).sum(axis=0)[a, b])
     kept = set(zip(a.tolist(), b.tolist(), strict=True))
-    dropped = [pair for pair in zip(*np.nonzero(told.any(axis=0)), strict=True) if pair not in kept]
+    dropped = [pair for pair in zip(*np.nonzero(reported.any(axis=0)), strict=True) if pair not in kept]
     assert all(abs(gradient[pair]) <= cut for pair in dropped)
     assert kept

@@ -1,4 +1,4 @@
-"""Exact beliefs are those of enumeration; what would be too wide is refused."""
+"""Exact marginals are those of enumeration; rows of too large a treewidth are refused."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from small_fields import Small, small_field
 from sparsefield import BeliefPropagation, ExactInference, MarkovField
 from sparsefield.errors import DataError
 from sparsefield.inference import elimination
-from sparsefield.inference.elimination import Shape, plan_of
+from sparsefield.inference.elimination import Shape, plan_elimination
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(
     seed=SEEDS,
-    ties=st.sampled_from(["tree", "loop", "all"]),
+    structure=st.sampled_from(["tree", "loop", "all"]),
     states=st.lists(st.integers(1, 4), min_size=4, max_size=5),
     size=st.sampled_from([0.5, 2.0, 15.0]),
     triples=st.sampled_from([0, 0, 5]),
 )
-def test_beliefs_are_those_of_enumeration(seed, ties, states, size, triples) -> None:
-    many = triples if min(states) > 1 else 0  # a column of one state has no place in a feature
-    small = small_field(seed, states=states, ties=ties, size=size, triples=many, rows=3, missing=0.8)
+def test_beliefs_are_those_of_enumeration(seed, structure, states, size, triples) -> None:
+    many = triples if min(states) > 1 else 0  # a column with one state has no features
+    small = small_field(seed, states=states, structure=structure, size=size, triples=many, rows=3, missing=0.8)
     answers = small.infer(ExactInference())
     assert answers.unconverged == 0
     assert small.worst(answers.marginals[0]) < 1e-10
 
 
-def test_parts_of_one_shape_taken_a_few_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = small_field(7, ties="all", rows=60, missing=0.5)
+def test_the_size_of_a_batch_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = small_field(7, structure="all", rows=60, missing=0.5)
     together = small.infer(ExactInference()).marginals[0]
     for cells in (1, 100):
-        monkeypatch.setattr(elimination, "CELLS_AT_A_TIME", cells)
+        monkeypatch.setattr(elimination, "BATCH_CELLS", cells)
         assert np.array_equal(small.infer(ExactInference()).marginals[0], together)
 
 
@@ -51,53 +51,53 @@ def grid(side: int) -> Shape:
     return Shape((2,) * side**2, tuple(sorted(pairs)))
 
 
-def test_orders_are_narrow_where_they_can_be() -> None:
+def test_plans_have_the_treewidth_of_known_graphs() -> None:
     chain = Shape((3,) * 50, tuple((k, k + 1) for k in range(49)))
-    assert plan_of(chain, 100).width == 1
-    assert plan_of(chain, 100).cells == 9
+    assert plan_elimination(chain, 100).width == 1
+    assert plan_elimination(chain, 100).table_size == 9
     ring = Shape((2,) * 40, (*((k, k + 1) for k in range(39)), (0, 39)))
-    assert plan_of(ring, 100).width == 2
-    assert 5 <= plan_of(grid(5), 2**20).width <= 6
+    assert plan_elimination(ring, 100).width == 2
+    assert 5 <= plan_elimination(grid(5), 2**20).width <= 6
     star = Shape((2,) * 30, tuple((0, k) for k in range(1, 30)))
-    assert plan_of(star, 100).width == 1
+    assert plan_elimination(star, 100).width == 1
 
 
 @given(seed=SEEDS, n=st.integers(1, 9))
 def test_a_plan_is_an_elimination(seed, n) -> None:
-    """Each step's clique is the gap and what it is tied to by then, and steps hand on to the first of those left."""
+    """The clique of a step is the cell and its neighbors at that point; messages go to the first of these."""
     rng = np.random.default_rng(seed)
     factors = [f for f in itertools.combinations(range(n), 2) if rng.random() < 0.4]
     shape = Shape(tuple(rng.integers(1, 4, n).tolist()), tuple(factors))
-    plan = plan_of(shape, 2**20)
-    around = {g: {h for f in factors if g in f for h in f} - {g} for g in range(n)}
+    plan = plan_elimination(shape, 2**20)
+    neighbors = {g: {h for f in factors if g in f for h in f} - {g} for g in range(n)}
     assert sorted(plan.order) == list(range(n))
     for step, cell in enumerate(plan.order):
-        assert plan.cliques[step] == tuple(sorted({cell, *around[cell]}))
-        for other in around[cell]:
-            around[other] = (around[other] | around[cell]) - {cell, other}
+        assert plan.cliques[step] == tuple(sorted({cell, *neighbors[cell]}))
+        for other in neighbors[cell]:
+            neighbors[other] = (neighbors[other] | neighbors[cell]) - {cell, other}
         after = [plan.order.index(other) for other in plan.cliques[step] if other != cell]
         assert plan.parents[step] == min(after, default=-1)
-    assert plan.cells == max(int(np.prod([shape.states[g] for g in clique])) for clique in plan.cliques)
+    assert plan.table_size == max(int(np.prod([shape.states[g] for g in clique])) for clique in plan.cliques)
     assert plan.width == max(map(len, plan.cliques)) - 1
-    assert plan.narrow
-    assert plan_of(shape, plan.cells) == plan
-    if plan.cells > 1:
-        assert not plan_of(shape, plan.cells - 1).narrow
+    assert plan.feasible
+    assert plan_elimination(shape, plan.table_size) == plan
+    if plan.table_size > 1:
+        assert not plan_elimination(shape, plan.table_size - 1).feasible
 
 
-def test_planning_ends_early_where_there_is_no_narrow_order() -> None:
-    """A thousand gaps with five thousand ties: to the end it would take minutes."""
+def test_planning_ends_early_where_no_plan_is_feasible() -> None:
+    """A complete plan for a thousand cells with five thousand factors would take minutes."""
     rng = np.random.default_rng(0)
     pairs = {tuple(sorted(pair)) for pair in rng.integers(0, 1000, (5000, 2)).tolist() if pair[0] != pair[1]}
     start = time.process_time()
-    plan = plan_of(Shape((2,) * 1000, tuple(sorted(pairs))), 2**20)
-    assert not plan.narrow
-    assert plan.cells > 2**20
+    plan = plan_elimination(Shape((2,) * 1000, tuple(sorted(pairs))), 2**20)
+    assert not plan.feasible
+    assert plan.table_size > 2**20
     assert time.process_time() - start < 10.0
 
 
-def test_what_is_too_wide_is_refused_by_width_row_and_limit() -> None:
-    small = small_field(1, states=(2,) * 12, ties="all", rows=4, missing=0.0)
+def test_a_row_of_too_large_treewidth_is_refused_with_row_and_limit() -> None:
+    small = small_field(1, states=(2,) * 12, structure="all", rows=4, missing=0.0)
     X = np.full((4, 13), 0.0)
     X[2, :12] = np.nan
     field = MarkovField.from_field(small.field, inference=ExactInference(max_cells=1000))
@@ -108,13 +108,13 @@ def test_what_is_too_wide_is_refused_by_width_row_and_limit() -> None:
     assert np.isfinite(field.predict_proba(X)["x0"]).all()
 
 
-def test_options_without_a_meaning_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(ValueError, match="max_cells"):
         ExactInference(max_cells=0)
 
 
 def pgmpy_marginals(small: Small, method: str) -> list[np.ndarray]:
-    """What pgmpy says about the targets of a row of gaps."""
+    """Return the marginals of pgmpy for a row without values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip("pgmpy")
@@ -141,23 +141,25 @@ def pgmpy_marginals(small: Small, method: str) -> list[np.ndarray]:
             if len(members) == 2:
                 net.add_edge(*(names[v] for v in members))
             net.add_factors(DiscreteFactor([names[v] for v in members], list(table.shape), np.exp(table)))
-        asked = VariableElimination(net) if method == "elimination" else Theirs(net)
+        engine = VariableElimination(net) if method == "elimination" else Theirs(net)
         found = []
         for name in names:
-            answer = asked.query([name], show_progress=False)
+            answer = engine.query([name], show_progress=False)
             order = [answer.state_names[name].index(k) for k in range(len(answer.values))]
             found.append(np.asarray(answer.values)[order] / np.sum(answer.values))
         return found
 
 
-@pytest.mark.parametrize(("ties", "theirs"), [("all", "elimination"), ("tree", "elimination"), ("tree", "messages")])
-def test_pgmpy_says_the_same(ties, theirs) -> None:
-    small = small_field(11, states=(2, 3, 4, 2, 3, 2), ties=ties, rows=1, missing=1.0)
+@pytest.mark.parametrize(
+    ("structure", "theirs"), [("all", "elimination"), ("tree", "elimination"), ("tree", "messages")]
+)
+def test_pgmpy_gives_the_same_marginals(structure, theirs) -> None:
+    small = small_field(11, states=(2, 3, 4, 2, 3, 2), structure=structure, rows=1, missing=1.0)
     within = small.field.pairs[:, 1] < small.field.schema.n_states
     bare = replace(small.field, pairs=small.field.pairs[within], weights=small.field.weights[within])
     small = replace(small, field=bare)
     wanted = pgmpy_marginals(small, theirs)
-    for method in (ExactInference(), *([BeliefPropagation()] if ties == "tree" else [])):
+    for method in (ExactInference(), *([BeliefPropagation()] if structure == "tree" else [])):
         (found,) = small.infer(method).marginals
         for v, exact in enumerate(wanted):
             columns = list(small.slow.columns(v))

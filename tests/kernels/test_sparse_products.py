@@ -1,4 +1,4 @@
-"""Entries beyond a limit: counted, kept and gathered alike."""
+"""Entries beyond a limit are counted, kept and gathered consistently."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sparsefield.induction.thresholding import _Large
 def test_counted_kept_and_gathered_entries_are_the_same(seed, limit) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(6, rng.integers(1, 8))).round(1)
-    centres = rng.normal(size=6).round(1)
+    centers = rng.normal(size=6).round(1)
     limits = limit * rng.uniform(0.5, 2.0, values.shape[1])
-    large = _Large(values, centres, limits)
+    large = _Large(values, centers, limits)
     entries = large.gather()
-    whole = values - centres[:, None]
+    whole = values - centers[:, None]
     expected = np.where(np.abs(whole) > limits, whole, 0.0)
     assert np.array_equal(large.keep(float), expected)
     assert np.array_equal(large.count(), np.count_nonzero(expected, axis=0))
