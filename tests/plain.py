@@ -7,7 +7,7 @@ import numpy as np
 from sparsefield.compute import Threads
 from sparsefield.data import Block, DenseDataset, Layout, Schema, Table
 from sparsefield.inference import InferenceMethod
-from sparsefield.inference.missing_problem import fill_blocks
+from sparsefield.inference.method import fill_blocks
 from sparsefield.model import Graph, compile_graphs
 
 

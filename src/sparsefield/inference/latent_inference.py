@@ -11,8 +11,7 @@ from scipy.special import xlogy
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset
-from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import fill_blocks
+from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
 from sparsefield.model.latent_features import Split
 

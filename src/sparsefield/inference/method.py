@@ -1,15 +1,19 @@
-"""This module defines the interface of inference methods."""
+"""This module defines the interface of inference methods, and applies them to blocks of rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from sparsefield.inference.missing_problem import MissingProblem
+from sparsefield.compute import Engine
+from sparsefield.data import Block, DenseDataset
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
+from sparsefield.model import Graph
 
-__all__ = ["InferenceMethod"]
+__all__ = ["InferenceMethod", "fill_blocks", "fill_together"]
 
 
 class InferenceMethod(ABC):
@@ -22,3 +26,36 @@ class InferenceMethod(ABC):
     @abstractmethod
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         """Update ``problem.beliefs`` in its missing cells and return the number of entities that did not converge."""
+
+
+def fill_blocks(
+    sample: DenseDataset,
+    blocks: Sequence[Sequence[Block]],
+    inference: InferenceMethod,
+    graphs: Sequence[Graph],
+    theta: np.ndarray,
+    engine: Engine,
+) -> int:
+    """Update the beliefs of all missing cells in ``blocks`` (table by table); return how many rows did not converge.
+
+    Neighbor sums are not updated: see `update_neighbor_sums`.
+    """
+
+    def fill_group(members: list[tuple[int, Block]]) -> int:
+        return fill_together(sample, members, inference, graphs, theta)
+
+    return sum(engine.map(fill_group, independent_groups(sample, blocks)))
+
+
+def fill_together(
+    sample: DenseDataset,
+    members: Sequence[tuple[int, Block]],
+    inference: InferenceMethod,
+    graphs: Sequence[Graph],
+    theta: np.ndarray,
+) -> int:
+    """Update the beliefs of the missing cells of one independent group; return how many rows did not converge."""
+    compiled = compile_problem(sample, graphs, members)
+    unconverged = inference.fill(compiled.problem, theta)
+    compiled.write_back()
+    return unconverged

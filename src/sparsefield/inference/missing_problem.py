@@ -6,19 +6,15 @@ An *entity* is a row of any table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.model import Graph
 
-if TYPE_CHECKING:
-    from sparsefield.inference.method import InferenceMethod
-
-__all__ = ["CompiledProblem", "MissingProblem", "compile_problem", "fill_blocks", "fill_together", "independent_groups"]
+__all__ = ["CompiledProblem", "MissingProblem", "compile_problem", "independent_groups"]
 
 
 class MissingProblem(NamedTuple):
@@ -124,39 +120,6 @@ def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) 
     if sample.has_links:
         return [members] if any(len(block.missing_rows) for _, block in members) else []
     return [[member] for member in members if len(member[1].missing_rows)]
-
-
-def fill_blocks(
-    sample: DenseDataset,
-    blocks: Sequence[Sequence[Block]],
-    inference: InferenceMethod,
-    graphs: Sequence[Graph],
-    theta: np.ndarray,
-    engine: Engine,
-) -> int:
-    """Update the beliefs of all missing cells in ``blocks`` (table by table); return how many rows did not converge.
-
-    Neighbor sums are not updated: see `update_neighbor_sums`.
-    """
-
-    def fill_group(members: list[tuple[int, Block]]) -> int:
-        return fill_together(sample, members, inference, graphs, theta)
-
-    return sum(engine.map(fill_group, independent_groups(sample, blocks)))
-
-
-def fill_together(
-    sample: DenseDataset,
-    members: Sequence[tuple[int, Block]],
-    inference: InferenceMethod,
-    graphs: Sequence[Graph],
-    theta: np.ndarray,
-) -> int:
-    """Update the beliefs of the missing cells of one independent group; return how many rows did not converge."""
-    compiled = compile_problem(sample, graphs, members)
-    unconverged = inference.fill(compiled.problem, theta)
-    compiled.write_back()
-    return unconverged
 
 
 def _missing_cells(members: Sequence[tuple[int, Block]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

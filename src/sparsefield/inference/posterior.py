@@ -8,8 +8,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Variable, update_neighbor_sums
 from sparsefield.inference.latent_inference import impute_for_each_latent_state, sum_out_latent
 from sparsefield.inference.mean_field import MeanField
-from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import fill_blocks
+from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Field
 from sparsefield.model.latent_features import split

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield.data import Block, DenseDataset, Layout
-from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import fill_together
+from sparsefield.inference.method import InferenceMethod, fill_together
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Graph
 from sparsefield.objectives.objective import Objective

@@ -10,8 +10,7 @@ import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Arcs, Block, DenseDataset, DistributedDataset, Layout, update_neighbor_sums
-from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.missing_problem import fill_blocks
+from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.model import Graph, compile_graphs
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
