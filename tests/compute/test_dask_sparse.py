@@ -7,8 +7,7 @@ import pytest
 from sparse_tables import switches
 
 from sparsefield import config
-from sparsefield.compute import Engine, Threads
-from sparsefield.compute import dask_worker
+from sparsefield.compute import Engine, Threads, dask_worker
 from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse, learn_schema
 from sparsefield.induction import CFI, Grafting

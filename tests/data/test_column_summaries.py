@@ -29,7 +29,7 @@ def learn_parted(parts, weight=None, most=None, **roles) -> Schema:
     weighed = weight or [None] * len(parts)
 
     def summarize(function, *arguments):
-        found = [look(source, Weights(w), *asked) for source, w in zip(sources, weighed, strict=True)]
+        found = [function(source, Weights(w), *arguments) for source, w in zip(sources, weighed, strict=True)]
         half = len(found) // 2
         return join_summaries([join_summaries(some, most) for some in (found[:half], found[half:]) if some], most)
 
