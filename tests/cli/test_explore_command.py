@@ -17,8 +17,8 @@ import pytest
 
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
-from sparsefield.cli.table_files import Reading
-from sparsefield.io import describe
+from sparsefield.cli.table_files import ReadOptions
+from sparsefield.io import parse_schema_file
 
 CODE = "from sparsefield.cli import main; main()"
 
@@ -89,7 +89,7 @@ def test_a_browser_is_sent_to_a_file_that_leads_to_the_page(
 def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
     out = table.parent / "filled.csv"
     assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
-    rows = read_rows(load(plain_model), plain_model, table, Reading(separator=";"))
+    rows = read_rows(load(plain_model), plain_model, table, ReadOptions(separator=";"))
     for row in range(200):
         rows.accept("", row, None, "mean-field")
     assert rows.csv("") == out.read_bytes()
@@ -99,8 +99,8 @@ def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table
 def test_linked_rows_are_believed_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)
-    rows = read_rows(field, model, school, Reading())
-    told = field.predict_proba(describe(school).data)
+    rows = read_rows(field, model, school, ReadOptions())
+    told = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
     view = rows.look("pupil", 0, "mean-field")
@@ -108,7 +108,7 @@ def test_linked_rows_are_believed_together(school: Path, model: Path) -> None:
     assert missing_cell.name == "mood"
     np.testing.assert_allclose(missing_cell.belief, told["pupil"]["mood"][0], atol=1e-12)
     assert [cell.name for cell in view.cells] == ["grade"]
-    visit = int((describe(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
+    visit = int((parse_schema_file(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
     before = rows.look("visit", visit, "mean-field").cells[0].probability
     (taken,) = rows.accept("pupil", 0, None, "mean-field")
     # What is known of a pupil now also tells something of the pupil's visits.

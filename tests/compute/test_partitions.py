@@ -19,7 +19,7 @@ from sparsefield.data.shards import digest_block, digest_of_all
 from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.io import partitioned_tables
-from sparsefield.io.partitioned_tables import open_parts
+from sparsefield.io.partitioned_tables import open_partitions
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -123,12 +123,12 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("cells", [2**24, 5 * 1024])
 @pytest.mark.parametrize("name", ["folder", "pattern", "list"])
 def test_parquet_files_in_parts(client, folder, name, cells, monkeypatch) -> None:
-    monkeypatch.setattr(partitioned_tables, "CELLS_OF_PART", cells)
+    monkeypatch.setattr(partitioned_tables, "CELLS_PER_TASK", cells)
     names = {"folder": folder, "pattern": str(folder / "*.parquet"), "list": sorted(folder.iterdir())}
     placed = place_rows(client, names[name], observed=OBSERVED, sample_weight=WEIGHT)
     assert_same_bits(client, placed, in_memory(pl.from_pandas(GAPPY), WEIGHT, observed=OBSERVED))
     assert placed.kind == "polars"
-    assert len(open_parts(client, names[name]).futures) == (3 if cells == 2**24 else 4)
+    assert len(open_partitions(client, names[name]).futures) == (3 if cells == 2**24 else 4)
 
 
 @pytest.mark.parametrize("chunk", [128, 1000])

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield.data import compile_table, learn_schema, read
-from sparsefield.data.disk_arrays import Growing, OnRows, map_rows, mapped, temporary_folder
+from sparsefield.data.disk_arrays import BinaryCSR, Growing, map_rows, mapped, temporary_folder
 from sparsefield.data.schema_learning import PIECE, count_on, pieces_of_rows
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import DataError
-from sparsefield.io.out_of_core import Roles, look_at_blocks, open_spool, spool_rows
+from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 
 N = 60
 rng = np.random.default_rng(0)
@@ -46,9 +46,9 @@ KINDS = {
 
 def spooled(blocks, folder, **roles) -> SparseTable:
     asked = {"observed": [], "numeric": "auto", "states": {}, "weight": None} | roles
-    found = look_at_blocks(blocks)
+    found = check_blocks(blocks)
     _, first = next(found)
-    spool = open_spool(folder, first, Roles(**asked))
+    spool = open_table_writer(folder, first, ColumnRoles(**asked))
     try:
         spool.add(first)
         for _, source in found:
@@ -110,12 +110,12 @@ def test_sparse_blocks_take_states_too(tmp_path) -> None:
 
 def test_rows_on_disk_are_not_copied_where_no_column_moves(tmp_path) -> None:
     moving = SWITCHES[:, [0, 1, 4]].tocsr()
-    rows = OnRows(3, moving.indptr.astype(np.int64), moving.indices)
-    table = spool_rows(tmp_path, rows, Roles([], "auto", {}, None))
+    rows = BinaryCSR(3, moving.indptr.astype(np.int64), moving.indices)
+    table = table_from_rows(tmp_path, rows, ColumnRoles([], "auto", {}, None))
     assert table.columns is rows.columns
     assert list(tmp_path.iterdir()) == []
     same(table, together(moving))
-    same(spool_rows(tmp_path, rows, Roles(["x0"], "auto", {}, None)), together(moving, observed=["x0"]))
+    same(table_from_rows(tmp_path, rows, ColumnRoles(["x0"], "auto", {}, None)), together(moving, observed=["x0"]))
 
 
 def test_a_column_with_more_labels_than_a_byte_holds(tmp_path) -> None:
@@ -168,9 +168,9 @@ def test_other_columns_and_kinds_are_refused_with_the_block() -> None:
         (FRAME.to_pandas(), "Block 1 .* is of another kind"),
     ]:
         with pytest.raises(DataError, match=words):
-            list(look_at_blocks([FRAME, odd]))
+            list(check_blocks([FRAME, odd]))
     with pytest.raises(DataError, match=r"block 2 .* is a sparse matrix with values other than 0 and 1"):
-        list(look_at_blocks([SWITCHES, SWITCHES, 2 * SWITCHES]))
+        list(check_blocks([SWITCHES, SWITCHES, 2 * SWITCHES]))
 
 
 def test_numbers_here_and_text_there_are_refused(tmp_path) -> None:
@@ -182,7 +182,7 @@ def test_numbers_here_and_text_there_are_refused(tmp_path) -> None:
 
 def test_nothing_is_refused(tmp_path) -> None:
     with pytest.raises(DataError, match="without a single block"):
-        list(look_at_blocks([]))
+        list(check_blocks([]))
     with pytest.raises(DataError, match="no rows"):
         spooled([FRAME[:0]], tmp_path)
 

@@ -11,8 +11,8 @@ import pytest
 
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.errors import DataError
-from sparsefield.io.files import Reading
-from sparsefield.io.schema_file import TableFile, describe, read_schema
+from sparsefield.io.files import ReadOptions
+from sparsefield.io.schema_file import TableFile, parse_schema_file, read_schema
 
 NATIONS = """
 templates = ["within nation", "across subject", {kind = "swapped", names = ["subject", "object"]}]
@@ -94,14 +94,14 @@ def test_steps_may_have_any_of_their_parts(folder: Path) -> None:
 def test_files_and_numbers_are_described_beside_the_data(folder: Path) -> None:
     text = NATIONS.replace('observed = ["area"]', 'numeric = ["area"]')
     path = written(folder, text)
-    found = describe(path)
+    found = parse_schema_file(path)
     assert found.numeric == {"nation": ["area"]}
     assert found.data.observed == {"nation": ["area"]}
-    assert found.files["nation"] == TableFile(folder / "nations.csv", Reading(("n/a",)))
+    assert found.files["nation"] == TableFile(folder / "nations.csv", ReadOptions(("n/a",)))
     assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
     assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
     assert repr(found.data) == repr(read_schema(folder))
-    assert describe(folder).numeric == {}
+    assert parse_schema_file(folder).numeric == {}
 
 
 def test_a_table_may_have_no_header(folder: Path) -> None:

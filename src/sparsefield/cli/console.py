@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sparsefield.solver import IterationRecord
 
-__all__ = ["Meter", "Watch", "new_table", "note", "say", "show", "show_json", "warnings_as_notes"]
+__all__ = ["ProgressBar", "StatusLine", "new_table", "note", "print_message", "show", "show_json", "warnings_as_notes"]
 
 FILE_WIDTH = 160
 """Columns for a table that goes into a file or a pipe, which have no width of their own."""
@@ -59,14 +59,14 @@ def _finite(value: Any) -> Any:
     return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def say(line: str) -> None:
+def print_message(line: str) -> None:
     """Print a line that is not a result."""
     _console(stderr=True).print(line, soft_wrap=True)
 
 
 def note(line: str) -> None:
     """Say something that the user should know of."""
-    say(f"Note: {line}")
+    print_message(f"Note: {line}")
 
 
 def new_table(*headings: str, left: int = 1) -> Table:
@@ -99,7 +99,7 @@ def warnings_as_notes() -> Iterator[None]:
         yield
 
 
-class Watch:
+class StatusLine:
     """Shows fits while they run: a live line on a terminal, elsewhere a line now and then.
 
     Parameters
@@ -114,24 +114,24 @@ class Watch:
         self._next = FIRST_LINE_AFTER
         self._started = time.perf_counter()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> StatusLine:
         console = _console(stderr=True)
         if console.is_terminal:
             self._status = console.status(self.title)
             self._status.start()
         else:
-            say(f"{self.title} ...")
+            print_message(f"{self.title} ...")
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()
 
-    def step(self, step: IterationRecord) -> None:
+    def on_iteration(self, step: IterationRecord) -> None:
         """One iteration of a fit is done."""
-        self.tell(f"objective {step.objective:,.2f}, {step.active:,} features")
+        self.update(f"objective {step.objective:,.2f}, {step.active:,} features")
 
-    def tell(self, state: str) -> None:
+    def update(self, state: str) -> None:
         """Say how things stand."""
         seconds = time.perf_counter() - self._started
         line = f"{self.title}: {state}, {seconds:.1f} s"
@@ -139,10 +139,10 @@ class Watch:
             self._status.update(line)
         elif seconds >= self._next:
             self._next = 2 * seconds
-            say(line)
+            print_message(line)
 
 
-class Meter:
+class ProgressBar:
     """Shows work of a known length while it runs: a bar with the time left on a terminal, else a line now and then.
 
     Parameters
@@ -153,11 +153,11 @@ class Meter:
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self._watch = Watch(title)
+        self._watch = StatusLine(title)
         self._bar: Any = None
         self._started = self._last = time.perf_counter()
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> ProgressBar:
         console = _console(stderr=True)
         if console.is_terminal:
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -174,7 +174,7 @@ class Meter:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """So much is done, of so much."""
         now = time.perf_counter()
         if now < self._last + SECONDS_BETWEEN and done < total:
@@ -184,4 +184,4 @@ class Meter:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total)
         else:
             left = (now - self._started) * (total - done) / max(done, 1)
-            self._watch.tell(f"{done / total:.0%} done, about {left:,.0f} s left")
+            self._watch.update(f"{done / total:.0%} done, about {left:,.0f} s left")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, say, show
-from sparsefield.cli.imputation import as_known
+from sparsefield.cli.console import StatusLine, print_message, show
+from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.table_files import Reading, listed, read_table, separator_of
+from sparsefield.cli.table_files import ReadOptions, list_columns, read_table, resolve_separator
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def explore(
     from sparsefield.viz.explorer.session import make_subject
 
     field: Any = load(model)
-    reading = Reading(tuple(missing or ()), not no_header, separator)
-    with Watch("Reading"):
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
+    with StatusLine("Reading"):
         rows = None if data is None else read_rows(field, model, data, reading)
         subject = make_subject(model.name, field, rows)
 
@@ -60,12 +60,12 @@ def explore(
 
         def ready(address: str) -> None:
             show(address)
-            say("Open this address in a browser on this machine. Ctrl-C ends it.")
+            print_message("Open this address in a browser on this machine. Ctrl-C ends it.")
             if open_page:
                 typer.launch(str(_signpost(Path(folder), address)))
 
         serve(subject, port=port, ready=ready)
-    say("Ended.")
+    print_message("Ended.")
 
 
 def _signpost(folder: Path, address: str) -> Path:
@@ -75,7 +75,7 @@ def _signpost(folder: Path, address: str) -> Path:
     return path
 
 
-def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
+def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Rows:
     """The tables to look at, as the model sees them."""
     from sparsefield import RelationalField
     from sparsefield.viz.explorer.table_rows import Rows, TableGiven
@@ -90,9 +90,9 @@ def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
     if not linked:
         raw, schema = read_table(data, reading, as_text=True), layout.schemas[0]
         if not set(schema.order) & set(raw.columns):
-            raise DataError(f"No column of the model is in the table; the model has {listed(schema.order)}.")
-        asked = as_known(raw, schema, reading.markers(data))
-        mark = separator_of(data, reading.separator)
+            raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.order)}.")
+        asked = prepare_table(raw, schema, reading.markers(data))
+        mark = resolve_separator(data, reading.separator)
         return Rows(
             field,
             {"": TableGiven(raw, asked.table, asked.missing, f"{data.stem}-completed.csv", mark, reading.header)},
@@ -104,9 +104,9 @@ def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
             raise DataError(f"Table {name!r}, which the field was learned with, is not there.")
         file = described.files.get(name)
         raw = described.data.tables[name] if file is None else file.read(as_text=True)
-        asked = as_known(raw, schema, [] if file is None else file.reading.markers(file.path), name)
+        asked = prepare_table(raw, schema, [] if file is None else file.reading.markers(file.path), name)
         known[name] = described.data.tables[name].with_columns(asked.table.get_columns())
-        mark = "," if file is None else separator_of(file.path, file.reading.separator)
+        mark = "," if file is None else resolve_separator(file.path, file.reading.separator)
         header = file is None or file.reading.header
         key = described.data.keys.get(name)
         tables[name] = TableGiven(raw, asked.table, asked.missing, f"{name}-completed.csv", mark, header, key)

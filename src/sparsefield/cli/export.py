@@ -9,7 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.linked_output import keep_inputs
+from sparsefield.cli.linked_output import refuse_overwriting_inputs
 from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 
@@ -61,7 +61,7 @@ def export(model: opt.Model, output: Output, given: Given = None, names: NamesOu
         raise DataError("--given and --names are for UAI files: leave them out, or write to a file that ends in .uai.")
     if names is not None:
         check_output(names)
-    keep_inputs([output, *([names] if names else [])], [model])
+    refuse_overwriting_inputs([output, *([names] if names else [])], [model])
     field = load(model)
     if output.suffix.lower() == GRAPHML:
         field.to_graphml(output)
@@ -77,17 +77,17 @@ def import_(network: Network, output: ModelOut, names: NamesIn = None) -> None:
     from sparsefield import MarkovField
 
     check_output(output)
-    keep_inputs([output], [network, *([names] if names else [])])
+    refuse_overwriting_inputs([output], [network, *([names] if names else [])])
     field = MarkovField.from_uai(network, names=names)
     field.save(output)
     show(f"Wrote {output}: {_size(field)}.")
 
 
 def _size(field: FieldEstimator) -> str:
-    from sparsefield.io.graph_export import draw
+    from sparsefield.io.graph_export import build_graph
 
-    drawing = draw(field.field_)
-    return f"{_counted(len(drawing.nodes), 'variable')}, {_counted(len(drawing.edges), 'edge')}"
+    graph = build_graph(field.field_)
+    return f"{_counted(len(graph.nodes), 'variable')}, {_counted(len(graph.edges), 'edge')}"
 
 
 def _counted(count: int, what: str) -> str:

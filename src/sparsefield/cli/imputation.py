@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import listed
+from sparsefield.cli.table_files import list_columns
 from sparsefield.errors import DataError, UnseenStateWarning
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     States = Mapping[str, Sequence[Any]]
     """Column -> its states."""
 
-__all__ = ["Asked", "as_known", "filled", "probabilities", "refuse_unknown"]
+__all__ = ["TableToFill", "fill_table", "prepare_table", "probability_table", "refuse_unknown_states"]
 
 SHOWN_STATES = 6
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableToFill:
     """The columns that a model knows, in its order and with its types, and the gaps of those that it predicts."""
 
     table: pl.DataFrame
@@ -36,15 +36,17 @@ class Asked:
     def n_missing(self) -> int:
         return sum(int(missing_cell.sum()) for missing_cell in self.missing.values())
 
-    def repeated(self, times: int) -> Asked:
+    def repeated(self, times: int) -> TableToFill:
         """The same with every row that many times in a row."""
         import numpy as np
 
         rows = np.repeat(np.arange(self.table.height), times)
-        return Asked(self.table[rows], {name: missing_cell.gather(rows) for name, missing_cell in self.missing.items()})
+        return TableToFill(
+            self.table[rows], {name: missing_cell.gather(rows) for name, missing_cell in self.missing.items()}
+        )
 
 
-def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> Asked:
+def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> TableToFill:
     """What the model sees of a table, whose cells may still be text; ``name`` it if there are several."""
     import polars as pl
 
@@ -71,11 +73,13 @@ def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: 
     if len(added) == 1:
         note(f"{the_table} has no column {added[0]!r}; it is added and filled.")
     elif added:
-        note(f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {listed(added)}.")
-    return Asked(pl.DataFrame({column: columns[column] for column in schema.input_names}), missing)
+        note(
+            f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {list_columns(added)}."
+        )
+    return TableToFill(pl.DataFrame({column: columns[column] for column in schema.input_names}), missing)
 
 
-def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
+def refuse_unknown_states(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
     """Refuse values that the model does not know: a row that keeps them would be none of the field's."""
     for variable in schema.variables:
         if variable.numeric or variable.role == "latent" or variable.name not in table.columns:
@@ -99,7 +103,7 @@ def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], 
             )
 
 
-def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: States) -> pl.DataFrame:
+def fill_table(table: pl.DataFrame, asked: TableToFill, answer: pl.DataFrame, states: States) -> pl.DataFrame:
     """The table as it came, with its gaps replaced by what the model answers."""
     columns = []
     for name, missing_cell in asked.missing.items():
@@ -108,7 +112,7 @@ def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: Stat
     return table.with_columns(columns)
 
 
-def probabilities(asked: Asked, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
+def probability_table(asked: TableToFill, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
     """A line per gap and state, row by row; ``beliefs`` are (rows, states) of each column."""
     import numpy as np
     import polars as pl

@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import Reading, find_columns, read_table
+from sparsefield.cli.table_files import ReadOptions, find_columns, read_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.io.schema_file import Described
+    from sparsefield.io.schema_file import SchemaFile
 
-__all__ = ["Given", "is_linked", "is_matrix", "may_be_placed", "place_data", "read_data", "read_linked", "stream_data"]
+__all__ = [
+    "InputData",
+    "is_linked",
+    "is_matrix",
+    "stream_data",
+    "distribute_data",
+    "read_data",
+    "read_linked",
+    "workers_can_read",
+]
 
 MANY_STATES = 10
 
@@ -33,7 +42,7 @@ IN_SCHEMA = {
 
 
 @dataclass(frozen=True)
-class Given:
+class InputData:
     """Data for a fit."""
 
     X: Any
@@ -62,65 +71,65 @@ def is_linked(data: Path) -> bool:
 
 def read_data(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None,
     identifiers: list[str] | None,
     numeric: list[str] | None,
-) -> Given:
+) -> InputData:
     """Read what ``data`` names: a table without its ids, or linked tables."""
     if is_linked(data):
         linked = read_linked(data, reading, observed, identifiers, numeric)
         rows = sum(source.n_rows for source in linked.data.sources.values())
-        return Given(linked.data, True, [], linked.numeric or "auto", rows, inputs=linked.inputs)
+        return InputData(linked.data, True, [], linked.numeric or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, observed, identifiers, numeric)
     table = read_table(data, reading)
     ids, given, numbers = _roles(table.columns, observed, identifiers, numeric)
     table = table.drop(ids)
     _note_identifiers([name for name in table.columns if name not in given], table)
-    return Given(table, False, given, numbers or "auto", table.height)
+    return InputData(table, False, given, numbers or "auto", table.height)
 
 
 def stream_data(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None,
     identifiers: list[str] | None,
     numeric: list[str] | None,
-) -> Given:
+) -> InputData:
     """What ``data`` names, to be read block by block: Parquet files, or rows of a sparse matrix."""
     from sparsefield.io import row_blocks
 
     if reading.missing:
         raise DataError(f"{data}: --missing has no place with --stream, where data have no gaps: fill them first.")
     why = "with --stream no cells are hidden, since gaps would have to be learned with all rows in memory."
-    if row_blocks.holds_rows(data):
+    if row_blocks.is_saved_rows(data):
         rows = row_blocks.open_rows(data)
         ids, given, numbers = _roles(rows.names, observed, identifiers, numeric)
         if ids:
             raise DataError(f"{data}: rows of a sparse matrix are read with all their columns: --id has no place here.")
-        return Given(rows, False, given, numbers or "auto", rows.n_rows, why)
+        return InputData(rows, False, given, numbers or "auto", rows.n_rows, why)
     found = _parquet(data, observed, identifiers, numeric)
     return replace(found, X=row_blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
 
 
-def may_be_placed(data: Path) -> bool:
+def workers_can_read(data: Path) -> bool:
     """Whether the workers of a cluster can read what a path names: Parquet, one file or a folder of such."""
     from sparsefield.io.files import is_parquet
-    from sparsefield.io.row_blocks import holds_rows
+    from sparsefield.io.row_blocks import is_saved_rows
 
     if data.is_dir():
-        return not (data / "schema.toml").exists() and not holds_rows(data)
+        return not (data / "schema.toml").exists() and not is_saved_rows(data)
     return is_parquet(data)
 
 
-def place_data(
+def distribute_data(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None,
     identifiers: list[str] | None,
     numeric: list[str] | None,
-) -> Given:
+) -> InputData:
     """Parquet that the workers of a cluster read; they, and this process, see it under the same path."""
     if reading.missing:
         raise DataError(f"{data}: --missing has no place where workers read Parquet, which has nulls for gaps.")
@@ -128,7 +137,9 @@ def place_data(
     return replace(found, unchecked="with rows on a cluster no cells are hidden.")
 
 
-def _parquet(data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None) -> Given:
+def _parquet(
+    data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
+) -> InputData:
     """Parquet files without their ids, not read yet."""
     from sparsefield.io import row_blocks
 
@@ -136,7 +147,7 @@ def _parquet(data: Path, observed: list[str] | None, identifiers: list[str] | No
     columns = row_blocks.parquet_columns(files)
     ids, given, numbers = _roles(columns, observed, identifiers, numeric)
     X = row_blocks.ParquetFiles(files, [name for name in columns if name not in ids])
-    return Given(X, False, given, numbers or "auto", row_blocks.parquet_rows(files))
+    return InputData(X, False, given, numbers or "auto", row_blocks.parquet_rows(files))
 
 
 def is_matrix(data: Path) -> bool:
@@ -146,7 +157,7 @@ def is_matrix(data: Path) -> bool:
 
 def _read_matrix(
     data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
-) -> Given:
+) -> InputData:
     from sparsefield.data import read
     from sparsefield.io.row_blocks import read_matrix
 
@@ -157,7 +168,7 @@ def _read_matrix(
         raise DataError(f"{data}: all columns of a sparse matrix are 0/1: --id and --numeric have no place here.")
     dense = source.n_rows * len(source.names) > CELLS_TO_HIDE
     why = "hidden cells need a dense table, and this matrix is too large for one." if dense else ""
-    return Given(source.native, False, given, "auto", source.n_rows, why)
+    return InputData(source.native, False, given, "auto", source.n_rows, why)
 
 
 def _roles(
@@ -175,19 +186,19 @@ def _roles(
 
 def read_linked(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None = None,
     identifiers: list[str] | None = None,
     numeric: list[str] | None = None,
-) -> Described:
+) -> SchemaFile:
     """Linked tables; options that speak of one table's columns have their place in the schema file."""
-    from sparsefield.io import describe
+    from sparsefield.io import parse_schema_file
 
     asked = (observed, identifiers, numeric, reading.missing, not reading.header, reading.separator)
     for (option, words), value in zip(IN_SCHEMA.items(), asked, strict=True):
         if value:
             raise DataError(f"{data}: {option} is for one table; of linked ones the schema file says it: {words}.")
-    return describe(data)
+    return parse_schema_file(data)
 
 
 def _note_identifiers(names: list[str], table: Any) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.cli.console import Meter, Watch, show
-from sparsefield.cli.imputation import Asked, as_known, filled, probabilities, refuse_unknown
-from sparsefield.cli.table_files import PARQUET, TABLES, check_folder, check_output, separator_of, write_table
+from sparsefield.cli.console import ProgressBar, StatusLine, show
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
+from sparsefield.cli.table_files import PARQUET, TABLES, check_folder, check_output, resolve_separator, write_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from sparsefield import RelationalField
     from sparsefield.data import Relational
-    from sparsefield.io.schema_file import Described, TableFile
+    from sparsefield.io.schema_file import SchemaFile, TableFile
 
-__all__ = ["as_known_tables", "check_linked_output", "keep_inputs", "predict_linked", "sample_linked"]
+__all__ = ["check_linked_output", "predict_linked", "prepare_tables", "refuse_overwriting_inputs", "sample_linked"]
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
@@ -31,15 +31,15 @@ def check_linked_output(output: Path, proba: bool) -> None:
         check_folder(output)
 
 
-def predict_linked(field: RelationalField, described: Described, output: Path, proba: bool) -> None:
+def predict_linked(field: RelationalField, described: SchemaFile, output: Path, proba: bool) -> None:
     """Fill the gaps of all tables, or write the probabilities of their states."""
     data = described.data
     paths = {} if proba else _places(output, described)
-    keep_inputs([output, *paths.values()], described.inputs)
+    refuse_overwriting_inputs([output, *paths.values()], described.inputs)
     raw = _raw(described)
     asked = _asked(field, described, raw)
     total, columns = sum(one.n_missing for one in asked.values()), sum(len(one.missing) for one in asked.values())
-    with Watch(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
+    with StatusLine(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
         known = _as_known(data, asked)
         if proba:
             write_table(_probabilities(field, known, asked), output)
@@ -49,31 +49,31 @@ def predict_linked(field: RelationalField, described: Described, output: Path, p
     show(f"{total:,} gaps in {columns:,} columns of {len(raw):,} tables; wrote {written}.")
 
 
-def sample_linked(field: RelationalField, described: Described, output: Path, *, sweeps: int, seed: int) -> None:
+def sample_linked(field: RelationalField, described: SchemaFile, output: Path, *, sweeps: int, seed: int) -> None:
     """Draw the gaps of all tables by one chain over all rows."""
     paths = _places(output, described)
-    keep_inputs(paths.values(), described.inputs)
+    refuse_overwriting_inputs(paths.values(), described.inputs)
     raw = _raw(described)
     for name, schema in zip(field.field_.layout.tables, field.field_.layout.schemas, strict=True):
         if name in raw:
-            refuse_unknown(raw[name], schema, _markers(described, name), name)
+            refuse_unknown_states(raw[name], schema, _markers(described, name), name)
     asked = _asked(field, described, raw)
     total = sum(one.n_missing for one in asked.values())
-    with Meter(f"Drawing {total:,} gaps in {len(raw):,} linked tables") as meter:
+    with ProgressBar(f"Drawing {total:,} gaps in {len(raw):,} linked tables") as meter:
         known = _as_known(described.data, asked)
-        drawn = field.sample(known, sweeps=sweeps, random_state=seed, progress=meter.tell)
+        drawn = field.sample(known, sweeps=sweeps, random_state=seed, progress=meter.update)
         _write_all(_filled(field, drawn, asked, raw), output, paths, described)
     rows, written = sum(table.height for table in raw.values()), ", ".join(map(str, paths.values()))
     how = f"{rows:,} rows of {len(raw):,} tables drawn by 1 chain of {sweeps:,} sweeps"
     show(f"{total:,} gaps in {how}; wrote {written}.")
 
 
-def as_known_tables(field: RelationalField, described: Described) -> Relational:
+def prepare_tables(field: RelationalField, described: SchemaFile) -> Relational:
     """The data as the model sees them."""
     return _as_known(described.data, _asked(field, described, _raw(described)))
 
 
-def _places(output: Path, described: Described) -> dict[str, Path]:
+def _places(output: Path, described: SchemaFile) -> dict[str, Path]:
     return {name: _place(output, name, described.files.get(name)) for name in described.data.tables}
 
 
@@ -86,7 +86,7 @@ def _place(output: Path, name: str, file: TableFile | None) -> Path:
     return output / f"{name}{suffix}"
 
 
-def keep_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Refuse to write over what was read."""
     there = [path for path in inputs if path.is_file()]
     for path in outputs:
@@ -94,30 +94,30 @@ def keep_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
             raise DataError(f"{path}: this is one of the files that are read; write to another place.")
 
 
-def _raw(described: Described) -> dict[str, pl.DataFrame]:
+def _raw(described: SchemaFile) -> dict[str, pl.DataFrame]:
     """All tables as they came, the cells of files as text."""
     files, tables = described.files, described.data.tables
     return {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
 
 
-def _markers(described: Described, name: str) -> list[str]:
+def _markers(described: SchemaFile, name: str) -> list[str]:
     """Words that stand for a gap in a table."""
     file = described.files.get(name)
     return [] if file is None else file.reading.markers(file.path)
 
 
-def _asked(field: RelationalField, described: Described, raw: dict[str, pl.DataFrame]) -> dict[str, Asked]:
+def _asked(field: RelationalField, described: SchemaFile, raw: dict[str, pl.DataFrame]) -> dict[str, TableToFill]:
     """What the model sees of each table that it knows."""
     layout = field.field_.layout
     asked = {}
     for name, schema in zip(layout.tables, layout.schemas, strict=True):
         if name not in raw:
             raise DataError(f"Table {name!r}, which the field was learned with, is not there.")
-        asked[name] = as_known(raw[name], schema, _markers(described, name), name)
+        asked[name] = prepare_table(raw[name], schema, _markers(described, name), name)
     return asked
 
 
-def _as_known(data: Relational, asked: dict[str, Asked]) -> Relational:
+def _as_known(data: Relational, asked: dict[str, TableToFill]) -> Relational:
     """The data with columns of the types that the model knows; keys and links stay as they are."""
     return data.with_tables(
         {name: data.tables[name].with_columns(one.table.get_columns()) for name, one in asked.items()}
@@ -125,26 +125,26 @@ def _as_known(data: Relational, asked: dict[str, Asked]) -> Relational:
 
 
 def _filled(
-    field: RelationalField, answers: Relational, asked: dict[str, Asked], raw: dict[str, pl.DataFrame]
+    field: RelationalField, answers: Relational, asked: dict[str, TableToFill], raw: dict[str, pl.DataFrame]
 ) -> dict[str, pl.DataFrame]:
     """All tables as they came, with their gaps filled from those of the answers."""
     tables, states = answers.tables, field.states_
-    made = {name: filled(raw[name], one, tables[name], states[name]) for name, one in asked.items()}
+    made = {name: fill_table(raw[name], one, tables[name], states[name]) for name, one in asked.items()}
     return {**raw, **made}
 
 
-def _probabilities(field: RelationalField, data: Relational, asked: dict[str, Asked]) -> pl.DataFrame:
+def _probabilities(field: RelationalField, data: Relational, asked: dict[str, TableToFill]) -> pl.DataFrame:
     import polars as pl
 
     found = field.predict_proba(data)
     parts = [
-        probabilities(one, found[name], field.states_[name]).select(pl.lit(name).alias("table"), pl.all())
+        probability_table(one, found[name], field.states_[name]).select(pl.lit(name).alias("table"), pl.all())
         for name, one in asked.items()
     ]
     return pl.concat(parts)
 
 
-def _write_all(tables: dict[str, pl.DataFrame], output: Path, paths: dict[str, Path], described: Described) -> None:
+def _write_all(tables: dict[str, pl.DataFrame], output: Path, paths: dict[str, Path], described: SchemaFile) -> None:
     output.mkdir(exist_ok=True)
     for name, path in paths.items():
         _write(tables[name], path, described.files.get(name))
@@ -155,5 +155,5 @@ def _write(table: pl.DataFrame, path: Path, file: TableFile | None) -> None:
     if file is None:
         write_table(table, path)
     else:
-        separator = separator_of(file.path, file.reading.separator)
+        separator = resolve_separator(file.path, file.reading.separator)
         write_table(table, path, separator, header=file.reading.header)

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, show
-from sparsefield.cli.imputation import Asked, as_known, filled, probabilities
+from sparsefield.cli.console import StatusLine, show
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
 from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
-    Reading,
+    ReadOptions,
     check_output,
-    listed,
+    list_columns,
     read_table,
     with_found_types,
     write_table,
@@ -65,7 +65,7 @@ def predict(
         raise DataError(f"{data}: a sparse 0/1 matrix has no gaps to fill.")
     field = _load(model, linked=is_linked(data))
     field.n_jobs = jobs
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if is_linked(data):
         check_linked_output(output, proba)
         predict_linked(field, read_linked(data, reading), output, proba)
@@ -74,20 +74,20 @@ def predict(
     table = read_table(data, reading, as_text=True)
     schema = field.field_.schema
     if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
-    asked = as_known(table, schema, reading.markers(data))
-    with Watch(f"Filling {asked.n_missing:,} gaps in {table.height:,} rows"):
+        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    asked = prepare_table(table, schema, reading.markers(data))
+    with StatusLine(f"Filling {asked.n_missing:,} gaps in {table.height:,} rows"):
         if proba:
-            answer = probabilities(asked, field.predict_proba(asked.table), field.states_)
+            answer = probability_table(asked, field.predict_proba(asked.table), field.states_)
         else:
-            answer = filled(table, asked, _answer(field, asked), field.states_)
+            answer = fill_table(table, asked, _answer(field, asked), field.states_)
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = with_found_types(answer)
     write_table(answer, output, separator)
     show(f"{asked.n_missing:,} gaps in {len(asked.missing):,} columns and {table.height:,} rows; wrote {output}.")
 
 
-def _answer(field: Any, asked: Asked) -> Any:
+def _answer(field: Any, asked: TableToFill) -> Any:
     """The table with its gaps filled, and with the most probable state of each latent variable."""
     import polars as pl
 

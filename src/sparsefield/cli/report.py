@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, show
-from sparsefield.cli.imputation import as_known
+from sparsefield.cli.console import StatusLine, show
+from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import as_known_tables, keep_inputs
-from sparsefield.cli.table_files import Reading, check_output, listed, read_table
+from sparsefield.cli.linked_output import prepare_tables, refuse_overwriting_inputs
+from sparsefield.cli.table_files import ReadOptions, check_output, list_columns, read_table
 from sparsefield.errors import DataError, ModelFileError
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
@@ -53,12 +53,12 @@ def report(
     from sparsefield import load
 
     check_output(output, (*PAGES, PICTURE))
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if data is None and (reading.missing or no_header or separator):
         raise DataError("--missing, --no-header and --separator say how to read --data, which is not given.")
     if data is not None and output.suffix.lower() == PICTURE:
         raise DataError(f"{output}: a picture of the network needs no --data: leave it out, or write to an HTML file.")
-    keep_inputs([output], [model, *([] if data is None else [data])])
+    refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
     field: Any = load(model)
     field.n_jobs = jobs
     if output.suffix.lower() == PICTURE:
@@ -66,12 +66,12 @@ def report(
         show(f"Wrote {output}.")
         return
     rows = None if data is None else read_rows(model, field, data, reading)
-    with Watch("Writing the report"):
+    with StatusLine("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")
 
 
-def read_rows(model: Path, field: Any, data: Path, reading: Reading) -> Any:
+def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
     """What the model sees of the data."""
     from sparsefield import RelationalField
 
@@ -79,7 +79,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: Reading) -> Any:
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
     if is_linked(data):
-        return as_known_tables(field, read_linked(data, reading))
+        return prepare_tables(field, read_linked(data, reading))
     if is_matrix(data):
         from sparsefield.io.row_blocks import read_matrix
 
@@ -89,7 +89,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: Reading) -> Any:
     if lacking:
         raise DataError(
             f"{data}: {len(lacking):,} of {len(schema.input_names):,} columns of the model are not in the table; "
-            f"it lacks {listed(lacking)}."
+            f"it lacks {list_columns(lacking)}."
         )
     others = [name for name in table.columns if name not in schema.index_of_name]
-    return as_known(table, schema, reading.markers(data)).table.with_columns(table.select(others))
+    return prepare_table(table, schema, reading.markers(data)).table.with_columns(table.select(others))

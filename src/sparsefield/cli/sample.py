@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Meter, note, show
-from sparsefield.cli.imputation import as_known, filled, refuse_unknown
+from sparsefield.cli.console import ProgressBar, note, show
+from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import check_linked_output, keep_inputs, sample_linked
+from sparsefield.cli.linked_output import check_linked_output, refuse_overwriting_inputs, sample_linked
 from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
-    Reading,
+    ReadOptions,
     check_output,
-    listed,
+    list_columns,
     read_table,
     with_found_types,
     write_table,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.imputation import Asked
+    from sparsefield.cli.imputation import TableToFill
 
 ROWS, THIN, CHAINS = 1_000, 1_000, 1
 """Unless told. The options themselves know nothing of it, so that one that linked tables have no use for is noticed."""
@@ -94,7 +94,7 @@ def sample(
 
     field = _load(model)
     field.n_jobs = jobs
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if isinstance(field, RelationalField):
         _refuse_for_linked({"-n": rows, "--thin": thin, "--chains": chains})
         if given is None or not is_linked(given):
@@ -108,7 +108,7 @@ def sample(
     if given is None:
         drawn = _draw_rows(field, rows, plan)
     else:
-        keep_inputs([output], [given])
+        refuse_overwriting_inputs([output], [given])
         drawn = _draw_gaps(field, given, reading, rows, plan)
         if output.suffix.lower() in PARQUET and given.suffix.lower() not in PARQUET:
             drawn = with_found_types(drawn)
@@ -144,25 +144,25 @@ def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFr
     """Rows out of nothing."""
     observed = [variable.name for variable in field.field_.schema.observed]
     if observed:
-        raise DataError(f"The model needs a table with its observed {listed(observed)}. Name one with --given.")
-    with Meter(f"Drawing {rows:,} rows") as meter:
-        return field.sample(rows, **plan, progress=meter.tell)
+        raise DataError(f"The model needs a table with its observed {list_columns(observed)}. Name one with --given.")
+    with ProgressBar(f"Drawing {rows:,} rows") as meter:
+        return field.sample(rows, **plan, progress=meter.update)
 
 
-def _draw_gaps(field: MarkovField, given: Path, reading: Reading, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
+def _draw_gaps(field: MarkovField, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
     """Every row of a table ``rows`` times, its gaps drawn."""
     import numpy as np
 
     table, asked = _read_given(field, given, reading)
     if not asked.n_missing:
         note(f"{given}: there are no gaps to draw; its rows are repeated as they are.")
-    with Meter(f"Drawing {asked.n_missing:,} gaps in {table.height:,} rows, {rows:,} times") as meter:
-        drawn = field.sample(rows, given=asked.table, **plan, progress=meter.tell)
+    with ProgressBar(f"Drawing {asked.n_missing:,} gaps in {table.height:,} rows, {rows:,} times") as meter:
+        drawn = field.sample(rows, given=asked.table, **plan, progress=meter.update)
     repeated = table[np.repeat(np.arange(table.height), rows)]
-    return filled(repeated, asked.repeated(rows), drawn, field.states_)
+    return fill_table(repeated, asked.repeated(rows), drawn, field.states_)
 
 
-def _read_given(field: MarkovField, given: Path, reading: Reading) -> tuple[pl.DataFrame, Asked]:
+def _read_given(field: MarkovField, given: Path, reading: ReadOptions) -> tuple[pl.DataFrame, TableToFill]:
     """The table as it came, and what the model sees of it."""
     if is_linked(given):
         raise DataError(f"{given}: describes linked tables, but the model is of one table: name a CSV or Parquet file.")
@@ -171,9 +171,9 @@ def _read_given(field: MarkovField, given: Path, reading: Reading) -> tuple[pl.D
     table = read_table(given, reading, as_text=True)
     schema, markers = field.field_.schema, reading.markers(given)
     if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
-    refuse_unknown(table, schema, markers)
-    return table, as_known(table, schema, markers)
+        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    refuse_unknown_states(table, schema, markers)
+    return table, prepare_table(table, schema, markers)
 
 
 def _told(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 from sparsefield.errors import DataError
 from sparsefield.io.files import (
     PARQUET,
-    Reading,
+    ReadOptions,
     is_parquet,
-    listed,
+    list_columns,
     polars_errors,
     read_table,
-    separator_of,
+    resolve_separator,
 )
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
-    "Reading",
+    "ReadOptions",
     "check_folder",
     "check_output",
     "find_columns",
-    "listed",
+    "list_columns",
     "read_table",
     "with_found_types",
     "write_table",
@@ -43,7 +43,7 @@ def find_columns(asked: Sequence[str] | None, columns: Sequence[str], option: st
         names += [word] if word in columns else [part.strip() for part in word.split(",")]
     for name in names:
         if name not in columns:
-            raise DataError(f"{option} names the column {name!r}, which is not there; {listed(columns)}.")
+            raise DataError(f"{option} names the column {name!r}, which is not there; {list_columns(columns)}.")
     return list(dict.fromkeys(names))
 
 
@@ -72,14 +72,14 @@ def check_folder(path: Path) -> None:
 
 def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *, header: bool = True) -> None:
     """Write a table as CSV or Parquet, by the suffix; an old file is replaced only by a complete new one."""
-    from sparsefield.io.model_file import write_atomically
+    from sparsefield.io.atomic_write import write_atomically
 
     buffer = io.BytesIO()
     with polars_errors(path):
         if is_parquet(path):
             table.write_parquet(buffer)
         else:
-            table.write_csv(buffer, separator=separator_of(path, separator), include_header=header)
+            table.write_csv(buffer, separator=resolve_separator(path, separator), include_header=header)
     write_atomically(path, buffer.getvalue())
 
 

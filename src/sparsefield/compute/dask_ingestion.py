@@ -45,7 +45,7 @@ from sparsefield.data.sparse_shards import (
 from sparsefield.data.sparse_table import block_ends, seems_sparse
 from sparsefield.data.table import Block, dense_bytes, warn_of_unseen
 from sparsefield.errors import DataError
-from sparsefield.io.partitioned_tables import Parts, is_collection, open_parts, read_part
+from sparsefield.io.partitioned_tables import PartitionedTable, is_dask_collection, open_partitions, read_partition
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -103,7 +103,7 @@ def place_rows(
     Parameters
     ----------
     client : of a Dask cluster
-    X : Dask array or frame, Parquet files (see `open_parts`), or what `open_parts` made of them
+    X : Dask array or frame, Parquet files (see `open_partitions`), or what `open_partitions` made of them
     observed, numeric, states : as for `learn_schema`
     sample_weight : None, one for all rows, (rows,) array, or Dask array of one dimension
     schema : of a field that is known; None learns it
@@ -111,7 +111,7 @@ def place_rows(
     sparse : whether a table that `compile_sparse` would keep sparse is kept so; its equal rows stay apart
     blocks_per_shard : power of two; None chooses by what workers can hold, and takes one block of a sparse table
     """
-    parts = X if isinstance(X, Parts) else open_parts(client, X)
+    parts = X if isinstance(X, PartitionedTable) else open_partitions(client, X)
     source = parts.source
     weights = _weights(client, sample_weight, parts)
     if schema is None:
@@ -150,7 +150,7 @@ class _Table:
     """Partitions under a schema."""
 
     client: Any
-    parts: Parts
+    parts: PartitionedTable
     weights: list[Any]
     schema: Schema
     there: Future
@@ -213,7 +213,7 @@ def choose_blocks_per_shard(client: Any, n_rows: int, width: int) -> int:
 # -- looking and weighing --------------------------------------------------------------------------------------------
 
 
-def _asker(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., list[Any]]:
+def _asker(client: Any, parts: PartitionedTable, weights: list[Any]) -> Callable[..., list[Any]]:
     """For `learn_from_parts`: looks at all partitions, and joins what is found on the workers."""
 
     def ask(look: Callable[..., Any], *asked: Any) -> list[Any]:
@@ -229,7 +229,7 @@ def _asker(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., list[
     return ask
 
 
-def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
+def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[Any]:
     """What rows of each partition weigh: None, a number or an array, or the future of one."""
     n_rows = parts.source.n_rows
     if sample_weight is None or np.isscalar(sample_weight):
@@ -239,7 +239,7 @@ def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
         return [sample_weight] * len(parts.counts)
     ends = np.cumsum(parts.counts).tolist()
     runs = list(zip([0, *ends[:-1]], ends, strict=True))
-    if not is_collection(sample_weight):
+    if not is_dask_collection(sample_weight):
         weight = np.array(sample_weight, dtype=config.FLOAT)
         _refuse_other_length(weight.shape, n_rows)
         refuse_odd_weights(weight)
@@ -302,12 +302,12 @@ def _as_array(weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def _look_at_part(part: Any, weight: Any, number: int, look: Callable[..., Any], asked: tuple) -> Any:
-    source = read_part(part, number)
+    source = read_partition(part, number)
     return look(source, Weights(_as_array(weight, source.n_rows)), *asked)
 
 
 def _compile(part: Any, weight: Any, number: int, schema: Schema) -> tuple[Piece, Any]:
-    source = read_part(part, number)
+    source = read_partition(part, number)
     return compile_piece(source, schema, _as_array(weight, source.n_rows))
 
 
@@ -323,7 +323,7 @@ def _join_weights(pieces: list[Any], first: int) -> np.ndarray:
 
 
 def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> SparsePiece | None:
-    source = read_part(part, number)
+    source = read_partition(part, number)
     return compile_sparse_piece(source, schema, _as_array(weight, source.n_rows))
 
 

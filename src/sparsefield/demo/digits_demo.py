@@ -29,7 +29,7 @@ from sparsefield.demo.digits import (
     score_beliefs,
     signals_and_errors,
 )
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.html_page import Figure, make_page
 from sparsefield.demo.digit_figures import Network, draw_completions, draw_histograms, draw_network
 

@@ -42,7 +42,7 @@ from sparsefield.estimators.validation import as_seed, check_count, check_engine
 from sparsefield.induction import CFI, RULES, FixedGraph, IdealParent, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod, Posterior, infer
 from sparsefield.io.model_file import save_field
-from sparsefield.io.partitioned_tables import is_collection
+from sparsefield.io.partitioned_tables import is_dask_collection
 from sparsefield.model import Field, edge_table, feature_table
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, SparseEvaluator
 from sparsefield.solver import (
@@ -279,7 +279,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         """Look at ``X``, with scikit-learn's own bookkeeping of its columns and its own words for a mismatch."""
         if not reset:
             check_is_fitted(self)
-        if is_collection(X):
+        if is_dask_collection(X):
             raise DataError(
                 f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."
             )

@@ -14,7 +14,7 @@ from sparsefield.data import Block, DenseDataset
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
-from sparsefield.model.latent_features import Split
+from sparsefield.model.latent_features import LatentSplit
 
 __all__ = ["Summed", "impute_for_each_latent_state", "sum_out_latent"]
 
@@ -25,18 +25,18 @@ class Summed(NamedTuple):
     loss: float
     """- sum of ln p(cell | other cells) over seen cells, times the weights of their rows."""
     totals: np.ndarray
-    """(columns, joint states) and (joint states,): what `Split.add_gradient` takes."""
+    """(columns, joint states) and (joint states,): what `LatentSplit.add_gradient` takes."""
     moved: np.ndarray
 
 
-def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> Summed:
+def sum_out_latent(block: Block, parts: LatentSplit, theta: np.ndarray, errors: np.ndarray) -> Summed:
     """Predict every seen cell from the others; the beliefs of hidden cells become exact, given those of other gaps.
 
     ``errors`` (states, rows) becomes (p - 1 or 0) x row weight; for latent states it is the sum over seen cells of how
     far their belief moves when the cell is covered, which is the gradient of their unary weights.
     """
     first, last, n_columns = parts.first, block.n_target_states, block.n_own_columns
-    pull, level = parts.pulls(theta, n_columns)
+    pull, level = parts.joint_state_logits(theta, n_columns)
     energy = level[:, None] + pull[:first].T @ block.beliefs[:first]
     if n_columns > last:
         energy += pull[last:].T @ block.beliefs[last:n_columns]
@@ -57,7 +57,7 @@ def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.nda
 def impute_for_each_latent_state(
     sample: DenseDataset,
     blocks: Sequence[Block],
-    parts: Split,
+    parts: LatentSplit,
     inference: InferenceMethod,
     theta: np.ndarray,
     engine: Engine,
@@ -70,7 +70,7 @@ def impute_for_each_latent_state(
     latent variables alone.
     """
     first, n_columns = parts.first, blocks[0].n_own_columns
-    pull, level = parts.pulls(theta, n_columns)
+    pull, level = parts.joint_state_logits(theta, n_columns)
     last = blocks[0].n_target_states
     to_targets, to_givens = _ties(parts, theta, last, n_columns - last)
     filled, energies, unsettled = [], [], 0
@@ -95,7 +95,7 @@ def impute_for_each_latent_state(
     return unsettled
 
 
-def _ties(parts: Split, theta: np.ndarray, last: int, n_givens: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+def _ties(parts: LatentSplit, theta: np.ndarray, last: int, n_givens: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """(states, states) and (states, observed columns): weights between columns that are not hidden."""
     graph, first = parts.visible, parts.first
     target = np.repeat(np.arange(len(graph.arc_offsets) - 1), np.diff(graph.arc_offsets))
@@ -108,7 +108,7 @@ def _ties(parts: Split, theta: np.ndarray, last: int, n_givens: int) -> tuple[sp
     return matrix(~seen, 0, first), matrix(seen, last, n_givens)
 
 
-def _entropy(block: Block, q: np.ndarray, parts: Split) -> np.ndarray:
+def _entropy(block: Block, q: np.ndarray, parts: LatentSplit) -> np.ndarray:
     """(rows,): of the beliefs in gaps."""
     total, offsets = np.zeros(block.n_rows), parts.visible.state_offsets
     for v in range(len(block.cell_offsets) - 1):

@@ -10,7 +10,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Layout
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 
 if TYPE_CHECKING:
     from sparsefield.inference.method import InferenceMethod
@@ -74,7 +74,7 @@ class CompiledProblem(NamedTuple):
 
 
 def compile_problem(
-    sample: DenseDataset, graphs: Sequence[Graph], members: Sequence[tuple[int, Block]]
+    sample: DenseDataset, graphs: Sequence[Adjacency], members: Sequence[tuple[int, Block]]
 ) -> CompiledProblem:
     """The web of some blocks, given with their tables: of all when rows are linked, else of any."""
     layout, linked = sample.layout, sample.has_links
@@ -123,7 +123,7 @@ def fill_blocks(
     sample: DenseDataset,
     blocks: Sequence[Sequence[Block]],
     inference: InferenceMethod,
-    graphs: Sequence[Graph],
+    graphs: Sequence[Adjacency],
     theta: np.ndarray,
     engine: Engine,
 ) -> int:
@@ -142,7 +142,7 @@ def fill_together(
     sample: DenseDataset,
     members: Sequence[tuple[int, Block]],
     inference: InferenceMethod,
-    graphs: Sequence[Graph],
+    graphs: Sequence[Adjacency],
     theta: np.ndarray,
 ) -> int:
     """Update the beliefs of the gaps of blocks that make up a unit; returns how many rows did not settle."""
@@ -181,7 +181,7 @@ def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -
     return first, width
 
 
-def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
+def _arcs(layout: Layout, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
     """The arcs of all tables in one list."""
     offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
     term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0

@@ -1,4 +1,4 @@
-"""Lines of Alchemy's ground-atom format: declarations, constants and atoms, each with the number of its line."""
+"""AtomFile of Alchemy's ground-atom format: declarations, constants and atoms, each with the number of its line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparsefield.errors import DataError
 
-__all__ = ["Atom", "Lines", "Predicate", "parse", "text_of"]
+__all__ = ["Atom", "AtomFile", "Predicate", "parse_atoms", "read_text_or_lines"]
 
 _NAME = r"[^\W\d][\w\-]*"
 _QUOTED = r'"[^"]*"'
@@ -18,7 +18,7 @@ _CONSTANT = re.compile(rf"{_QUOTED}|-?\d+(?:\.\d+)?|[A-Z][\w\-.']*")
 _TYPE = re.compile(r"([a-z_]\w*)(!?)")
 _COMMENT = re.compile(rf"({_QUOTED})|//.*")
 _PARTS = re.compile(rf"((?:{_QUOTED}|[^,\"])*)(?:,|$)")
-MOST_IN_A_RANGE = 1_000_000
+MAX_RANGE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Atom:
 
 
 @dataclass
-class Lines:
+class AtomFile:
     """What a text says, in the order in which it says it."""
 
     predicates: dict[str, Predicate] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Lines:
     atoms: list[Atom] = field(default_factory=list)
 
 
-def text_of(given: Path | str, what: str) -> tuple[str, str]:
+def read_text_or_lines(given: Path | str, what: str) -> tuple[str, str]:
     """The text of a file, or the text itself; and what to call a line of it."""
     if isinstance(given, str) and _holds_lines(given):
         return given, f"{what}, line"
@@ -70,12 +70,12 @@ def _holds_lines(given: str) -> bool:
     return ("(" in given or "{" in given) and not Path(given).is_file()
 
 
-def parse(text: str, line_word: str, into: Lines, *, only_declarations: bool = False) -> Lines:
+def parse_atoms(text: str, line_word: str, into: AtomFile, *, only_declarations: bool = False) -> AtomFile:
     """Add what stands in a text to what is known already.
 
     Examples
     --------
-    >>> lines = parse("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", Lines())
+    >>> lines = parse_atoms("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", AtomFile())
     >>> lines.predicates["Swims"].types, lines.atoms[0].constants
     (('animal',), ('Dolphin',))
     """
@@ -127,7 +127,7 @@ def _constant(word: str, place: str) -> str:
     return word[1:-1] if word.startswith('"') else word
 
 
-def _atom(sign: str, name: str, arguments: list[str], place: str, lines: Lines) -> Atom:
+def _atom(sign: str, name: str, arguments: list[str], place: str, lines: AtomFile) -> Atom:
     known = lines.predicates.get(name)
     wanted = (len(known.types),) if known else (1, 2)
     if len(arguments) not in wanted:
@@ -146,7 +146,7 @@ def _atom(sign: str, name: str, arguments: list[str], place: str, lines: Lines) 
     return Atom(name, tuple(_constant(word, place) for word in arguments), not sign, place)
 
 
-def _declare(lines: Lines, sign: str, name: str, arguments: list[str], place: str) -> None:
+def _declare(lines: AtomFile, sign: str, name: str, arguments: list[str], place: str) -> None:
     if sign:
         raise DataError(f"{place}: a declaration has no '!' before it.")
     if len(arguments) not in (1, 2):
@@ -166,7 +166,7 @@ def _declare(lines: Lines, sign: str, name: str, arguments: list[str], place: st
         )
 
 
-def _add_constants(lines: Lines, kind: str, words: list[str], place: str) -> None:
+def _add_constants(lines: AtomFile, kind: str, words: list[str], place: str) -> None:
     if not _TYPE.fullmatch(kind):
         raise DataError(f"{place}: {kind!r} is no type: the name of a type begins with a small letter.")
     if kind in lines.constants:
@@ -178,8 +178,8 @@ def _add_constants(lines: Lines, kind: str, words: list[str], place: str) -> Non
             first, last = int(words[0]), int(words[2])
         except ValueError:
             raise DataError(f"{place}: a range of constants goes from one whole number to another.") from None
-        if not first <= last < first + MOST_IN_A_RANGE:
-            raise DataError(f"{place}: the range {first}, ..., {last} is empty or longer than {MOST_IN_A_RANGE:,}.")
+        if not first <= last < first + MAX_RANGE:
+            raise DataError(f"{place}: the range {first}, ..., {last} is empty or longer than {MAX_RANGE:,}.")
         words = [str(number) for number in range(first, last + 1)]
     lines.constants[kind] = list(dict.fromkeys(_constant(word, place) for word in words))
 

@@ -10,8 +10,14 @@ import numpy as np
 
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-from sparsefield.io.atom_lines import Atom, Lines, Predicate, parse, text_of
-from sparsefield.io.pair_statements import Statements, World, check_negatives, check_world, place_on_pairs
+from sparsefield.io.atom_lines import Atom, AtomFile, Predicate, parse_atoms, read_text_or_lines
+from sparsefield.io.pair_statements import (
+    ClosedWorld,
+    Statements,
+    build_pair_rows,
+    check_closed_world,
+    require_negatives,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["read_atoms"]
 
 ENDS = ("subject", "object")
-MEND = "Add atoms with '!' before them"
+REMEDY = "Add atoms with '!' before them"
 
 
-def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, closed_world: World = True) -> Relational:
+def read_atoms(
+    path_or_text: Path | str, *, types: Path | str | None = None, closed_world: ClosedWorld = True
+) -> Relational:
     """Linked tables from ground atoms, such as ``Swims(Dolphin)``, ``!Swims(Ant)`` and ``Eats(Dolphin, Squid)``.
 
     This is the format of Alchemy. Constants begin with a capital, are numbers or stand in double quotes; what follows
@@ -61,11 +69,11 @@ def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, clo
     >>> data.tables["animal"].rows()
     [('Dolphin', 1), ('Squid', 0)]
     """
-    check_world(closed_world)
-    lines = Lines()
+    check_closed_world(closed_world)
+    lines = AtomFile()
     if types is not None:
-        parse(*text_of(types, "types"), lines, only_declarations=True)
-    parse(*text_of(path_or_text, "atoms"), lines)
+        parse_atoms(*read_text_or_lines(types, "types"), lines, only_declarations=True)
+    parse_atoms(*read_text_or_lines(path_or_text, "atoms"), lines)
     if not lines.atoms:
         raise DataError(
             "There are no ground atoms, such as Swims(Dolphin): constants begin with a capital, are numbers, or stand "
@@ -91,7 +99,7 @@ def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, clo
     return Relational(tables, keys={kind: kind for kind in members}, links=links)
 
 
-def _predicates(lines: Lines) -> dict[str, Predicate]:
+def _predicates(lines: AtomFile) -> dict[str, Predicate]:
     """The declared predicates; where there are none, those that occur, with one type for all."""
     if lines.predicates:
         return lines.predicates
@@ -135,7 +143,7 @@ def _statements(atoms: Iterable[Atom], predicates: Mapping[str, Predicate]) -> S
     return stated
 
 
-def _members(lines: Lines, predicates: Mapping[str, Predicate]) -> dict[str, list[str]]:
+def _members(lines: AtomFile, predicates: Mapping[str, Predicate]) -> dict[str, list[str]]:
     """Constants of each type of entity: those listed, or those that occur, in sorted order."""
     listed = {kind: dict.fromkeys(names) for kind, names in lines.constants.items()}
     met: dict[str, dict[str, None]] = {}
@@ -163,7 +171,7 @@ def _is_number(constant: str) -> bool:
 
 
 def _entity_table(
-    kind: str, members: Sequence[str], predicates: Mapping[str, Predicate], stated: Stated, closed_world: World
+    kind: str, members: Sequence[str], predicates: Mapping[str, Predicate], stated: Stated, closed_world: ClosedWorld
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -182,7 +190,7 @@ def _entity_table(
         flags[name] = np.array([unsaid if atom is None else int(atom.true) for atom in atoms], dtype=np.int8)
         columns[name] = pl.Series(name, flags[name]).replace(-1, None)
     if closed_world is False:
-        check_negatives(list(flags), list(flags.values()), MEND)
+        require_negatives(list(flags), list(flags.values()), REMEDY)
     return pl.DataFrame(columns)
 
 
@@ -191,7 +199,7 @@ def _pair_table(
     predicates: Sequence[Predicate],
     members: Mapping[str, Sequence[str]],
     stated: Stated,
-    closed_world: World,
+    closed_world: ClosedWorld,
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -213,10 +221,10 @@ def _pair_table(
             f"No atom mentions a pair of {kinds[0]!r} and {kinds[1]!r}: drop the declaration of its predicates."
         )
     what = f"pairs of {kinds[0]!r} and {kinds[1]!r}"
-    placed = place_on_pairs(statements, (len(rows[0]), len(rows[1])), len(predicates), closed_world, what)
+    placed = build_pair_rows(statements, (len(rows[0]), len(rows[1])), len(predicates), closed_world, what)
     names = [p.name for p in predicates]
     if closed_world is False:
-        check_negatives(names, list(placed.cells), MEND)
+        require_negatives(names, list(placed.cells), REMEDY)
     ends = {
         end: pl.Series(members[kind]).gather(codes) for end, kind, codes in zip(ENDS, kinds, placed[:2], strict=True)
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.data.links import Link
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-from sparsefield.io.connections import Connection, Declared, Foreign, Primary, TableName, connect
+from sparsefield.io.connections import Connection, DeclaredKeys, ForeignKeyConstraint, PrimaryKey, TableName, connect
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,7 +68,7 @@ def read_database(
     with connect(database) as connection:
         found = {name: connection.find(asked) for name, asked in tables.items()}
         frames = {name: _read(connection, name, asked, found[name]) for name, asked in tables.items()}
-        declared = connection.declared() if keys is None or links is None else Declared()
+        declared = connection.declared_keys() if keys is None or links is None else DeclaredKeys()
     declared = _among(declared, found, frames)
     keys = _declared_keys(declared) if keys is None else keys
     links = _declared_links(declared, keys) if links is None else links
@@ -100,7 +100,9 @@ def _plain(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
         raise DataError(f"{place}: table {table!r} has numbers of more than 64 bits: cast them in a query.") from None
 
 
-def _among(declared: Declared, found: Mapping[str, TableName | None], frames: Mapping[str, pl.DataFrame]) -> Declared:
+def _among(
+    declared: DeclaredKeys, found: Mapping[str, TableName | None], frames: Mapping[str, pl.DataFrame]
+) -> DeclaredKeys:
     """Declarations of one column about the tables that were read, by the names they were read under."""
     names: dict[TableName, str] = {}
     for name, place in found.items():
@@ -112,25 +114,25 @@ def _among(declared: Declared, found: Mapping[str, TableName | None], frames: Ma
         name = names.get(key.table.folded())
         if name is not None and len(key.columns) == 1:
             columns = (spelled[name][key.columns[0].casefold()],)
-            primary.append(Primary(TableName("", name), columns))
+            primary.append(PrimaryKey(TableName("", name), columns))
     for key in declared.foreign:
         name, to = names.get(key.table.folded()), names.get(key.to.folded())
         if name is not None and to is not None and len(key.columns) == 1:
             columns = (spelled[name][key.columns[0].casefold()],)
             referred = (spelled[to][key.referred[0].casefold()],)
-            foreign.append(Foreign(TableName("", name), columns, TableName("", to), referred))
-    return Declared(tuple(primary), tuple(foreign))
+            foreign.append(ForeignKeyConstraint(TableName("", name), columns, TableName("", to), referred))
+    return DeclaredKeys(tuple(primary), tuple(foreign))
 
 
-def _declared_keys(declared: Declared) -> dict[str, str]:
-    """Primary keys; for a table without one, the column that foreign keys refer to."""
+def _declared_keys(declared: DeclaredKeys) -> dict[str, str]:
+    """PrimaryKey keys; for a table without one, the column that foreign keys refer to."""
     keys = {key.table.name: key.columns[0] for key in declared.primary}
     for key in declared.foreign:
         keys.setdefault(key.to.name, key.referred[0])
     return keys
 
 
-def _declared_links(declared: Declared, keys: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
+def _declared_links(declared: DeclaredKeys, keys: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
     links: dict[str, tuple[str, str, str]] = {}
     columns = [key.columns[0] for key in declared.foreign]
     for key in declared.foreign:

@@ -13,7 +13,7 @@ from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
 
-__all__ = ["Factor", "Factors", "factors_of"]
+__all__ = ["Factor", "FieldFactors", "to_factors"]
 
 MAX_NUMBERS = 2**24
 """Entries of one table. A conjunction is one weight, but its full table doubles with every further column."""
@@ -24,12 +24,12 @@ class Factor:
     """Logarithms over the states of some variables, in the order of ``Variable.states``."""
 
     scope: tuple[int, ...]
-    """Places in ``Factors.variables``, ascending."""
+    """Places in ``FieldFactors.variables``, ascending."""
     logs: np.ndarray
 
 
 @dataclass(frozen=True)
-class Factors:
+class FieldFactors:
     """A distribution: proportional to the exponential of the sum of all factors."""
 
     variables: tuple[Variable, ...]
@@ -42,7 +42,7 @@ class Factors:
         return {variable.name: list(variable.states) for variable in self.variables}
 
 
-def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
+def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> FieldFactors:
     """The factors of a field over one table.
 
     Base coding is expanded: a table holds 0 where a state is a base. Constants are left out, so where no column is
@@ -59,7 +59,7 @@ def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
     --------
     >>> from sparsefield.datasets import make_markov_field
     >>> field = make_markov_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
-    >>> [factor.scope for factor in factors_of(field).factors]
+    >>> [factor.scope for factor in to_factors(field).factors]
     [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
     """
     schema = _one_table(field)
@@ -94,7 +94,7 @@ def factors_of(field: Field, given: Mapping[str, Any] | None = None) -> Factors:
             "given={column: value}."
         )
     order = sorted(tables, key=lambda scope: (len(scope), scope))
-    return Factors(variables, tuple(Factor(scope, tables[scope]) for scope in order))
+    return FieldFactors(variables, tuple(Factor(scope, tables[scope]) for scope in order))
 
 
 def _one_table(field: Field) -> Schema:

@@ -14,15 +14,15 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "Reading", "is_parquet", "listed", "polars_errors", "read_table", "separator_of"]
+__all__ = ["PARQUET", "ReadOptions", "is_parquet", "list_columns", "polars_errors", "read_table", "resolve_separator"]
 
-MISSING = ("", "NA", "NaN", "null", "?")
+MISSING_MARKERS = ("", "NA", "NaN", "null", "?")
 PARQUET = (".parquet", ".pq")
 SHOWN_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How a file is to be read.
 
     Attributes
@@ -44,11 +44,11 @@ class Reading:
         """Words that stand for a gap in the file at ``path``."""
         if is_parquet(path):
             return list(self.missing)
-        return ["", *self.missing] if self.missing else list(MISSING)
+        return ["", *self.missing] if self.missing else list(MISSING_MARKERS)
 
 
 def read_table(
-    path: Path | str, reading: Reading | None = None, *, as_text: bool = False, may_be_empty: bool = False
+    path: Path | str, reading: ReadOptions | None = None, *, as_text: bool = False, may_be_empty: bool = False
 ) -> pl.DataFrame:
     """Read one table from a CSV or Parquet file, by its suffix.
 
@@ -70,7 +70,7 @@ def read_table(
     """
     import polars as pl
 
-    path, reading = Path(path), reading or Reading()
+    path, reading = Path(path), reading or ReadOptions()
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     with polars_errors(path):
@@ -84,16 +84,16 @@ def read_table(
     return table
 
 
-def listed(columns: Sequence[str]) -> str:
+def list_columns(columns: Sequence[str]) -> str:
     """Some of the columns, for a message."""
     rest = len(columns) - SHOWN_COLUMNS
     return f"columns: {', '.join(columns[:SHOWN_COLUMNS])}" + (f" and {rest} more" if rest > 0 else "")
 
 
-def _read_csv(path: Path, reading: Reading, as_text: bool) -> pl.DataFrame:
+def _read_csv(path: Path, reading: ReadOptions, as_text: bool) -> pl.DataFrame:
     import polars as pl
 
-    options: dict[str, Any] = {"separator": separator_of(path, reading.separator)}
+    options: dict[str, Any] = {"separator": resolve_separator(path, reading.separator)}
     first = pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False, **options)
     names = [name or "" for name in first.row(0)] if first.height else []
     if reading.header:
@@ -158,7 +158,7 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in PARQUET
 
 
-def separator_of(path: Path, wanted: str | None) -> str:
+def resolve_separator(path: Path, wanted: str | None) -> str:
     """The separator of a CSV: the one wanted, else the usual one for the suffix."""
     if wanted is None:
         return "\t" if path.suffix.lower() == ".tsv" else ","

@@ -15,11 +15,11 @@ from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
 
-__all__ = ["Drawing", "Edge", "Node", "draw", "to_networkx"]
+__all__ = ["FieldGraph", "GraphEdge", "GraphNode", "build_graph", "to_networkx"]
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """A variable."""
 
     name: str
@@ -27,7 +27,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Edge:
+class GraphEdge:
     """Two variables that share features; over links they may be one variable, of two rows."""
 
     ends: tuple[str, str]
@@ -35,11 +35,11 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class FieldGraph:
     """A graph before any library has it."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
     """Strongest first."""
     linked: bool
     """Whether variables are of linked tables, where several templates may join the same two."""
@@ -95,7 +95,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
         import networkx as nx
     except ImportError:
         raise DataError("networkx is not installed: pip install 'sparsefield[graph]'.") from None
-    drawing = draw(field, flat=flat)
+    drawing = build_graph(field, flat=flat)
     graph: Any = nx.MultiGraph() if drawing.linked else nx.Graph()
     graph.add_nodes_from((node.name, node.attributes) for node in drawing.nodes)
     if drawing.linked:
@@ -105,7 +105,7 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
     return graph
 
 
-def draw(field: Field, *, flat: bool = False) -> Drawing:
+def build_graph(field: Field, *, flat: bool = False) -> FieldGraph:
     """Nodes and edges of a field, with the attributes that `to_networkx` tells of."""
     layout = field.layout
     linked = layout.tables != ("",) or bool(layout.views)
@@ -117,18 +117,18 @@ def draw(field: Field, *, flat: bool = False) -> Drawing:
         raise DataError(f"Two columns would both be called {twice!r}: rename a table or a column.")
     there = set(names)
     for end in dict.fromkeys(end for edge in edges for end in edge.ends if end not in there):
-        nodes.append(Node(end, {"role": "count"}))
+        nodes.append(GraphNode(end, {"role": "count"}))
     edges.sort(key=lambda edge: -edge.attributes["strength"])
     if flat:
-        nodes = [Node(node.name, {"label": node.name, **_flat_node(node.attributes)}) for node in nodes]
-        edges = [Edge(edge.ends, _flat_edge(edge.attributes)) for edge in edges]
-    return Drawing(tuple(nodes), tuple(edges), linked)
+        nodes = [GraphNode(node.name, {"label": node.name, **_flat_node(node.attributes)}) for node in nodes]
+        edges = [GraphEdge(edge.ends, _flat_edge(edge.attributes)) for edge in edges]
+    return FieldGraph(tuple(nodes), tuple(edges), linked)
 
 
 # -- nodes ---------------------------------------------------------------------------------------------------
 
 
-def _nodes(field: Field, linked: bool) -> Iterator[Node]:
+def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
     layout = field.layout
     known = field.about.get("objective") is not None  # one that was given has seen no data
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
@@ -136,7 +136,7 @@ def _nodes(field: Field, linked: bool) -> Iterator[Node]:
         for variable, weights in _with_weights(schema, unary):
             attributes = {"table": table, "variable": variable.name} if linked else {}
             attributes |= {"role": variable.role, **_told(variable, known), "weights": weights}
-            yield Node(_name(table, variable.name, linked), attributes)
+            yield GraphNode(_name(table, variable.name, linked), attributes)
 
 
 def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable, dict[Label, float]]]:
@@ -164,7 +164,7 @@ def _name(table: str, variable: str, linked: bool) -> str:
 # -- edges ---------------------------------------------------------------------------------------------------
 
 
-def _edges(field: Field, linked: bool) -> Iterator[Edge]:
+def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
     pairs: dict[_Ends, dict[tuple[Any, Any], float]] = {}
     for columns, weight in _used(field.pairs, field.weights):
         name = field.layout.feature_name(*sorted(columns))
@@ -186,7 +186,7 @@ def _edges(field: Field, linked: bool) -> Iterator[Edge]:
         attributes["weights"] = weights
         attributes |= {"conjunctions": conjunctions} if conjunctions else {}
         ends = _name(key.table_a, key.variable_a, linked), _name(key.table_b, key.variable_b, linked)
-        yield Edge(ends, attributes)
+        yield GraphEdge(ends, attributes)
 
 
 def _used(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[int], float]]:

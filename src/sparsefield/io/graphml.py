@@ -12,8 +12,8 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.errors import DataError
-from sparsefield.io.graph_export import draw
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.graph_export import build_graph
 from sparsefield.model.field import Field
 
 __all__ = ["write_graphml"]
@@ -50,19 +50,19 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     >>> text.count("<node "), text.count("<edge ")
     (3, 1)
     """
-    drawing = draw(field, flat=True)
-    names = {node.name: _clean(node.name) for node in drawing.nodes}
+    graph = build_graph(field, flat=True)
+    names = {node.name: _clean(node.name) for node in graph.nodes}
     if len(set(names.values())) < len(names):
         raise DataError("Two columns have names that differ only in characters that XML has no room for: rename one.")
     lines = [HEAD]
-    lines += _keys("node", (node.attributes for node in drawing.nodes))
-    lines += _keys("edge", (edge.attributes for edge in drawing.edges))
+    lines += _keys("node", (node.attributes for node in graph.nodes))
+    lines += _keys("edge", (edge.attributes for edge in graph.edges))
     lines.append('<graph edgedefault="undirected">')
-    for node in drawing.nodes:
+    for node in graph.nodes:
         lines += [f"<node id={quoteattr(names[node.name])}>", *_data("node", node.attributes), "</node>"]
-    for k, edge in enumerate(drawing.edges):
+    for k, edge in enumerate(graph.edges):
         # networkx takes ids for the keys of parallel edges, and for one more attribute where there are none.
-        own = f' id="{k}"' if drawing.linked else ""
+        own = f' id="{k}"' if graph.linked else ""
         ends = (quoteattr(names[end]) for end in edge.ends)
         lines += ["<edge{} source={} target={}>".format(own, *ends), *_data("edge", edge.attributes), "</edge>"]
     lines += ["</graph>", "</graphml>", ""]

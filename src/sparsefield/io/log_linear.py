@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["contrasts", "expand"]
+__all__ = ["log_linear_weights", "moebius_transform"]
 
 Conjunction = tuple[tuple[int, ...], tuple[int, ...]]
 """Axes of a table, and a state other than 0 of each."""
 
 
-def contrasts(log_table: np.ndarray, first: int = 0) -> np.ndarray:
+def moebius_transform(log_table: np.ndarray, first: int = 0) -> np.ndarray:
     """The weight of every conjunction, in an array of the table's shape (a Moebius transform).
 
     The entry at (s, t, ...) belongs to the axes at which it is not 0. An entry of the table is the sum of the weights
@@ -23,7 +23,7 @@ def contrasts(log_table: np.ndarray, first: int = 0) -> np.ndarray:
     return weights
 
 
-def expand(log_table: np.ndarray) -> dict[Conjunction, float]:
+def log_linear_weights(log_table: np.ndarray) -> dict[Conjunction, float]:
     """Weights of the conjunctions that make up a table, relative to state 0 of every axis.
 
     Parameters
@@ -38,10 +38,10 @@ def expand(log_table: np.ndarray) -> dict[Conjunction, float]:
 
     Examples
     --------
-    >>> expand(np.array([[0.0, 1.0], [2.0, 7.0]]))
+    >>> log_linear_weights(np.array([[0.0, 1.0], [2.0, 7.0]]))
     {((1,), (1,)): 1.0, ((0,), (1,)): 2.0, ((0, 1), (1, 1)): 4.0}
     """
-    weights = contrasts(log_table)
+    weights = moebius_transform(log_table)
     found = {}
     for place in zip(*np.nonzero(weights), strict=True) if weights.ndim else [()] * bool(weights):
         axes = tuple(axis for axis, state in enumerate(place) if state)

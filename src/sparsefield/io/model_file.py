@@ -16,6 +16,7 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import ModelFileError
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
 
 __all__ = ["check_field", "load_field", "save_field"]
@@ -88,20 +89,6 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
         return _build(json.loads(metadata["document"]), tensors)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ModelFileError(f"{path}: a sparsefield model with damaged contents ({error}).") from error
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Put ``content`` at ``path``, or leave what was there."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _in_order(content: bytes) -> bytes:

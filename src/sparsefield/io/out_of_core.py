@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
-from sparsefield.data.disk_arrays import Growing, OnRows
+from sparsefield.data.disk_arrays import BinaryCSR, Growing
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import RawColumn, Source, read
 from sparsefield.data.labels import Label, factorize, label_order, unified
@@ -30,12 +30,19 @@ from sparsefield.data.schema_learning import (
 from sparsefield.data.sparse_table import SparseTable, place_rows, refuse_too_large
 from sparsefield.errors import DataError
 
-__all__ = ["Roles", "Spool", "look_at_blocks", "open_spool", "refuse_other_columns", "spool_rows"]
+__all__ = [
+    "ColumnRoles",
+    "SparseTableWriter",
+    "check_blocks",
+    "check_same_columns",
+    "open_table_writer",
+    "table_from_rows",
+]
 
 # -- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
+def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
     """Each block, and what `read` makes of it; all must be of one kind and have the same columns.
 
     A stream without any block is refused.
@@ -47,7 +54,7 @@ def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any
         source = read(block, what=name, may_be_empty=True)
         if first is None:
             first = replace(source, native=None)  # or it would stay in memory
-        refuse_other_columns(source, first, f"B{name[1:]}")
+        check_same_columns(source, first, f"B{name[1:]}")
         yield block, source
     if first is None:
         raise DataError(
@@ -65,7 +72,7 @@ def _as_table(block: Any) -> Any:
     return block
 
 
-def refuse_other_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
+def check_same_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
     """DataError that calls a part ``name`` where it is of another kind than the first, or has other columns.
 
     ``unit`` is what parts are.
@@ -92,7 +99,7 @@ def refuse_other_columns(source: Source, first: Source, name: str, unit: str = "
 
 
 @dataclass(frozen=True)
-class Roles:
+class ColumnRoles:
     """What is asked of the columns, and the weights of all rows."""
 
     observed: Sequence[str]
@@ -121,10 +128,10 @@ class Roles:
         return np.ones(n_rows, dtype=config.FLOAT) if weight is None else weight
 
 
-class Spool(ABC):
+class SparseTableWriter(ABC):
     """Takes blocks, then gives the sparse table of all their rows; both lie in files of a folder."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         roles.check(names)
         self.folder, self.names, self.roles, self.n_rows = folder, names, roles, 0
 
@@ -151,17 +158,17 @@ class Spool(ABC):
         """Give files back; the folder stays."""
 
 
-def open_spool(folder: Path, first: Source, roles: Roles) -> Spool:
+def open_table_writer(folder: Path, first: Source, roles: ColumnRoles) -> SparseTableWriter:
     """A spool for blocks like ``first``, which is not added yet."""
     # With states of its own a column of 0 and 1 is one of categories, as it is in memory.
-    kind = _Switches if first.kind == "sparse" and not roles.states else _Categories
+    kind = _BinaryWriter if first.kind == "sparse" and not roles.states else _CategoricalWriter
     return kind(folder, first.names, roles)
 
 
-class _Switches(Spool):
+class _BinaryWriter(SparseTableWriter):
     """Of sparse 0/1 blocks: the numbers of the columns that are on."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         super().__init__(folder, names, roles)
         self._offsets = Growing(folder / "came_offsets.npy", np.int64)
         self._columns = Growing(folder / "came_columns.npy", np.int32)
@@ -173,7 +180,7 @@ class _Switches(Spool):
         self._columns.append(matrix.indices)
 
     def _finish(self, weight: np.ndarray) -> SparseTable:
-        rows = OnRows(len(self.names), self._offsets.map(), self._columns.map())
+        rows = BinaryCSR(len(self.names), self._offsets.map(), self._columns.map())
         return _from_rows(self.folder, rows, self.roles, weight)
 
     def close(self) -> None:
@@ -181,13 +188,13 @@ class _Switches(Spool):
         self._columns.close()
 
 
-def spool_rows(folder: Path, rows: OnRows, roles: Roles) -> SparseTable:
+def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> SparseTable:
     """The table of rows that lie on disk already."""
     roles.check(rows.names)
     return _from_rows(folder, rows, roles, roles.all_weights(rows.n_rows))
 
 
-def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> SparseTable:
+def _from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles, weight: np.ndarray) -> SparseTable:
     """They are written once more only where columns have to move."""
     given = None if roles.weight is None else weight
     counts, sums = count_on(rows.offsets, rows.columns, rows.n_columns, given)
@@ -200,7 +207,7 @@ def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> 
     return _write(folder, schema, weight, _moved(rows, schema))
 
 
-def _moved(rows: OnRows, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _moved(rows: BinaryCSR, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(cells per row, their columns) piece by piece, under the numbers of the schema; constant columns are left out."""
     for start, stop in pieces_of_rows(rows.offsets):
         offsets = rows.offsets[start : stop + 1]
@@ -226,7 +233,7 @@ def _write(
         columns.close()
 
 
-class _Part(NamedTuple):
+class _CodeBlock(NamedTuple):
     """Where a block's codes lie: (columns, rows) of one type."""
 
     start: int
@@ -234,7 +241,7 @@ class _Part(NamedTuple):
     dtype: np.dtype
 
 
-class _Column:
+class _ColumnLabels:
     """What is known so far of a column: its labels, in the order in which they were met, and their weight."""
 
     def __init__(self, name: str) -> None:
@@ -262,15 +269,15 @@ class _Column:
         return make_categorical(self.name, role, labels, rounded(totals), seen, known)
 
 
-class _Categories(Spool):
+class _CategoricalWriter(SparseTableWriter):
     """Of frames and arrays: a number for every cell, until all labels are known."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         super().__init__(folder, names, roles)
         if roles.numeric != "auto" and roles.numeric:
             raise DataError(_is_number(roles.numeric[0]))
-        self._columns = [_Column(name) for name in names]
-        self._parts: list[_Part] = []
+        self._columns = [_ColumnLabels(name) for name in names]
+        self._parts: list[_CodeBlock] = []
         self._file: BinaryIO = (folder / "codes").open("wb")
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
@@ -284,10 +291,10 @@ class _Categories(Spool):
             # Asked with every block: identifiers would fill the memory before the end is there to tell.
             if len(column.number) > MANY_LABELS and is_identifier(len(column.number), self.n_rows + source.n_rows):
                 column.variable("target", self.n_rows + source.n_rows, ())  # refuses it in its own words
-        self._parts.append(_Part(self._file.tell(), source.n_rows, codes.dtype))
+        self._parts.append(_CodeBlock(self._file.tell(), source.n_rows, codes.dtype))
         self._file.write(codes.data)
 
-    def _labels(self, source: Source, column: _Column) -> tuple[Sequence[Label], np.ndarray]:
+    def _labels(self, source: Source, column: _ColumnLabels) -> tuple[Sequence[Label], np.ndarray]:
         """Labels of a block's column, and (rows,) their index per cell."""
         words = source.words(column.name)
         if words is not None:
@@ -311,7 +318,7 @@ class _Categories(Spool):
             if fractions.any() and not self.roles.states.get(raw.name):
                 raise DataError(_is_number(raw.name, self.n_rows + int(np.argmax(fractions))))
 
-    def _check_type(self, column: _Column, are_objects: bool) -> None:
+    def _check_type(self, column: _ColumnLabels, are_objects: bool) -> None:
         """Refuse numbers here and text there, which would make states of their own: 1 and "1"."""
         if column.are_objects not in (None, are_objects):
             now, before = ("text or objects", "numbers") if are_objects else ("numbers", "text or objects")
@@ -363,13 +370,13 @@ class _Categories(Spool):
         self._file.close()
 
 
-def _place_of_number(column: _Column, variable: Variable, offset: int) -> np.ndarray:
+def _place_of_number(column: _ColumnLabels, variable: Variable, offset: int) -> np.ndarray:
     """(labels,): the column of the flat numbering for each number of a label, -1 for the base state."""
     code = np.array([variable.code_of_label[label] for label in column.number], dtype=np.int32)
     return np.where(code > 0, offset + code - 1, -1).astype(np.int32)
 
 
-def _refuse_numbers(column: _Column) -> None:
+def _refuse_numbers(column: _ColumnLabels) -> None:
     """Where a table in memory would read an observed column as numbers."""
     if not all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in column.number):
         return

@@ -9,10 +9,18 @@ import numpy as np
 
 from sparsefield.errors import DataError
 
-__all__ = ["MAX_PAIRS", "PairRows", "Statements", "World", "check_negatives", "check_world", "place_on_pairs"]
+__all__ = [
+    "MAX_PAIRS",
+    "ClosedWorld",
+    "PairRows",
+    "Statements",
+    "build_pair_rows",
+    "check_closed_world",
+    "require_negatives",
+]
 
-World = bool | Literal["mentioned"]
-"""What a relation that is not stated of a pair means; see `place_on_pairs`."""
+ClosedWorld = bool | Literal["mentioned"]
+"""What a relation that is not stated of a pair means; see `build_pair_rows`."""
 
 MAX_PAIRS = 1_000_000
 """Rows that a closed world may have: a thousand entities, beyond which most rows would hold nothing but zeros."""
@@ -37,14 +45,14 @@ class PairRows(NamedTuple):
     cells: np.ndarray
 
 
-def check_world(closed_world: World) -> None:
+def check_closed_world(closed_world: ClosedWorld) -> None:
     """Refuse what is neither True, False nor ``"mentioned"``."""
     if not isinstance(closed_world, bool) and closed_world != "mentioned":
         raise DataError(f"closed_world is {closed_world!r}; it must be True, False or 'mentioned'.")
 
 
-def place_on_pairs(
-    statements: Statements, sizes: tuple[int, int], n_relations: int, closed_world: World, what: str
+def build_pair_rows(
+    statements: Statements, sizes: tuple[int, int], n_relations: int, closed_world: ClosedWorld, what: str
 ) -> PairRows:
     """Lay statements out as rows.
 
@@ -62,7 +70,7 @@ def place_on_pairs(
     --------
     >>> import numpy as np
     >>> one = Statements(*(np.array([k]) for k in (0, 1, 0, 1)))
-    >>> place_on_pairs(one, (2, 2), 1, True, "pairs").cells.tolist()
+    >>> build_pair_rows(one, (2, 2), 1, True, "pairs").cells.tolist()
     [[0, 1, 0, 0]]
     """
     code = statements.subject * sizes[1] + statements.object
@@ -81,13 +89,13 @@ def place_on_pairs(
     return PairRows(codes // sizes[1], codes % sizes[1], cells)
 
 
-def check_negatives(names: Sequence[str], cells: Sequence[np.ndarray], mend: str) -> None:
+def require_negatives(names: Sequence[str], cells: Sequence[np.ndarray], remedy: str) -> None:
     """In an open world, refuse relations that are never stated to be false: nothing could be learned of them."""
     never = [name for name, column in zip(names, cells, strict=True) if not (column == 0).any()]
     if never:
         shown = ", ".join(repr(name) for name in never[:SHOWN]) + (", ..." if len(never) > SHOWN else "")
         raise DataError(
             f"In an open world (closed_world=False) what is not stated is unknown, and nothing says where {shown} "
-            f"{'is' if len(never) == 1 else 'are'} false, so a column would only ever be 1. {mend}, or pass "
+            f"{'is' if len(never) == 1 else 'are'} false, so a column would only ever be 1. {remedy}, or pass "
             "closed_world='mentioned' or True, so that what is not stated is false."
         )

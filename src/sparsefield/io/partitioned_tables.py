@@ -15,30 +15,30 @@ from sparsefield.data.frames import Source, read
 from sparsefield.data.shards import runs_of_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import polars_errors
-from sparsefield.io.out_of_core import refuse_other_columns
+from sparsefield.io.out_of_core import check_same_columns
 from sparsefield.io.row_blocks import (
-    LEAST_ROWS,
+    MIN_BLOCK_ROWS,
     ParquetFiles,
-    holds_rows,
+    check_same_names,
+    is_saved_rows,
     parquet_columns,
     parquet_files,
     parquet_rows,
-    refuse_other_names,
 )
 
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["Parts", "is_collection", "is_parquet_source", "open_parts", "read_part"]
+__all__ = ["PartitionedTable", "is_dask_collection", "is_parquet_source", "open_partitions", "read_partition"]
 
-CELLS_OF_PART = 2**24
+CELLS_PER_TASK = 2**24
 """Cells of a Parquet file that a task reads; larger files are read by several."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
-class Parts:
+class PartitionedTable:
     """A table in partitions on the workers of a cluster."""
 
     source: Source
@@ -51,7 +51,7 @@ class Parts:
     """(partitions,): what errors call them, counted from 0 with those that have no rows."""
 
 
-def is_collection(X: Any) -> bool:
+def is_dask_collection(X: Any) -> bool:
     """Whether ``X`` is an array or a frame of Dask."""
     return any(kind.__module__.split(".")[0] in ("dask", "dask_expr") for kind in type(X).__mro__)
 
@@ -59,35 +59,37 @@ def is_collection(X: Any) -> bool:
 def is_parquet_source(X: Any) -> bool:
     """Whether ``X`` names Parquet files, for workers to read."""
     if isinstance(X, (str, os.PathLike)):
-        return not holds_rows(Path(X))
+        return not is_saved_rows(Path(X))
     paths = isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(path, (str, os.PathLike)) for path in X)
     return isinstance(X, ParquetFiles) or paths
 
 
-def open_parts(client: Any, X: Any) -> Parts:
+def open_partitions(client: Any, X: Any) -> PartitionedTable:
     """The partitions of an array or frame of Dask, or of Parquet files: a folder, a pattern with ``*``, or a list.
 
     Workers must be able to read the files; the client need not.
     """
-    futures = _collection(client, X) if is_collection(X) else _files(client, X)
+    futures = _collection(client, X) if is_dask_collection(X) else _files(client, X)
     looks: Any = client.gather(client.map(_look, futures, range(len(futures)), pure=False))
     for number, source in enumerate(looks):
-        refuse_other_columns(source, looks[0], f"Partition {number} of X (counted from 0)", "partition")
+        check_same_columns(source, looks[0], f"Partition {number} of X (counted from 0)", "partition")
     numbers = [number for number, source in enumerate(looks) if source.n_rows]
     if not numbers:
         raise DataError("X has no rows: 0 sample(s) in all partitions while a minimum of 1 is required.")
     counts = [looks[number].n_rows for number in numbers]
     if looks[0].kind == "sparse":
         raise DataError("The partitions of X are sparse matrices, which a cluster does not learn from: fit in memory.")
-    return Parts(replace(looks[0], n_rows=sum(counts)), [futures[number] for number in numbers], counts, numbers)
+    return PartitionedTable(
+        replace(looks[0], n_rows=sum(counts)), [futures[number] for number in numbers], counts, numbers
+    )
 
 
-def read_part(part: Any, number: int) -> Source:
+def read_partition(part: Any, number: int) -> Source:
     return read(part, what=f"partition {number} of X (counted from 0)", may_be_empty=True)
 
 
 def _look(part: Any, number: int) -> Source:
-    return replace(read_part(part, number), native=None)
+    return replace(read_partition(part, number), native=None)
 
 
 def _collection(client: Any, X: Any) -> list[Future]:
@@ -113,8 +115,8 @@ def _files(client: Any, X: Paths | ParquetFiles) -> list[Future]:
     names = looks[0][0]
     chosen = names if wanted.columns is None else list(wanted.columns)
     for file, (others, _) in zip(files, looks, strict=True):
-        refuse_other_names(file, others, files[0], names)
-    rows = max(CELLS_OF_PART // max(len(chosen), 1), LEAST_ROWS)
+        check_same_names(file, others, files[0], names)
+    rows = max(CELLS_PER_TASK // max(len(chosen), 1), MIN_BLOCK_ROWS)
     # A file without rows has a part too, so that there is one to tell the names.
     runs = [
         (file, run)

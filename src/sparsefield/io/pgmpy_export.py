@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.errors import DataError
-from sparsefield.io.field_factors import factors_of
+from sparsefield.io.field_factors import to_factors
 from sparsefield.model.field import Field
 
 __all__ = ["to_pgmpy"]
@@ -41,7 +41,7 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
         from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
-    found = factors_of(field, given)
+    found = to_factors(field, given)
     names = [variable.name for variable in found.variables]
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(names)

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, Growing, OnRows, map_rows
+from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, Growing, map_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import PARQUET, is_parquet, polars_errors
-from sparsefield.io.out_of_core import look_at_blocks
+from sparsefield.io.out_of_core import check_blocks
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
     "ParquetFiles",
-    "holds_rows",
+    "check_same_names",
     "is_matrix_file",
+    "is_saved_rows",
     "is_stream",
     "open_rows",
     "open_stream",
@@ -34,11 +35,10 @@ __all__ = [
     "parquet_rows",
     "read_blocks",
     "read_matrix",
-    "refuse_other_names",
     "save_rows",
 ]
 
-LEAST_ROWS = 1024
+MIN_BLOCK_ROWS = 1024
 """Of a Parquet file: each look at one has its cost, however few rows it takes."""
 
 FACES_OF_TABLES = (
@@ -93,7 +93,7 @@ def is_stream(X: Any) -> bool:
     >>> is_stream([[0, 1], [1, 0]])
     False
     """
-    if isinstance(X, (str, os.PathLike, Iterator, OnRows)) or _are_paths(X):
+    if isinstance(X, (str, os.PathLike, Iterator, BinaryCSR)) or _are_paths(X):
         return True
     if isinstance(X, (list, tuple, Mapping, np.ndarray)) or sp.issparse(X) or isinstance(X, type):
         return False
@@ -102,11 +102,11 @@ def is_stream(X: Any) -> bool:
     return callable(X) or isinstance(X, Iterable)
 
 
-def open_stream(X: Any) -> OnRows | Iterable[Any]:
+def open_stream(X: Any) -> BinaryCSR | Iterable[Any]:
     """The blocks of a stream; rows that `save_rows` wrote stay where they are."""
-    if isinstance(X, OnRows):
+    if isinstance(X, BinaryCSR):
         return X
-    if isinstance(X, (str, os.PathLike)) and holds_rows(Path(X)):
+    if isinstance(X, (str, os.PathLike)) and is_saved_rows(Path(X)):
         return open_rows(Path(X))
     if isinstance(X, (str, os.PathLike)) or _are_paths(X):
         return read_blocks(X)
@@ -145,14 +145,14 @@ def read_blocks(
     ...     [len(block) for block in read_blocks(f"{folder}/days.parquet", rows=2)]
     [2, 1]
     """
-    if isinstance(path, (str, os.PathLike)) and holds_rows(Path(path)):
+    if isinstance(path, (str, os.PathLike)) and is_saved_rows(Path(path)):
         if columns is not None:
             raise DataError(f"{path}: rows of a sparse matrix are read with all their columns.")
         found = open_rows(Path(path))
         return found.blocks(rows)
     files = parquet_files(path)
     names = list(columns) if columns is not None else parquet_columns(files)
-    rows = rows or max(CELLS_OF_BLOCK // max(len(names), 1), LEAST_ROWS)
+    rows = rows or max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
     return _parquet_blocks(files, names, rows)
 
 
@@ -183,11 +183,11 @@ def parquet_columns(files: Sequence[Path]) -> list[str]:
     """Names of the columns, which must be the same in all files; their order may differ."""
     names = _names(files[0])
     for file in files[1:]:
-        refuse_other_names(file, _names(file), files[0], names)
+        check_same_names(file, _names(file), files[0], names)
     return names
 
 
-def refuse_other_names(file: Path, names: Sequence[str], first: Path, those: Sequence[str]) -> None:
+def check_same_names(file: Path, names: Sequence[str], first: Path, those: Sequence[str]) -> None:
     """DataError where a file has other columns than the first; their order may differ."""
     odd = sorted(set(names) ^ set(those))
     if odd:
@@ -245,7 +245,7 @@ def _write_rows(blocks: Any, folder: Path) -> None:
     try:
         n_columns = 0
         offsets.append(np.zeros(1))
-        for _, source in look_at_blocks(blocks.blocks() if isinstance(blocks, OnRows) else blocks):
+        for _, source in check_blocks(blocks.blocks() if isinstance(blocks, BinaryCSR) else blocks):
             if source.kind != "sparse":
                 raise DataError("save_rows writes sparse 0/1 matrices; frames are best written to Parquet files.")
             matrix, n_columns = source.native, len(source.names)
@@ -259,12 +259,12 @@ def _write_rows(blocks: Any, folder: Path) -> None:
         columns.close()
 
 
-def holds_rows(folder: Path) -> bool:
+def is_saved_rows(folder: Path) -> bool:
     """Whether a folder is one that `save_rows` wrote."""
     return folder.is_dir() and all((folder / name).is_file() for name in (INDPTR, INDICES, SHAPE))
 
 
-def open_rows(folder: Path) -> OnRows:
+def open_rows(folder: Path) -> BinaryCSR:
     """The rows in a folder that `save_rows` wrote, on disk."""
     try:
         shape = np.load(folder / SHAPE, allow_pickle=False)

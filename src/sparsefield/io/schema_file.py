@@ -14,13 +14,13 @@ from sparsefield.data.templates import resolve_templates
 from sparsefield.errors import DataError
 from sparsefield.io.atoms import read_atoms
 from sparsefield.io.database import read_database
-from sparsefield.io.files import Reading, is_parquet, listed, read_table
+from sparsefield.io.files import ReadOptions, is_parquet, list_columns, read_table
 from sparsefield.io.triples import read_triples
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCHEMA_NAME", "Described", "TableFile", "describe", "read_schema"]
+__all__ = ["SCHEMA_NAME", "SchemaFile", "TableFile", "parse_schema_file", "read_schema"]
 
 SCHEMA_NAME = "schema.toml"
 
@@ -71,7 +71,7 @@ class TableFile:
     """Where a table lies, and how it is read."""
 
     path: Path
-    reading: Reading
+    reading: ReadOptions
 
     def read(self, *, as_text: bool = False) -> pl.DataFrame:
         return read_table(self.path, self.reading, as_text=as_text, may_be_empty=True)
@@ -83,7 +83,7 @@ class TableFile:
 
 
 @dataclass(frozen=True)
-class Described:
+class SchemaFile:
     """Linked tables, and what their schema file says of them beside."""
 
     data: Relational
@@ -135,7 +135,7 @@ def read_schema(path: Path | str) -> Relational:
 
     Columns that are ``numeric`` are observed as well. If any table names some, all other observed columns, of all
     tables, are categories; if none does, columns with fractions or many whole numbers are numbers. The command line
-    hands this on; in Python, `describe` tells it for ``RelationalField(numeric=...)``.
+    hands this on; in Python, `parse_schema_file` tells it for ``RelationalField(numeric=...)``.
 
     Parameters
     ----------
@@ -155,10 +155,10 @@ def read_schema(path: Path | str) -> Relational:
     >>> read_schema("nations/schema.toml")  # doctest: +SKIP
     Relational(nation: 14 rows, 111 variables; pair: 182 rows, 56 variables; links subject, object)
     """
-    return describe(path).data
+    return parse_schema_file(path).data
 
 
-def describe(path: Path | str) -> Described:
+def parse_schema_file(path: Path | str) -> SchemaFile:
     """What `read_schema` reads, with the files that it comes from and the columns that are numbers."""
     path = Path(path)
     path = path / SCHEMA_NAME if path.is_dir() else path
@@ -175,10 +175,10 @@ def describe(path: Path | str) -> Described:
             what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
             raise DataError(f"{path}: {name!r} does not go with {what}: leave it out.")
     read = {"tables": _from_tables, "triples": _from_triples, "atoms": _from_atoms}[sources[0]]
-    described = read(content, path)
-    data = _with_templates(described.data, content.get("templates"), path)
-    _check_links(data, described.files, path)
-    return Described(data, described.numeric, described.files, (path, *described.inputs))
+    parsed = read(content, path)
+    data = _with_templates(parsed.data, content.get("templates"), path)
+    _check_links(data, parsed.files, path)
+    return SchemaFile(data, parsed.numeric, parsed.files, (path, *parsed.inputs))
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, 
             raise DataError(f"{where}: the key {key!r} is missing.")
 
 
-def _from_tables(content: Mapping[str, Any], path: Path) -> Described:
+def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
     tables, database = content["tables"], content.get("database")
     _check_tables(tables, database, path)
     links = {name: _link(given, f"{path}, [links.{name}]") for name, given in content.get("links", {}).items()}
@@ -231,7 +231,7 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> Described:
         _read_keys_alike(frames, files, keys, links)
         with _errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
-    return Described(_with_numbers(data, numeric, path), numeric, files, inputs)
+    return SchemaFile(_with_numbers(data, numeric, path), numeric, files, inputs)
 
 
 def _check_tables(tables: Mapping[str, Any], database: str | None, path: Path) -> None:
@@ -247,7 +247,7 @@ def _check_tables(tables: Mapping[str, Any], database: str | None, path: Path) -
 
 def _table_file(table: Mapping[str, Any], content: Mapping[str, Any], path: Path) -> TableFile:
     missing, separator = tuple(content.get("missing", ())), content.get("separator")
-    return TableFile(path.parent / table["file"], Reading(missing, table.get("header", True), separator))
+    return TableFile(path.parent / table["file"], ReadOptions(missing, table.get("header", True), separator))
 
 
 def _read_keys_alike(
@@ -276,7 +276,7 @@ def _with_numbers(data: Relational, numeric: Mapping[str, list[str]], path: Path
             if column not in data.sources[table].names:
                 raise DataError(
                     f"{path}, [tables.{table}]: numeric names the column {column!r}, which is not there; "
-                    f"{listed(data.sources[table].names)}."
+                    f"{list_columns(data.sources[table].names)}."
                 )
         observed[table] = list(dict.fromkeys([*observed.get(table, ()), *columns]))
     with _errors(path):
@@ -297,20 +297,20 @@ def _link(given: Any, where: str) -> Link:
         return OffsetLink(**given)
 
 
-def _from_triples(content: Mapping[str, Any], path: Path) -> Described:
+def _from_triples(content: Mapping[str, Any], path: Path) -> SchemaFile:
     given = dict(content["triples"])
     _check(given, _TRIPLES, f"{path}, [triples]", ("file",))
     inputs = _beside(path, given, "file", "entities")
     with _errors(path):
-        return Described(read_triples(given.pop("file"), **given), inputs=inputs)
+        return SchemaFile(read_triples(given.pop("file"), **given), inputs=inputs)
 
 
-def _from_atoms(content: Mapping[str, Any], path: Path) -> Described:
+def _from_atoms(content: Mapping[str, Any], path: Path) -> SchemaFile:
     given = dict(content["atoms"])
     _check(given, _ATOMS, f"{path}, [atoms]", ("file",))
     inputs = _beside(path, given, "file", "types")
     with _errors(path):
-        return Described(read_atoms(given.pop("file"), **given), inputs=inputs)
+        return SchemaFile(read_atoms(given.pop("file"), **given), inputs=inputs)
 
 
 def _beside(path: Path, given: dict[str, Any], *names: str) -> tuple[Path, ...]:

@@ -14,7 +14,13 @@ from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 from sparsefield.io.files import read_table
-from sparsefield.io.pair_statements import Statements, World, check_negatives, check_world, place_on_pairs
+from sparsefield.io.pair_statements import (
+    ClosedWorld,
+    Statements,
+    build_pair_rows,
+    check_closed_world,
+    require_negatives,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +37,7 @@ def read_triples(
     triples: Any,
     *,
     entities: Any = None,
-    closed_world: World = True,
+    closed_world: ClosedWorld = True,
     entity: str = "entity",
     pair: str = "pair",
 ) -> Relational:
@@ -68,7 +74,7 @@ def read_triples(
     """
     import polars as pl
 
-    check_world(closed_world)
+    check_closed_world(closed_world)
     if entity == pair:
         raise DataError(f"Both tables are called {entity!r}: give entity= and pair= two names.")
     source = _source(triples, "triples")
@@ -85,9 +91,9 @@ def read_triples(
     statements = Statements(subject, object_, relation, value)
     _refuse_contradictions(statements, columns, len(names))
     size = len(names)
-    rows = place_on_pairs(statements, (size, size), len(relations), closed_world, f"pairs of {size:,} entities")
+    rows = build_pair_rows(statements, (size, size), len(relations), closed_world, f"pairs of {size:,} entities")
     if closed_world is False:
-        check_negatives(relations, list(rows.cells), "Add triples with value 0")
+        require_negatives(relations, list(rows.cells), "Add triples with value 0")
     ends = {name: table[entity].gather(codes) for name, codes in zip(ENDS, rows[:2], strict=True)}
     cells = {
         name: pl.Series(name, column).replace(-1, None) for name, column in zip(relations, rows.cells, strict=True)

@@ -19,10 +19,10 @@ import numpy as np
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.io.field_factors import Factors, factors_of
-from sparsefield.io.log_linear import contrasts
-from sparsefield.io.model_file import write_atomically
-from sparsefield.io.uai_tokens import Network, read_network
+from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.field_factors import FieldFactors, to_factors
+from sparsefield.io.log_linear import moebius_transform
+from sparsefield.io.uai_tokens import UAIModel, parse_uai
 from sparsefield.model.field import Field, widen
 
 __all__ = ["LOG_ZERO", "read_uai", "write_uai"]
@@ -76,7 +76,7 @@ def write_uai(
     >>> bool(np.allclose(same.weights, field.weights))
     True
     """
-    found = factors_of(field, given)
+    found = to_factors(field, given)
     write_atomically(path, _as_text(found).encode("ascii"))
     if names is not None:
         write_atomically(names, (json.dumps(found.names, ensure_ascii=False, indent=1) + "\n").encode())
@@ -101,7 +101,7 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
     ModelFileError
         If the file is no complete UAI file; the message says what is wrong with it.
     """
-    network = read_network(path)
+    network = parse_uai(path)
     schema = _schema(network, _names(names), path)
     parts, zeros = _weights(network, schema.offsets)
     if zeros:
@@ -130,7 +130,7 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
     return Field(layout, unary, pairs, weights, conjunctions, np.concatenate([sums for _, sums in higher]))
 
 
-def _as_text(found: Factors) -> str:
+def _as_text(found: FieldFactors) -> str:
     lines = ["MARKOV", str(len(found.variables)), " ".join(str(len(v.states)) for v in found.variables)]
     lines.append(str(len(found.factors)))
     lines += [" ".join(map(str, (len(factor.scope), *factor.scope))) for factor in found.factors]
@@ -147,7 +147,7 @@ def _as_text(found: Factors) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _weights(network: Network, offsets: np.ndarray) -> tuple[dict[int, list[tuple[np.ndarray, np.ndarray]]], int]:
+def _weights(network: UAIModel, offsets: np.ndarray) -> tuple[dict[int, list[tuple[np.ndarray, np.ndarray]]], int]:
     """By number of columns: columns, ascending, and weights; and how many zeros were met."""
     parts: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     zeros = 0
@@ -158,7 +158,7 @@ def _weights(network: Network, offsets: np.ndarray) -> tuple[dict[int, list[tupl
     for members in alike.values():
         logs, few = _logs(np.stack([network.tables[k] for k in members]))
         zeros += few
-        weights = contrasts(logs, first=1)
+        weights = moebius_transform(logs, first=1)
         size = np.abs(logs).max(axis=tuple(range(1, logs.ndim)), keepdims=True)
         places = np.argwhere(np.abs(weights) > ROUNDING * np.maximum(1.0, size))
         found = weights[tuple(places.T)]
@@ -192,7 +192,7 @@ def _added(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
     return columns[first][sums != 0.0], sums[sums != 0.0]
 
 
-def _schema(network: Network, names: Names | None, path: Place) -> Schema:
+def _schema(network: UAIModel, names: Names | None, path: Place) -> Schema:
     known = {f"x{k}": list(range(count)) for k, count in enumerate(network.states)} if names is None else names
     if tuple(len(states) for states in known.values()) != network.states:
         raise DataError(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from sparsefield.data.schema import Label
 from sparsefield.errors import DataError
-from sparsefield.io.model_file import write_atomically
-from sparsefield.io.uai_tokens import Words
+from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.uai_tokens import TokenReader
 
 __all__ = ["read_evidence", "write_evidence"]
 
@@ -38,7 +38,7 @@ def read_evidence(path: str | os.PathLike[str], *, names: Names | None = None) -
     ...     read_evidence(folder + "/e")
     [{'x1': 1}, {}]
     """
-    words = Words(path)
+    words = TokenReader(path)
     known = None if names is None else list(names.items())
     samples = []
     for numbers in _samples(words):
@@ -75,7 +75,7 @@ def write_evidence(samples: Sequence[Mapping[str, Label]], path: str | os.PathLi
     write_atomically(path, ("\n".join(lines) + "\n").encode("ascii"))
 
 
-def _samples(words: Words) -> list[list[int]]:
+def _samples(words: TokenReader) -> list[list[int]]:
     """Variables and states of each sample, by turns."""
     lines = [line for line in words.lines if line]
     numbers = words.wholes(words.left, "evidence")
@@ -98,7 +98,7 @@ def _samples(words: Words) -> list[list[int]]:
     return samples
 
 
-def _named(words: Words, known: Named | None, variable: int, state: int) -> tuple[str, Label]:
+def _named(words: TokenReader, known: Named | None, variable: int, state: int) -> tuple[str, Label]:
     if known is None:
         return f"x{variable}", state
     if variable >= len(known):

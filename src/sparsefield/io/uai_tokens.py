@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsefield.errors import ModelFileError
 
-__all__ = ["Network", "Words", "read_network"]
+__all__ = ["TokenReader", "UAIModel", "parse_uai"]
 
 KINDS = ("MARKOV", "BAYES")
 
@@ -24,7 +24,7 @@ COMMENT = re.compile(r"^[ \t]*c.*$|#.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Network:
+class UAIModel:
     """What a UAI file says."""
 
     states: tuple[int, ...]
@@ -32,7 +32,7 @@ class Network:
     tables: tuple[np.ndarray, ...]
 
 
-class Words:
+class TokenReader:
     """The words of a text file, from the first to the last."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -97,9 +97,9 @@ def _number(word: str) -> float | None:
         return None
 
 
-def read_network(path: str | os.PathLike[str]) -> Network:
+def parse_uai(path: str | os.PathLike[str]) -> UAIModel:
     """Variables, scopes and tables of a UAI file; ModelFileError says what is wrong with one."""
-    words = Words(path)
+    words = TokenReader(path)
     kind = words.take(1, "the kind of network")[0] if words.left else ""
     if kind.upper() not in KINDS:
         raise words.wrong(f"a UAI file starts with MARKOV or BAYES, not with {kind[:20]!r}")
@@ -115,10 +115,10 @@ def read_network(path: str | os.PathLike[str]) -> Network:
     tables = tuple(_table(words, k, tuple(states[v] for v in scope), scope) for k, scope in enumerate(scopes))
     if words.left:
         raise words.wrong(f"{words.left:,} word(s) too many after the last table, from {words.words[words.place]!r} on")
-    return Network(tuple(states), scopes, tables)
+    return UAIModel(tuple(states), scopes, tables)
 
 
-def _scope(words: Words, k: int, n_variables: int) -> tuple[int, ...]:
+def _scope(words: TokenReader, k: int, n_variables: int) -> tuple[int, ...]:
     what = f"variables of factor {k}"
     scope = tuple(words.wholes(words.whole(f"number of {what}"), what))
     if any(v >= n_variables for v in scope):
@@ -128,7 +128,7 @@ def _scope(words: Words, k: int, n_variables: int) -> tuple[int, ...]:
     return scope
 
 
-def _table(words: Words, k: int, shape: tuple[int, ...], scope: tuple[int, ...]) -> np.ndarray:
+def _table(words: TokenReader, k: int, shape: tuple[int, ...], scope: tuple[int, ...]) -> np.ndarray:
     """The table of a factor; its size is known to fit before any of it is made."""
     count, size = words.whole(f"size of table {k}"), math.prod(shape)
     if count != size:

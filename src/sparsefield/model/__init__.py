@@ -1,12 +1,12 @@
 """Features and weights: the learned field; reading it; saving and loading it."""
 
 from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
-from sparsefield.model.field import Field, Graph, compile_graphs, widen
+from sparsefield.model.field import Adjacency, Field, compile_adjacency, widen
 
 __all__ = [
+    "Adjacency",
     "Field",
-    "Graph",
-    "compile_graphs",
+    "compile_adjacency",
     "edge_table",
     "feature_table",
     "selection_table",

@@ -11,10 +11,10 @@ import numpy as np
 from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
 
-__all__ = ["Field", "Graph", "compile_graphs", "widen"]
+__all__ = ["Adjacency", "Field", "compile_adjacency", "widen"]
 
 
-class Graph(NamedTuple):
+class Adjacency(NamedTuple):
     """Who influences the states of one table, as flat arrays: each arc leads from a column that the table's rows see,
     their own or a neighbor's, to a target state, and names the feature whose weight it carries."""
 
@@ -42,7 +42,7 @@ class Graph(NamedTuple):
     member_feature: np.ndarray
 
 
-def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
+def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
     """The graph of each table, arcs sorted by target state and source."""
     order = np.lexsort((arcs.source, arcs.target))
     order = order[arcs.source[order] < layout.n_columns] if len(arcs.conjunctions) else order
@@ -56,7 +56,7 @@ def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
         mine = slice(int(offsets[0]), int(offsets[-1]))
         widest = int(np.diff(schema.state_offsets).max(initial=1))
         graphs.append(
-            Graph(
+            Adjacency(
                 first,
                 schema.state_offsets,
                 offsets - offsets[0],
@@ -149,8 +149,8 @@ class Field:
         return np.concatenate([widen(self.pairs, self.conjunctions.shape[1]), self.conjunctions])
 
     @cached_property
-    def graphs(self) -> tuple[Graph, ...]:
-        return compile_graphs(self.layout, self.layout.arcs(self.features))
+    def graphs(self) -> tuple[Adjacency, ...]:
+        return compile_adjacency(self.layout, self.layout.arcs(self.features))
 
     @cached_property
     def theta(self) -> np.ndarray:

@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.data import Arcs, Layout
-from sparsefield.model.field import Graph, compile_graphs
+from sparsefield.model.field import Adjacency, compile_adjacency
 
-__all__ = ["Split", "joint_states", "split"]
+__all__ = ["LatentSplit", "joint_states", "split_latent"]
 
 
-class Split(NamedTuple):
+class LatentSplit(NamedTuple):
     """A field over one table, cut in two: its visible part, and what latent states have to do with anything."""
 
-    whole: tuple[Graph, ...]
-    visible: Graph
+    whole: tuple[Adjacency, ...]
+    visible: Adjacency
     """Arcs between columns that are not hidden."""
     first: int
     """Number of the first hidden state; those before are of columns that tables have."""
@@ -33,7 +33,7 @@ class Split(NamedTuple):
     other: np.ndarray
     tie: np.ndarray
 
-    def pulls(self, theta: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    def joint_state_logits(self, theta: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
         """(columns, joint states): what a joint state adds to a column's logit; (joint states,): its own logit."""
         weights = np.zeros((n_columns, len(self.members)))
         weights[self.column, self.state] = theta[self.feature]
@@ -49,16 +49,16 @@ class Split(NamedTuple):
         out[self.tie] = (self.members[self.one] * self.members[self.other]) @ moved
 
 
-def split(layout: Layout, arcs: Arcs) -> Split:
+def split_latent(layout: Layout, arcs: Arcs) -> LatentSplit:
     """Cut the arcs of a field over one table in two."""
     (schema,) = layout.schemas
     first, last = int(schema.state_offsets[-1 - len(schema.latent)]), schema.n_states
     from_latent, to_latent = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
     visible = np.flatnonzero(~from_latent & ~to_latent)
     outside, among = to_latent & ~from_latent, to_latent & from_latent & (arcs.target < arcs.source)
-    (graph,) = compile_graphs(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
-    return Split(
-        compile_graphs(layout, arcs),
+    (graph,) = compile_adjacency(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
+    return LatentSplit(
+        compile_adjacency(layout, arcs),
         graph,
         first,
         joint_states(tuple(variable.width for variable in schema.latent)),
