@@ -1,4 +1,4 @@
-"""Fields with every kind of column, over one table and over linked ones."""
+"""Fields with every kind of column, over one table and over linked tables."""
 
 from __future__ import annotations
 

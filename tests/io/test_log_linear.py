@@ -1,4 +1,4 @@
-"""Any table is the sum of the weights of conjunctions."""
+"""Any table of logarithms is the sum of its log-linear weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsefield.io import log_linear_weights
 
 
 @given(seed=st.integers(0, 2**32 - 1), shape=st.lists(st.integers(1, 4), max_size=4))
-def test_an_entry_is_the_sum_of_the_weights_that_hold_there(seed, shape) -> None:
+def test_an_entry_is_the_sum_of_the_weights_of_conjunctions_that_hold(seed, shape) -> None:
     table = np.random.default_rng(seed).normal(size=shape)
     weights = log_linear_weights(table)
     for place in itertools.product(*map(range, shape)):

@@ -1,4 +1,4 @@
-"""Arcs: every pair of targets reaches both its ends, a pair with an observed column its target alone."""
+"""Adjacency: a pair of targets has arcs to both ends, a pair with an observed column only to its target."""
 
 from __future__ import annotations
 

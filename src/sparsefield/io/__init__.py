@@ -1,4 +1,4 @@
-"""Reading and writing: files, data larger than memory, triples, ground atoms, databases, model files, other programs' formats."""
+"""This package reads and writes tables, databases, triples, ground atoms, model files and exchange formats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
     "write_uai",
 ]
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "Factor": "field_factors",
     "FieldFactors": "field_factors",
     "LOG_ZERO": "uai",
@@ -74,9 +74,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Readers are imported when they are first used, so that the command line starts quickly."""
-    if name not in _HOMES:
+    """Import a reader when it is first used, so that the command line starts quickly."""
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'sparsefield.io' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"sparsefield.io.{_HOMES[name]}"), name)
+    return getattr(import_module(f"sparsefield.io.{_MODULE_OF_NAME[name]}"), name)

@@ -1,4 +1,4 @@
-"""Databases behind one face: which tables there are, what is in them, and which keys they declare."""
+"""This module gives DuckDB, SQLite, PostgreSQL and Parquet files one interface: tables, queries and declared keys."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _HOME_SCHEMAS = ("main", "public")
 
 
 class TableName(NamedTuple):
-    """A table by its schema and name."""
+    """A table is identified by its schema and name."""
 
     schema: str
     name: str
 
     def folded(self) -> TableName:
-        """The same without regard to case, as SQL takes names."""
+        """Return the case-folded name, because SQL ignores case."""
         return TableName(self.schema.casefold(), self.name.casefold())
 
 
 class PrimaryKey(NamedTuple):
-    """A primary key."""
+    """A primary key of a table."""
 
     table: TableName
     columns: tuple[str, ...]
 
 
 class ForeignKeyConstraint(NamedTuple):
-    """A foreign key: columns of a table that refer to columns of another."""
+    """A foreign key: columns of a table that reference columns of another table."""
 
     table: TableName
     columns: tuple[str, ...]
@@ -69,7 +69,7 @@ class ForeignKeyConstraint(NamedTuple):
 
 @dataclass(frozen=True)
 class DeclaredKeys:
-    """Keys that a database declares."""
+    """The primary and foreign keys that a database declares."""
 
     primary: tuple[PrimaryKey, ...] = ()
     foreign: tuple[ForeignKeyConstraint, ...] = ()
@@ -80,7 +80,8 @@ class Connection(ABC):
 
     Parameters
     ----------
-    place : what to call it in errors
+    place : str
+        Name of the database in error messages.
     """
 
     def __init__(self, place: str) -> None:
@@ -88,46 +89,49 @@ class Connection(ABC):
 
     @abstractmethod
     def list_tables(self) -> list[TableName]:
-        """Tables and views."""
+        """Return tables and views."""
 
     @abstractmethod
     def query(self, name: str, query: str) -> pl.DataFrame:
-        """What one SELECT answers; ``name`` is the table that it makes."""
+        """Return the result of one SELECT; ``name`` is the name of the resulting table in error messages."""
 
     @abstractmethod
     def declared_keys(self) -> DeclaredKeys:
-        """PrimaryKey and foreign keys."""
+        """Return the declared primary and foreign keys."""
 
     @cached_property
     def tables(self) -> list[TableName]:
         return self.list_tables()
 
     def table(self, table: TableName) -> pl.DataFrame:
-        """All of a table."""
+        """Return all rows of a table."""
         return self.query(table.name, f"SELECT * FROM {quote_identifier(table.schema)}.{quote_identifier(table.name)}")
 
-    def find(self, asked: str) -> TableName | None:
-        """The table of a name, with or without its schema; None for a query."""
+    def find(self, table_or_query: str) -> TableName | None:
+        """Return the table with the given name, with or without its schema, or None if the text is a query."""
         for spell in (str, str.casefold):
-            fits = [t for t in self.tables if spell(asked) in (spell(t.name), spell(f"{t.schema}.{t.name}"))]
+            fits = [t for t in self.tables if spell(table_or_query) in (spell(t.name), spell(f"{t.schema}.{t.name}"))]
             fits = fits if len(fits) < 2 else [t for t in fits if t.schema in _HOME_SCHEMAS] or fits
             if len(fits) == 1:
                 return fits[0]
             if fits:
                 several = ", ".join(f"{t.schema}.{t.name}" for t in fits)
-                raise DataError(f"{self.place}: {asked!r} may be any of {several}: say which.")
-        if _QUERY.match(asked):
+                raise DataError(
+                    f"{self.place}: {table_or_query!r} is ambiguous ({several}): add the schema to the name."
+                )
+        if _QUERY.match(table_or_query):
             return None
         names = [t.name for t in self.tables]
         shown = ", ".join(names[:SHOWN_TABLES]) or "none"
         more = f" and {len(names) - SHOWN_TABLES} more" if len(names) > SHOWN_TABLES else ""
         raise DataError(
-            f"{self.place}: there is no table {asked!r}; tables: {shown}{more}. A query begins with SELECT."
+            f"{self.place}: there is no table {table_or_query!r}; tables: {shown}{more}. A query must begin with "
+            "SELECT."
         )
 
 
 def quote_identifier(name: str) -> str:
-    """A name as SQL takes it, whatever it is made of."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -136,7 +140,7 @@ def _quote_literal(value: str) -> str:
 
 
 class DuckDBConnection(Connection):
-    """Anything that DuckDB reads, attached as a catalog and made the current one."""
+    """A database that DuckDB has attached as its current catalog."""
 
     def __init__(self, place: str, connection: Any, catalog: str, *, secrets: Sequence[str] = ()) -> None:
         super().__init__(place)
@@ -159,10 +163,10 @@ class DuckDBConnection(Connection):
         with duckdb_errors(f"{self.place}, table {name!r}", self._secrets):
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise DataError(f"{self.place}: the query for table {name!r} must be one SELECT.")
+                raise DataError(f"{self.place}: the query for table {name!r} must be a single SELECT.")
             answer = self._connection.sql(query)
             _refuse_duplicate_columns(answer.columns, self.place, name)
-            # Without pyarrow polars takes the answer too, but DuckDB 2.0 then prints at exit that it is still held.
+            # polars also works without pyarrow, but DuckDB 2.0 then prints at exit that the result is still in use.
             return answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer)
 
     def declared_keys(self) -> DeclaredKeys:
@@ -187,7 +191,7 @@ class DuckDBConnection(Connection):
 
 
 class SQLiteConnection(Connection):
-    """A SQLite file, through Python's own module."""
+    """A SQLite file, read through Python's ``sqlite3``."""
 
     def __init__(self, place: str, connection: sqlite3.Connection) -> None:
         super().__init__(place)
@@ -227,7 +231,7 @@ class SQLiteConnection(Connection):
                 parts.setdefault(number, []).append(tuple(part))
             for several in parts.values():
                 to = TableName("main", several[0][0])
-                # A foreign key that names no columns refers to the primary key.
+                # A foreign key without column names references the primary key.
                 named = tuple(column for _, _, column in several if column is not None)
                 referred = named or folded.get(to.folded(), ())
                 if len(referred) == len(several):
@@ -242,7 +246,7 @@ class SQLiteConnection(Connection):
 
 
 class _SQLiteViaDuckDB(DuckDBConnection):
-    """DuckDB does not see the keys that a SQLite file declares, so SQLite itself is asked for them."""
+    """A SQLite file, read through DuckDB; its declared keys, which DuckDB does not expose, come from ``sqlite3``."""
 
     def __init__(self, place: str, connection: Any, path: Path) -> None:
         super().__init__(place, connection, CATALOG)
@@ -255,7 +259,7 @@ class _SQLiteViaDuckDB(DuckDBConnection):
 
 @contextmanager
 def connect(database: Path | str) -> Iterator[Connection]:
-    """Open a database for reading, by what it is: a file, a folder or pattern of Parquet files, or an address."""
+    """Open a database for reading: a file, a folder or glob pattern of Parquet files, or an address."""
     address, path = str(database), Path(database)
     if address.startswith(_POSTGRES):
         with _open_duckdb() as connection:
@@ -264,12 +268,14 @@ def connect(database: Path | str) -> Iterator[Connection]:
         with _open_duckdb() as connection:
             yield _parquet(connection, address, path)
     elif not path.is_file():
-        raise DataError(f"{address}: there is no such database; a file, a folder of Parquet files or postgresql://...")
-    elif path.suffix.lower() in (*TEXT, *PARQUET):
-        remedy = "name its folder" if path.suffix.lower() in PARQUET else "read it with read_table"
         raise DataError(
-            f"{address}: this is a file with one table, not a database: {remedy}, or in a schema file leave 'database' "
-            "out and name the file under [tables.NAME]."
+            f"{address}: there is no such database; give a file, a folder of Parquet files or postgresql://..."
+        )
+    elif path.suffix.lower() in (*TEXT, *PARQUET):
+        remedy = "give its folder" if path.suffix.lower() in PARQUET else "read it with read_table"
+        raise DataError(
+            f"{address}: this file holds one table, not a database: {remedy}, or in a schema file remove 'database' "
+            "and name the file under [tables.NAME]."
         )
     elif _is_sqlite(path):
         with _sqlite(path) as opened:
@@ -283,7 +289,7 @@ def connect(database: Path | str) -> Iterator[Connection]:
 
 @contextmanager
 def duckdb_errors(place: str, secrets: Sequence[str] = ()) -> Iterator[None]:
-    """DuckDB's errors in one line, with the name of the place and without what is to stay secrets."""
+    """Raise DuckDB's errors as one-line `DataError` with the name of the database and without passwords."""
     import duckdb
 
     try:
@@ -305,7 +311,7 @@ def _open_duckdb() -> Iterator[Any]:
         ) from None
     with closing(duckdb.connect()) as connection:
         connection.execute("SET autoinstall_known_extensions = false")
-        # A query must not find Python's variables where a table is missing.
+        # A query must not resolve to a Python variable when a table does not exist.
         connection.execute("SET python_enable_replacements = false")
         yield connection
 
@@ -313,11 +319,11 @@ def _open_duckdb() -> Iterator[Any]:
 def _refuse_duplicate_columns(names: Sequence[str], place: str, table: str) -> None:
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"{place}: table {table!r} has several columns {twice!r}: name them apart, with AS in a query.")
+        raise DataError(f"{place}: table {table!r} has several columns {twice!r}: rename them with AS in a query.")
 
 
 def _load(connection: Any, extension: str, *, fetch: bool) -> None:
-    """Load an extension of DuckDB that is installed, or else fetch it."""
+    """Load an installed extension of DuckDB; with ``fetch``, install it if needed."""
     import duckdb
 
     try:
@@ -361,13 +367,13 @@ def _sqlite(path: Path) -> Iterator[Connection]:
 
 
 def _parquet(connection: Any, address: str, path: Path) -> Connection:
-    """Each file a view that is called as the file."""
+    """Create a view for each Parquet file, named after the file."""
     import glob
 
     found = sorted(str(file) for file in path.iterdir()) if path.is_dir() else sorted(glob.glob(address))
     files = [Path(file) for file in found if Path(file).suffix.lower() in PARQUET]
     if not files:
-        raise DataError(f"{address}: there are no Parquet files.")
+        raise DataError(f"{address}: no Parquet files were found.")
     known: dict[str, Path] = {}
     for file in files:
         before = known.setdefault(file.stem.casefold(), file)
@@ -393,8 +399,8 @@ def _postgres(connection: Any, address: str) -> Connection:
         _load(connection, "postgres", fetch=True)
     except duckdb.Error:
         raise DataError(
-            f"{place}: DuckDB's extension for PostgreSQL is not installed and cannot be fetched: run INSTALL postgres "
-            "in DuckDB where there is a network, or export the tables to Parquet."
+            f"{place}: DuckDB's extension for PostgreSQL is not installed and could not be downloaded: run INSTALL "
+            "postgres in DuckDB while online, or export the tables to Parquet."
         ) from None
     if "connect_timeout" not in parse_qs(parts.query):
         address += ("&" if parts.query else "?") + f"connect_timeout={CONNECT_SECONDS}"

@@ -1,4 +1,4 @@
-"""Features and weights: the learned field; reading it; saving and loading it."""
+"""This package holds the learned field, its features and weights, and tables of them."""
 
 from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
 from sparsefield.model.field import Adjacency, Field, compile_adjacency, widen
