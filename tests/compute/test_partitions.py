@@ -213,7 +213,7 @@ def test_other_columns_are_refused_with_the_partition(client) -> None:
 
 def test_other_columns_of_a_file_are_refused(client, folder) -> None:
     pl.DataFrame({"word": ["a"]}).write_parquet(folder / "9.parquet")
-    with pytest.raises(DataError, match=r"9\.parquet: the columns are not those of .*0\.parquet: only"):
+    with pytest.raises(DataError, match=r"9\.parquet: the columns differ from those of .*0\.parquet: only"):
         place_rows(client, folder)
 
 
@@ -222,9 +222,9 @@ def test_other_columns_of_a_file_are_refused(client, folder) -> None:
     [
         (lambda path: da.from_array(X[:0], chunks=(1, 5)), "no rows"),
         (lambda path: da.from_array(X[:, 0], chunks=100), "Expected 2D array, got 1D"),
-        (lambda path: [], "no files"),
-        (lambda path: path, "no Parquet files"),
-        (lambda path: path / "*.parquet", "no file of such a name"),
+        (lambda path: [], "empty list of files"),
+        (lambda path: path, "neither Parquet files"),
+        (lambda path: path / "*.parquet", "no file on the workers matches"),
         (lambda path: path / "none.parquet", "no such file"),
     ],
 )
