@@ -162,7 +162,7 @@ def _learn(field: AnyField, given: Given) -> float:
     with Watch(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
         field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
         field._hear_path = lambda point: watch.tell(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
+            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
         )
         field._reading = lambda rows: watch.tell(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
         given.fit(field)

@@ -38,8 +38,8 @@ from sparsefield.estimators.answer_tables import states_of
 from sparsefield.estimators.display_methods import ShowingMethods
 from sparsefield.estimators.export_methods import ExchangeMethods
 from sparsefield.estimators.resampling import ResamplingMethods
-from sparsefield.estimators.validation import as_seed, check_count, check_engine, choose, column_names
-from sparsefield.induction import CFI, RULES, FixedGraph, IdealParent, InductionRule
+from sparsefield.estimators.validation import as_seed, check_engine, choose, column_names
+from sparsefield.induction import RULES, InductionRule
 from sparsefield.inference import INFERENCE, InferenceMethod, Posterior, infer
 from sparsefield.io.model_file import save_field
 from sparsefield.io.partitioned_tables import is_collection
@@ -445,18 +445,10 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
 
     def _rule(self) -> InductionRule:
         kind = choose(RULES, self.induction, "induction")
-        if issubclass(kind, (CFI, IdealParent)):
-            errors, signals = (
-                self.threshold if isinstance(self.threshold, (tuple, list)) else (self.threshold, self.threshold)
-            )
-            if not (errors >= 0 and signals >= 0):
-                raise ValueError(f"threshold must be a number that is not negative, got {self.threshold}.")
-            return kind(errors, signals)
-        if issubclass(kind, FixedGraph):
-            if self.graph is None:
-                raise ValueError("induction='graph' needs graph=, a list of pairs of column names.")
-            return FixedGraph.of(self.graph)
-        return kind()
+        given = {**self.get_params(deep=False), "edges": self.graph}
+        rule = kind(**{name: given[name] for name in kind().get_params()})
+        rule.check()
+        return rule
 
     def _options(self) -> TrainingOptions:
         choose(SELECTIONS, self.selection, "selection")
@@ -468,8 +460,6 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
                 continue
             if isinstance(value, str) or not np.isfinite(value) or value < 0:
                 raise ValueError(f"{name} must be a number that is not negative, got {value}.")
-        check_count("batch_size", self.batch_size, "auto")
-        check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
         if self.stages not in (1, 2):
             raise ValueError(f"stages must be 1 or 2, got {self.stages}.")
         if not isinstance(self.max_order, Integral) or self.max_order < 2:
@@ -486,8 +476,6 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             l1=1.0 if isinstance(self.l1, str) else self.l1,
             l2=self.l2,
             penalize_unary=self.penalize_unary,
-            batch_size=self.batch_size,  # pyright: ignore[reportArgumentType]
-            steps_per_batch=self.steps_per_batch,  # pyright: ignore[reportArgumentType]
             stages=self.stages,
             max_order=int(self.max_order),
             lift=self.lift,  # pyright: ignore[reportArgumentType]
@@ -540,7 +528,7 @@ def _plain(value: Any) -> Any:
 
 
 def _print_point(point: PathPoint) -> None:
-    count = len(point.learned.field.features)
+    count = len(point.fit.field.features)
     print(f"l1 {point.l1:10.4g}  features {count:7,d}  score {point.score:14.4f}", file=sys.stderr)
 
 
