@@ -14,14 +14,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, note, show
 from sparsefield.cli.field_summary import STRONGEST, certificate, size, strongest
-from sparsefield.cli.input_data import (
-    InputData,
-    distribute_data,
-    is_matrix,
-    read_data,
-    stream_data,
-    workers_can_read,
-)
+from sparsefield.cli.input_data import InputData, distribute_data, is_matrix, read_data, stream_data, workers_can_read
 from sparsefield.cli.linked_output import refuse_overwriting_inputs
 from sparsefield.cli.table_files import ReadOptions, check_output
 
@@ -169,7 +162,7 @@ def _learn(field: AnyField, given: InputData) -> float:
     with StatusLine(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
         field._progress = watch.on_iteration  # pyright: ignore[reportAttributeAccessIssue]
         field._hear_path = lambda point: watch.update(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
+            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
         )
         field._reading = lambda rows: watch.update(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
         given.fit(field)
@@ -195,11 +188,11 @@ def _report(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
         from sparsefield.estimators.field_estimator import SELECTIONS
 
-        tried, by = len(field.field_.about["path"]), SELECTIONS[field.selection]
+        tried, by = len(field.field_.record.path), SELECTIONS[field.selection]
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
-    sent = [step.get("traffic", 0) for step in field.field_.about["history"]]
+    sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")

@@ -74,7 +74,7 @@ def _walk(field: AnyField, given: InputData) -> Any:
     with StatusLine(f"Learning from {given.rows:,} rows") as watch:
         field._progress = watch.on_iteration  # pyright: ignore[reportAttributeAccessIssue]
         field._hear_path = lambda point: watch.update(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
+            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
         )
         if given.linked:
             return field.regularization_path(given.X)

@@ -130,7 +130,7 @@ def build_graph(field: Field, *, flat: bool = False) -> FieldGraph:
 
 def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
     layout = field.layout
-    known = field.about.get("objective") is not None  # a field that was not learned has no frequencies
+    known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
         unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]]
         for variable, weights in _with_weights(schema, unary):

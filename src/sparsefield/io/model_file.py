@@ -18,6 +18,7 @@ from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
+from sparsefield.model.fit_record import FitRecord
 
 __all__ = ["check_field", "load_field", "save_field"]
 
@@ -45,7 +46,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
             for template, ends, counted in zip(layout.templates, layout.ends, layout.counted, strict=True)
         ],
-        "about": field.about,
+        "record": field.record.as_plain(),
         "extra": extra or {},
     }
     # Conjunctions and latent variables need format 4; other fields are written in format 3 for older versions.
@@ -118,11 +119,11 @@ def _binary_tensors(schema: BinarySchema, table: int) -> dict[str, np.ndarray]:
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
     # Format 1 had a single table.
     layout = _layout(document, tensors) if "tables" in document else Layout.single(_schema(document, tensors, 0))
-    about, extra = document["about"], document["extra"]
-    if not isinstance(about, dict) or not isinstance(extra, dict):
-        raise ValueError("the outcome or the options are missing")
+    record, extra = FitRecord.from_plain(document["record"]), document["extra"]
+    if not isinstance(extra, dict):
+        raise ValueError("the options are missing")
     unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    field = Field(layout, unary, pairs, weights, about=about)
+    field = Field(layout, unary, pairs, weights, record=record)
     if "conjunctions" in tensors:
         names = ("conjunctions", "conjunction_weights")
         field = replace(field, **{name: tensors[name] for name in names})

@@ -2,10 +2,16 @@
 
 from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
 from sparsefield.model.field import Adjacency, Field, compile_adjacency, widen
+from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
 __all__ = [
     "Adjacency",
     "Field",
+    "FitRecord",
+    "IterationRecord",
+    "LeftOutFeature",
+    "PathRow",
+    "StabilityRecord",
     "compile_adjacency",
     "edge_table",
     "feature_table",

@@ -47,7 +47,7 @@ def variable_panel(network: Network, number: int, *, can_give: bool) -> list[Any
 
 
 def _learned(network: Network) -> bool:
-    return network.field.about.get("objective") is not None
+    return network.field.record.is_learned
 
 
 def _kind(variable: Variable) -> str:
@@ -218,7 +218,9 @@ def _belief(missing_cell: MissingCell, *buttons: Any) -> html.Div:
     return html.Div(
         [
             _word(missing_cell.name, "name"),
-            html.Span([html.B(str(missing_cell.states[best])), f" {_percent(missing_cell.belief[best])}"], className="value"),
+            html.Span(
+                [html.B(str(missing_cell.states[best])), f" {_percent(missing_cell.belief[best])}"], className="value"
+            ),
             _word(words, "quiet rest"),
             *buttons,
         ],
