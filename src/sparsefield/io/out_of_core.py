@@ -283,7 +283,7 @@ class _CategoricalWriter(SparseTableWriter):
         self._file: BinaryIO = (folder / "codes").open("wb")
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
-        codes = np.empty((len(self._columns), source.n_rows), dtype=np.uint8)
+        codes = np.zeros((len(self._columns), source.n_rows), dtype=np.uint8)
         weights = Weights(weight)
         for k, column in enumerate(self._columns):
             taken = column.take(*self._labels(source, column), weights)
