@@ -62,7 +62,7 @@ def test_the_default_is_a_thousand_rows_from_one_chain(run, made: Path, tmp_path
     assert done.out == f"1,000 rows drawn with 1 chain of 5,015 sweeps; wrote {out}.\n"
     assert text(out).shape == (1000, 6)
     words = " ".join(run("sample", "--help").out.replace("│", " ").split())
-    for default in ("[1000]", "[1]", "[default: 10000]", "[default: 0]"):
+    for default in ("[default: 1000]", "[default: 1]", "[default: 10000]", "[default: 0]"):
         assert default in words
 
 
@@ -124,7 +124,7 @@ def test_missing_values_are_sampled_and_other_cells_stay(run, weather: Path, ask
     out = tmp_path / "out.csv"
     done = run("sample", weather, "-o", out, "--given", asked, "-n", 40, "--chains", 4, *QUICK)
     assert done.code == 0, done.err
-    assert done.out == f"120 rows drawn, 40 for each row of {asked}, by 4 chains of 65 sweeps each; wrote {out}.\n"
+    assert done.out == f"120 rows drawn, 40 for each row of {asked}, with 4 chains of 65 sweeps each; wrote {out}.\n"
     assert "Sampling 3 missing values in 3 rows, 40 times ..." in done.err
     drawn = text(out)
     assert drawn.columns == ["who", "heat", "mood", "wet", "umbrella"]
@@ -311,7 +311,7 @@ def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, mon
 
 
 def test_without_a_terminal_occasional_lines_show_the_time_left(run, made: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(console, "FIRST_LINE_AFTER", 0.0)
+    monkeypatch.setattr(console, "FIRST_LINE_SECONDS", 0.0)
     monkeypatch.setattr(console, "SECONDS_BETWEEN", 0.0)
     done = run("sample", made, "-o", tmp_path / "o.csv", "-n", 50, *QUICK)
     lines = [line for line in done.err.splitlines() if " s left" in line]

@@ -37,7 +37,7 @@ def one_table(*, learned: bool = True, triples: bool = True) -> Field:
         np.array([3.0, -4.0, 0.0, 0.25]),
         conjunctions,
         np.array([2.0, 0.0])[: len(conjunctions)],
-        {"objective": 1.0} if learned else {},
+        FitRecord(objective=1.0 if learned else None),
     )
 
 

@@ -46,7 +46,7 @@ def test_invalid_files_are_refused(folder) -> None:
         read_blocks(folder / "notes.txt")
     FRAME.rename({"a": "c"}).write_parquet(folder / "4.parquet")
     with pytest.raises(
-        DataError, match=r"4.parquet: the columns are not those of .*1.parquet: only .*1.parquet has 'a'"
+        DataError, match=r"4.parquet: the columns differ from those of .*1.parquet: only .*1.parquet has 'a'"
     ):
         read_blocks(folder)
     (folder / "5.parquet").write_text("no Parquet")

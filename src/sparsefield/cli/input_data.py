@@ -104,7 +104,7 @@ def stream_data(
         raise DataError(
             f"{data}: --missing cannot be used with --stream, which does not support missing values: impute them first."
         )
-    why = "--stream cannot hold out cells, because missing values need all rows in memory."
+    why = "with --stream no cells are held out, because missing values need all rows in memory."
     if row_blocks.is_saved_rows(data):
         rows = row_blocks.open_rows(data)
         ids, given, numbers = _roles(rows.names, observed, identifiers, numeric)

@@ -109,7 +109,7 @@ def sample(
         _refuse_for_linked({"-n": rows, "--thin": thin, "--chains": chains})
         if given is None or not is_linked(given):
             raise DataError(
-                f"{model}: this model is of linked tables: pass their TOML file or its folder with --given."
+                f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
             )
         check_linked_output(output, proba=False)
         sample_linked(field, read_linked(given, reading), output, sweeps=burn_in, seed=seed)

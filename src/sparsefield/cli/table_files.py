@@ -50,7 +50,7 @@ def find_columns(given: Sequence[str] | None, columns: Sequence[str], option: st
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     """Refuse an output file that cannot be written, before any long computation."""
     if suffixes and path.suffix.lower() not in suffixes:
-        raise DataError(f"{path}: the name of the output must end in {', '.join(suffixes)}.")
+        raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
     if not path.parent.is_dir():
         raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
     if path.is_dir():
