@@ -83,4 +83,4 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no missing values to impute")
     run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("remove --id and --numeric")
     monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HIDE", 10)
-    assert "No check: hidden cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err
+    assert "No check: held-out cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err
