@@ -53,7 +53,7 @@ def test_invalid_files_are_refused(folder) -> None:
     with pytest.raises(DataError, match=r"5.parquet: "):
         read_blocks(folder / "5.parquet")
     (folder / "empty").mkdir()
-    with pytest.raises(DataError, match="no Parquet files in this folder"):
+    with pytest.raises(DataError, match="neither Parquet files nor rows"):
         read_blocks(folder / "empty")
 
 

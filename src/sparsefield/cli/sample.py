@@ -48,7 +48,7 @@ Rows = Annotated[
         "--rows",
         "-n",
         min=1,
-        help=f"Draw this many rows [default: {ROWS:,}], or with --given this many for each of its rows [default: 1].",
+        help=f"Draw this many rows, {ROWS:,} by default; with --given, draw this many for each of its rows, 1 by default.",
     ),
 ]
 GivenTable = Annotated[
@@ -61,10 +61,10 @@ GivenTable = Annotated[
 ]
 BurnIn = Annotated[int, typer.Option("--burn-in", min=1, help="Number of sweeps of a chain before its first row.")]
 Thin = Annotated[
-    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. [default: {THIN}]")
+    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. [{THIN}]")
 ]
 Chains = Annotated[
-    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. [default: {CHAINS}]")
+    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. [{CHAINS}]")
 ]
 Seed = Annotated[
     int,
