@@ -48,7 +48,7 @@ Rows = Annotated[
         "--rows",
         "-n",
         min=1,
-        help=f"Draw this many rows, {ROWS:,} by default; with --given, draw this many for each of its rows, 1 by default.",
+        help=f"Draw this many rows, {ROWS:,} by default; with --given, this many for each of its rows, 1 by default.",
     ),
 ]
 GivenTable = Annotated[
