@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.commands import Json, Seed
-from sparsefield.cli.console import new_table, say, show, show_json
+from sparsefield.cli.console import new_table, print_message, show, show_json
 
 
 def cluster(
@@ -33,7 +33,7 @@ def cluster(
 
     plan = Plan(predict_rows, predict_workers, predict_threads, network, memory)
     options: dict[str, Any] = {"workers": tuple(workers or WORKERS), "repeats": repeats, "plan": plan, "seed": seed}
-    found = run_cluster(columns, rows, l1=l1, report=say, **options)
+    found = run_cluster(columns, rows, l1=l1, report=print_message, **options)
     if as_json:
         show_json(found)
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsefield.cli.console import new_table, say, show, show_json
+from sparsefield.cli.console import new_table, print_message, show, show_json
 
 app = typer.Typer(help="Compare with other tools on the same data.", add_completion=False)
 
@@ -39,7 +39,7 @@ def peers(
     sizes = tuple(nodes or ((100, 400) if short else (100, 400, 1000, 3000)))
     limit = time_limit or (120.0 if short else 600.0)
     kinds = ("dense", "sparse") if data == "both" else (data,)
-    found = run_peers(sizes, rows, seed=seed, peers=peer, report=say, kinds=kinds, time_limit=limit)
+    found = run_peers(sizes, rows, seed=seed, peers=peer, report=print_message, kinds=kinds, time_limit=limit)
     shown = ("data", "method", "l1", "seconds", "times_ours", "peak_mb", "score_separate", "score_field",
              "weights", "edge_auc")  # fmt: skip
     _draw(draw_peers(found), output)
@@ -70,7 +70,9 @@ def scale(
     from benchmarks.scale import SHORT, draw_growth, growth_of, run_scale, sizes_of
 
     sizes = SHORT if short and not columns and not rows else sizes_of(columns or None, rows or None)
-    found = run_scale(sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=say)
+    found = run_scale(
+        sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=print_message
+    )
     exponents = growth_of(found)
     _draw(draw_growth(found), output)
     if as_json:
@@ -107,7 +109,7 @@ def paper(
     size, limit = (nodes or (300 if short else 1000)), (time_limit or (60.0 if short else 600.0))
     names = tuple(method or METHODS)
     options = {"threshold": threshold, "certify": certify, "time_limit": limit}
-    found = run_paper_scale(size, rows, methods=names, seed=seed, report=say, **options)
+    found = run_paper_scale(size, rows, methods=names, seed=seed, report=print_message, **options)
     _draw({"paper.svg": draw_paper_scale(found)}, output)
     shown = ("data", "method", "batch", "seconds", "times_cfi", "scoring_seconds", "scoring_times_cfi", "iterations",
              "features", "cll", "error", "kkt_violation")  # fmt: skip
@@ -123,7 +125,7 @@ def startup(
     """Measure imports, and the first fit with nothing compiled yet, in fresh processes."""
     from benchmarks.startup import draw_startup, run_startup
 
-    found = run_startup(repeats=1 if short else 3, report=say)
+    found = run_startup(repeats=1 if short else 3, report=print_message)
     _draw({"startup.svg": draw_startup(found)}, output)
     _answer(found, ("data", "method", "seconds", "beyond"), as_json)
 
@@ -138,7 +140,7 @@ def kernels(
     """Measure how far each kernel is, on one thread, from what this machine can do."""
     from benchmarks.kernels import LONG, NOTES, SHORT, draw_kernels, run_kernels
 
-    machine, found = run_kernels(SHORT if short else LONG, seed=seed, report=say)
+    machine, found = run_kernels(SHORT if short else LONG, seed=seed, report=print_message)
     _draw({"kernels.svg": draw_kernels(found)}, output)
     if as_json:
         show_json({"machine": machine, "kernels": found})
@@ -165,7 +167,7 @@ def impute(
     from benchmarks.impute import run_impute
 
     names = tuple(data or ("ising", "plants"))
-    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=say)
+    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=print_message)
     _answer(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)
 
 
@@ -190,11 +192,13 @@ def inference(
 
     if learn:
         _answer(
-            run_learned(tuple(field or FIELDS), seed=seed, report=say), ("data", "method", "seconds", "cll"), as_json
+            run_learned(tuple(field or FIELDS), seed=seed, report=print_message),
+            ("data", "method", "seconds", "cll"),
+            as_json,
         )
         return
     options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
-    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=say)
+    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=print_message)
     _answer(found, ("data", "method", "seconds", "off", "cll", "unconverged", "gaps"), as_json)
 
 
@@ -211,7 +215,7 @@ def choosing(
     """Choose l1 automatically: time, edges and scores beside a path of regressions per node with EBIC."""
     from benchmarks.selection import run_choosing
 
-    found = run_choosing(tuple(nodes or (100, 400)), rows, seed, tuple(peer or ("skglm",)), report=say)
+    found = run_choosing(tuple(nodes or (100, 400)), rows, seed, tuple(peer or ("skglm",)), report=print_message)
     _answer(found, ("data", "method", "seconds", "l1", "edges", "precision", "recall", "score"), as_json)
 
 
@@ -228,7 +232,7 @@ def heldout(
 
     found = run_heldout(
         tuple(data or ("nltcs", "dna", "plants")),
-        report=say,
+        report=print_message,
         max_order=max_order,
         order_penalty=order_penalty,
         boosting=boosting,
@@ -250,7 +254,7 @@ def hidden(
     """Score held-out rows with a latent variable and without one, with l1 chosen on validation rows."""
     from benchmarks.latent import LATENT_DATA, run_latent
 
-    found = run_latent(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)
+    found = run_latent(tuple(data or LATENT_DATA), report=print_message, states=states, seed=seed)
     shown = ("data", "method", "l1", "test_score", "features", "kkt_violation", "certified", "seconds")
     _answer(found, shown, as_json)
 
@@ -260,7 +264,7 @@ def ablations(seed: Seed = 0, as_json: Json = False) -> None:
     """Measure what single decisions of the design bring: coordinates, batches, base states."""
     from benchmarks.ablations import run_ablations
 
-    found = run_ablations(say, seed=seed)
+    found = run_ablations(print_message, seed=seed)
     _answer(found, ("decision", "setting", "steps", "seconds", "objective", "auc", "cll"), as_json)
 
 
@@ -279,7 +283,7 @@ def sequences(
 
     ours = {"objective": objective, "penalize_unary": penalize_unary}
     names = tuple(data or ("tags", "references"))
-    found = run_sequences(names, sentences, seed, methods=method, report=say, **ours)
+    found = run_sequences(names, sentences, seed, methods=method, report=print_message, **ours)
     _answer(found, ("data", "method", "words_right", "sentences_right", "seconds", "weights", "setting"), as_json)
 
 
@@ -296,7 +300,7 @@ def denoising(
     """Clean pictures of digits: a field over linked pixels beside filters and pixels on their own."""
     from benchmarks.denoising import run_denoising
 
-    found = run_denoising(tuple(scale or (1, 2)), flipped=flipped, seed=seed, methods=method, report=say)
+    found = run_denoising(tuple(scale or (1, 2)), flipped=flipped, seed=seed, methods=method, report=print_message)
     _answer(found, ("data", "method", "error", "pictures_right", "seconds", "weights", "setting"), as_json)
 
 
@@ -314,18 +318,18 @@ def network(
     from benchmarks.network import run_network
 
     sizes = tuple(entities or (12_500, 25_000, 50_000, 100_000))
-    found = run_network(sizes, attributes, missing=missing, seed=seed, report=say)
+    found = run_network(sizes, attributes, missing=missing, seed=seed, report=print_message)
     shown = ("entities", "links", "seconds", "exponent", "peak_mb", "iterations", "precision", "recall", "certified")
     _answer(found, shown, as_json)
 
 
 def _draw(pictures: dict[str, str], folder: Path) -> None:
-    from sparsefield.io.model_file import write_atomically
+    from sparsefield.io.atomic_write import write_atomically
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, picture in pictures.items():
         write_atomically(folder / name, picture.encode("utf-8"))
-        say(f"Wrote {folder / name}")
+        print_message(f"Wrote {folder / name}")
 
 
 def _answer(rows: list[dict[str, Any]], shown: tuple[str, ...], as_json: bool, left: int = 1) -> None:

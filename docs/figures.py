@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from sparsefield.io.atomic_write import write_atomically
 
 from reproduction.panels import Curve, Level, Panel, Spot, draw_panels
 from sparsefield import MarkovField
 from sparsefield.datasets import SyntheticField, make_markov_field
-from sparsefield.io.model_file import write_atomically
 from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, diverging
 
 FOLDER = Path(__file__).parent / "images" / "how-it-works"

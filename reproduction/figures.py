@@ -25,7 +25,7 @@ from reproduction.panels import (
 from reproduction.plan import Plan
 from reproduction.runs import METHODS, NODEWISE, Run, estimator_of, load_real, made
 from reproduction.store import Results
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 
 __all__ = [
     "MEASURES", "Row", "draw_spreads", "mean_and_error", "size_rows", "structure_table", "threshold_rows",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsefield.cli.console import Watch, new_table, say, show, show_json
+from sparsefield.cli.console import StatusLine, new_table, print_message, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,10 +96,10 @@ def figures(
         as_png(Drawing(9, 9, "a trial").render())  # a machine that cannot is told so before the long work
     with _study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
         results = _gather(runs, plan, output, jobs, watch)
-        spreads = draw_spreads(plan, watch.tell)
+        spreads = draw_spreads(plan, watch.update)
         files = write_figures(plan, results, spreads, output, png=png)
     _show_figures(plan, results)
-    say(f"Wrote {', '.join(str(file) for file in files)}.")
+    print_message(f"Wrote {', '.join(str(file) for file in files)}.")
 
 
 def claims(
@@ -129,7 +129,7 @@ def claims(
         show_json(as_records(found))
     else:
         _show_claims(found, plan)
-    say(f"Wrote {file}.")
+    print_message(f"Wrote {file}.")
 
 
 def _plan(
@@ -152,7 +152,7 @@ def _plan(
 
 
 @contextmanager
-def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[Watch]:
+def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine]:
     """Watch a study; what is finished when it is interrupted stays."""
     from reproduction.runs import load_real
     from reproduction.table1_command import check_folder
@@ -161,17 +161,17 @@ def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[Watch]:
     for name in data:
         load_real(name)  # data that cannot be had are missed before the long work
     try:
-        with Watch(title) as watch:
+        with StatusLine(title) as watch:
             yield watch
     except KeyboardInterrupt:
-        say(f"Finished runs are kept in {output / 'runs'}: the same command goes on from there.")
+        print_message(f"Finished runs are kept in {output / 'runs'}: the same command goes on from there.")
         raise
 
 
-def _gather(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: Watch) -> Results:
+def _gather(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine) -> Results:
     from reproduction.store import Store, gather
 
-    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, tell=watch.tell, report=say)
+    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, tell=watch.update, report=print_message)
 
 
 def _show_figures(plan: Plan, results: Results) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reproduction import study_command
-from sparsefield.cli.console import Watch, new_table, note, say, show
+from sparsefield.cli.console import StatusLine, new_table, note, print_message, show
 
 if TYPE_CHECKING:
     from reproduction.table1 import Comparison, Table1
@@ -66,9 +66,9 @@ def table1(
     from reproduction.table1_files import write_files
 
     check_folder(output)
-    with Watch("Table 1") as watch:
+    with StatusLine("Table 1") as watch:
         found = run_table1(
-            data or tuple(DATA), objective, folds, seed=seed, quick=quick, report=say, progress=watch.tell
+            data or tuple(DATA), objective, folds, seed=seed, quick=quick, report=print_message, progress=watch.update
         )
     files = write_files(found, output)
     for name in found.candidates:
@@ -80,7 +80,7 @@ def table1(
     if found.comparisons:
         show(TEST_NOTE)
     _note_uncertified(found)
-    say(f"Wrote {', '.join(str(file) for file in files)}.")
+    print_message(f"Wrote {', '.join(str(file) for file in files)}.")
 
 
 def check_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ from benchmarks.csv_text import as_csv
 from reproduction.cited import CANDIDATES, CITED, LAO_ZHU, Cited
 from reproduction.dot_chart import Board, Line, Mark, draw_boards
 from reproduction.table1 import DATA, PAPER, Row, Table1
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 
 __all__ = ["as_json", "as_svg", "records", "write_files"]
 

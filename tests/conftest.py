@@ -17,7 +17,7 @@ from plain import graphs_of
 from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Schema, Table, as_source, compile_table, learn_schema
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -80,7 +80,7 @@ class Problem:
         return DenseDataset.single(self.table)
 
     @property
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> tuple[Adjacency, ...]:
         return graphs_of(self.schema, self.pairs)
 
 

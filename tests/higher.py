@@ -10,7 +10,7 @@ from oracle import SlowField, candidate_features
 
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Schema
-from sparsefield.model import Field, Graph, compile_graphs, widen
+from sparsefield.model import Adjacency, Field, compile_adjacency, widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 
@@ -56,8 +56,8 @@ def with_conjunctions(problem: Any, seed: int, orders: tuple[int, ...] = (3, 4),
     )
 
 
-def graphs_with(layout: Layout, features: np.ndarray) -> tuple[Graph, ...]:
-    return compile_graphs(layout, layout.arcs(features))
+def graphs_with(layout: Layout, features: np.ndarray) -> tuple[Adjacency, ...]:
+    return compile_adjacency(layout, layout.arcs(features))
 
 
 def evaluate(problem: HigherProblem, objective: str):

@@ -8,13 +8,13 @@ from sparsefield.compute import Threads
 from sparsefield.data import Block, DenseDataset, Layout, Schema, Table
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.method import fill_blocks
-from sparsefield.model import Graph, compile_graphs
+from sparsefield.model import Adjacency, compile_adjacency
 
 
-def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Graph, ...]:
+def graphs_of(schema: Schema, pairs: np.ndarray) -> tuple[Adjacency, ...]:
     """Return the graphs of a single table."""
     layout = Layout.single(schema)
-    return compile_graphs(layout, layout.arcs(pairs))
+    return compile_adjacency(layout, layout.arcs(pairs))
 
 
 def fill(schema: Schema, blocks: list[Block], method: InferenceMethod, graphs, theta: np.ndarray) -> int:

@@ -15,7 +15,7 @@ from explorer_pages import ExplorerPage, served
 
 from sparsefield import MarkovField
 from sparsefield.datasets import load_dataset
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.explorer.session import make_subject
 from sparsefield.viz.explorer.table_rows import Rows, TableGiven
 

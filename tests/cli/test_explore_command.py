@@ -1,4 +1,4 @@
-"""``sparsefield explore``: what it reads, prints and refuses, and how it ends."""
+"""``explore`` serves a page until it is interrupted, and refuses wrong data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
-from sparsefield.cli.table_files import Reading
-from sparsefield.io import describe
+from sparsefield.cli.table_files import ReadOptions
+from sparsefield.io import parse_schema_file
 
 CODE = "from sparsefield.cli import main; main()"
 
@@ -64,12 +64,12 @@ def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) ->
             served.send_signal(signal.SIGINT)
             errors = served.stderr.read()
     assert served.returncode == 0
-    assert errors.splitlines()[-1] == "Ended."
+    assert errors.splitlines()[-1] == "Stopped."
     assert "Ctrl-C" in errors
     assert "Traceback" not in errors
 
 
-def test_a_browser_is_sent_to_a_file_that_leads_to_the_page(
+def test_a_browser_opens_a_file_that_redirects_to_the_page(
     plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = pytest.importorskip("sparsefield.viz.explorer.server")
@@ -89,29 +89,29 @@ def test_a_browser_is_sent_to_a_file_that_leads_to_the_page(
 def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
     out = table.parent / "filled.csv"
     assert run("predict", plain_model, table, "-o", out, "--separator", ";").code == 0
-    rows = read_rows(load(plain_model), plain_model, table, Reading(separator=";"))
+    rows = read_rows(load(plain_model), plain_model, table, ReadOptions(separator=";"))
     for row in range(200):
         rows.accept("", row, None, "mean-field")
     assert rows.csv("") == out.read_bytes()
     assert rows.row_name("", 3) == "d3 (row 4)"
 
 
-def test_linked_rows_are_believed_together(school: Path, model: Path) -> None:
+def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)
-    rows = read_rows(field, model, school, Reading())
-    told = field.predict_proba(describe(school).data)
+    rows = read_rows(field, model, school, ReadOptions())
+    expected = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
     view = rows.look("pupil", 0, "mean-field")
     (missing_cell,) = view.missing
     assert missing_cell.name == "mood"
-    np.testing.assert_allclose(missing_cell.belief, told["pupil"]["mood"][0], atol=1e-12)
+    np.testing.assert_allclose(missing_cell.belief, expected["pupil"]["mood"][0], atol=1e-12)
     assert [cell.name for cell in view.cells] == ["grade"]
-    visit = int((describe(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
+    visit = int((parse_schema_file(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
     before = rows.look("visit", visit, "mean-field").cells[0].probability
     (taken,) = rows.accept("pupil", 0, None, "mean-field")
-    # What is known of a pupil now also tells something of the pupil's visits.
+    # Evidence on a pupil changes the beliefs about the pupil's visits.
     after = rows.look("visit", visit, "mean-field").cells[0].probability
     assert after != before
     assert rows.completed("pupil")["mood"][0] == taken.state
@@ -131,7 +131,7 @@ def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_mod
     run("explore", plain_model, table.parent / "x.npz").one_error("sparse matrix")
 
 
-def test_without_dash_one_line_says_how_to_get_it(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dash_the_error_names_the_remedy(plain_model: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(
         "sparsefield.cli.explore.find_spec", lambda name: None if name == "dash_cytoscape" else real(name)

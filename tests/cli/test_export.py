@@ -1,4 +1,4 @@
-"""``export`` and ``import``: fields to and from other programs."""
+"""``export`` and ``import`` convert models to and from other formats."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_distribution_by_the_suffix_and_back(run, weather: Path, tmp_path: Pat
     assert "Given, not learned." in run("info", back).out
 
 
-def test_zeros_are_a_note(run, tmp_path: Path) -> None:
+def test_zeros_in_tables_are_noted(run, tmp_path: Path) -> None:
     (tmp_path / "net.uai").write_text("MARKOV 2 2 2 1 2 0 1 4 1 0 0 1")
     done = run("import", tmp_path / "net.uai", "-o", tmp_path / "m.safetensors")
     assert done.code == 0
@@ -66,7 +66,7 @@ def test_zeros_are_a_note(run, tmp_path: Path) -> None:
     assert "2 table entries are 0" in done.err
 
 
-def test_mistakes_are_told_in_a_line_and_nothing_is_written(run, weather: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line_and_nothing_is_written(run, weather: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.uai").write_text("MARKOV 1 2 1 1 0 2 1")
     there = sorted(tmp_path.iterdir())
     net = tmp_path / "net.uai"
@@ -85,7 +85,7 @@ def test_mistakes_are_told_in_a_line_and_nothing_is_written(run, weather: Path, 
     assert sorted(tmp_path.iterdir()) == there
 
 
-def test_linked_tables_are_a_graph_and_no_uai_file(run, model: Path, tmp_path: Path) -> None:
+def test_linked_tables_can_be_exported_as_a_graph_but_not_as_uai(run, model: Path, tmp_path: Path) -> None:
     done = run("export", model, "-o", tmp_path / "net.graphml")
     assert done.code == 0, done.err
     assert 'key="edge_template">across who<' in (tmp_path / "net.graphml").read_text()

@@ -1,4 +1,4 @@
-"""``report``: one page about a model, with data or without."""
+"""``report`` writes a page about a model, with or without data."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_classifier(run, table: Path, tmp_path: Path) -> None:
     assert "CRFClassifier" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_what_does_not_fit_is_said_in_one_line(run, weather: Path, table: Path, school: Path, model: Path) -> None:
+def test_errors_are_one_line(run, weather: Path, table: Path, school: Path, model: Path) -> None:
     folder = table.parent
     out = folder / "r.html"
     run("report", folder / "none.safetensors", "-o", out).one_error("none.safetensors", "no such file")
@@ -121,14 +121,14 @@ def test_what_does_not_fit_is_said_in_one_line(run, weather: Path, table: Path, 
     run("report", weather, "--data", folder / "none.csv", "-o", out).one_error("none.csv")
     run("report", weather, "--data", school, "-o", out).one_error("MarkovField", "linked tables")
     run("report", model, "--data", table, "-o", out).one_error("RelationalField", "one table")
-    run("report", weather, "--missing", "x", "-o", out).one_error("--data, which is not given")
+    run("report", weather, "--missing", "x", "-o", out).one_error("options for reading --data: add --data")
     pl.DataFrame({"rain": [0, 1], "sun": [1, 0]}).write_csv(folder / "other.csv")
     done = run("report", weather, "--data", folder / "other.csv", "-o", out)
     done.one_error("other.csv", "2 of 3 columns of the model are not in the table", "wet", "mood")
     assert not out.exists()
 
 
-def test_values_that_training_never_saw_are_noted(run, weather: Path, tmp_path: Path) -> None:
+def test_unknown_values_are_noted(run, weather: Path, tmp_path: Path) -> None:
     pl.DataFrame({"rain": [0, 1], "wet": [1, 0], "mood": ["bad", "odd"]}).write_csv(tmp_path / "new.csv")
     done = run("report", weather, "--data", tmp_path / "new.csv", "-o", tmp_path / "r.html")
     assert done.code == 0, done.err
@@ -136,7 +136,7 @@ def test_values_that_training_never_saw_are_noted(run, weather: Path, tmp_path: 
     assert "The data have 2 rows; the field was learned from 200." in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_the_data_are_never_written_over(run, weather: Path, table: Path, tmp_path: Path) -> None:
+def test_the_data_are_never_overwritten(run, weather: Path, table: Path, tmp_path: Path) -> None:
     copy = tmp_path / "model.html"
     copy.write_bytes(weather.read_bytes())
     run("report", copy, "-o", copy).one_error("this is one of the files that are read")

@@ -1,4 +1,4 @@
-"""``sample``: rows drawn from a saved field, of one table or of linked ones."""
+"""``sample`` draws rows from a saved model of one table or of linked tables."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def test_rows_are_those_of_the_library(run, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("sample", made, "-o", out, "-n", 7, "--chains", 2, *QUICK, "--seed", 3)
     assert done.code == 0, done.err
-    assert done.out == f"7 rows drawn by 2 chains of 35 sweeps each; wrote {out}.\n"
+    assert done.out == f"7 rows drawn with 2 chains of 35 sweeps each; wrote {out}.\n"
     assert "Drawing 7 rows ..." in done.err
     expected = load(made).sample(7, chains=2, sweeps=20, thin=5, random_state=3)
     assert pl.read_csv(out).equals(expected)
     assert os.listdir(tmp_path) == ["out.csv"]
 
 
-def test_a_thousand_rows_by_one_chain_unless_told(run, made: Path, tmp_path: Path) -> None:
+def test_the_default_is_a_thousand_rows_from_one_chain(run, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("sample", made, "-o", out, *QUICK)
-    assert done.out == f"1,000 rows drawn by 1 chain of 5,015 sweeps; wrote {out}.\n"
+    assert done.out == f"1,000 rows drawn with 1 chain of 5,015 sweeps; wrote {out}.\n"
     assert text(out).shape == (1000, 6)
     words = " ".join(run("sample", "--help").out.replace("│", " ").split())
     for default in ("[1000]", "[1]", "[default: 10000]", "[default: 0]"):
@@ -75,17 +75,17 @@ def test_parquet_by_the_suffix(run, made: Path, tmp_path: Path) -> None:
     assert drawn.equals(pl.read_csv(tmp_path / "o.tsv", separator="\t"))
 
 
-def test_seeds_decide_and_threads_do_not(run, made: Path, tmp_path: Path) -> None:
+def test_rows_depend_on_the_seed_and_not_on_threads(run, made: Path, tmp_path: Path) -> None:
     for name, *words in (("a",), ("b", "--seed", 0, "--jobs", 1), ("c", "--jobs", 3), ("d", "--seed", 1)):
         assert run("sample", made, "-o", tmp_path / f"{name}.csv", "-n", 600, "--chains", 600, *QUICK, *words).code == 0
     a, b, c, d = ((tmp_path / f"{name}.csv").read_bytes() for name in "abcd")
     assert a == b == c != d
 
 
-def test_more_chains_than_rows_are_as_many_as_rows(run, made: Path, tmp_path: Path) -> None:
+def test_there_are_at_most_as_many_chains_as_rows(run, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("sample", made, "-o", out, "-n", 3, "--chains", 9, *QUICK)
-    assert done.out == f"3 rows drawn by 3 chains of 20 sweeps each; wrote {out}.\n"
+    assert done.out == f"3 rows drawn with 3 chains of 20 sweeps each; wrote {out}.\n"
 
 
 def test_fields_learned_with_any_library_or_with_mixed_labels(run, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_fields_learned_with_any_library_or_with_mixed_labels(run, tmp_path: Pat
         assert text(tmp_path / "p.csv")["x0"].to_list() == ["1", text(tmp_path / "p.csv")["x0"][1], "y"]
 
 
-# -- gaps of a table -----------------------------------------------------------------------------------------
+# -- missing values ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -120,12 +120,12 @@ def asked(tmp_path: Path) -> Path:
     return path
 
 
-def test_gaps_are_drawn_and_everything_else_stays(run, weather: Path, asked: Path, tmp_path: Path) -> None:
+def test_missing_values_are_sampled_and_other_cells_stay(run, weather: Path, asked: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("sample", weather, "-o", out, "--given", asked, "-n", 40, "--chains", 4, *QUICK)
     assert done.code == 0, done.err
-    assert done.out == f"120 rows drawn, 40 for each row of {asked}, by 4 chains of 65 sweeps each; wrote {out}.\n"
-    assert "Drawing 3 gaps in 3 rows, 40 times ..." in done.err
+    assert done.out == f"120 rows drawn, 40 for each row of {asked}, with 4 chains of 65 sweeps each; wrote {out}.\n"
+    assert "Sampling 3 missing values in 3 rows, 40 times ..." in done.err
     drawn = text(out)
     assert drawn.columns == ["who", "heat", "mood", "wet", "umbrella"]
     assert drawn["who"].to_list() == ["007"] * 40 + ["008"] * 40 + ["009"] * 40
@@ -136,7 +136,7 @@ def test_gaps_are_drawn_and_everything_else_stays(run, weather: Path, asked: Pat
     assert one["mood"].to_list().count("good") > 20, "it is warm"
     assert two.select("heat", "mood", "wet").unique().rows() == [("12.5", "bad", "1")]
     assert set(two["umbrella"]) <= {"true", "false"}
-    assert three.unique().rows() == [("009", "NA", "fair", "0", "TRUE")], "a row without gaps to draw"
+    assert three.unique().rows() == [("009", "NA", "fair", "0", "TRUE")], "a row without missing values"
     expected = load(weather).sample(
         40,
         given=pl.DataFrame(
@@ -163,7 +163,7 @@ def test_parquet_has_types_and_ids_stay_what_they_are(run, weather: Path, asked:
     assert pl.read_parquet(out).equals(drawn)
 
 
-def test_a_predicted_column_that_is_not_there_is_added(run, weather: Path, made: Path, tmp_path: Path) -> None:
+def test_a_missing_target_column_is_added(run, weather: Path, made: Path, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("heat,wet,umbrella\n25.0,0,false\n")
     done = run("sample", weather, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", "-n", 2, *QUICK)
     assert "Note: The table has no column 'mood'; it is added and filled." in done.err
@@ -176,15 +176,15 @@ def test_a_predicted_column_that_is_not_there_is_added(run, weather: Path, made:
     assert text(tmp_path / "o.csv").select("x2", "id").rows() == [("1", "a")] * 2
 
 
-def test_a_table_without_gaps_is_repeated_with_a_note(run, made: Path, tmp_path: Path) -> None:
+def test_a_table_without_missing_values_is_repeated_with_a_note(run, made: Path, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("x0,x1,x2,x3,x4,x5\n0,1,2,0,1,2\n2,2,2,2,2,2\n")
     done = run("sample", made, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", "-n", 2, "--burn-in", 10**9)
     assert done.code == 0
-    assert "there are no gaps to draw" in done.err
+    assert "there are no missing values to sample" in done.err
     assert text(tmp_path / "o.csv").rows() == [("0", "1", "2", "0", "1", "2")] * 2 + [("2",) * 6] * 2
 
 
-def test_a_table_without_names(run, made: Path, tmp_path: Path) -> None:
+def test_a_table_without_a_header(run, made: Path, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("0;;;;;none\n")
     options = ("--no-header", "--separator", ";", "--missing", "none", "-n", "3", *QUICK)
     assert run("sample", made, "-o", tmp_path / "o.csv", "--given", tmp_path / "t.csv", *options).code == 0
@@ -197,12 +197,12 @@ def test_a_table_without_names(run, made: Path, tmp_path: Path) -> None:
 # -- linked tables -------------------------------------------------------------------------------------------
 
 
-def test_gaps_of_linked_tables_are_drawn_into_a_folder(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_sampled_linked_tables_are_written_to_a_folder(run, school: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run("sample", model, "-o", out, "--given", school, "--burn-in", 50)
     assert done.code == 0, done.err
     assert done.out == (
-        f"7 gaps in 150 rows of 2 tables drawn by 1 chain of 50 sweeps; "
+        f"7 missing values in 150 rows of 2 tables sampled with 1 chain of 50 sweeps; "
         f"wrote {out / 'pupil.csv'}, {out / 'visit.csv'}.\n"
     )
     before, after = text(school / "pupils.csv"), text(out / "pupil.csv")
@@ -219,15 +219,17 @@ def test_gaps_of_linked_tables_are_drawn_into_a_folder(run, school: Path, model:
     assert draws == {0}
 
 
-def test_linked_tables_are_asked_for_and_drawn_once(run, school: Path, model: Path, made: Path, tmp_path: Path) -> None:
+def test_linked_tables_are_required_and_sampled_once(
+    run, school: Path, model: Path, made: Path, tmp_path: Path
+) -> None:
     out = ("-o", tmp_path / "out")
     run("sample", model, *out).one_error("over linked tables", "--given")
     run("sample", model, *out, "--given", school / "pupils.csv").one_error("over linked tables", "--given")
     for option in ("-n", "--thin", "--chains"):
         run("sample", model, *out, "--given", school, option, 2).one_error(
-            option, "no place with linked", "leave it out"
+            option, "cannot be used with linked", "remove it"
         )
-    run("sample", model, "-o", tmp_path / "o.csv", "--given", school).one_error("name a folder")
+    run("sample", model, "-o", tmp_path / "o.csv", "--given", school).one_error("give a folder")
     run("sample", model, *out, "--given", school, "--missing", "x").one_error("--missing", "schema file")
     run("sample", made, "-o", tmp_path / "o.csv", "--given", school).one_error("linked tables", "of one table")
     (school / "visit.csv").write_bytes((school / "visits.csv").read_bytes())
@@ -236,20 +238,20 @@ def test_linked_tables_are_asked_for_and_drawn_once(run, school: Path, model: Pa
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_linked_model_does_not_know_is_refused(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_unknown_states_of_linked_tables_are_refused(run, school: Path, model: Path, tmp_path: Path) -> None:
     visits = (school / "visits.csv").read_text()
     (school / "visits.csv").write_text(visits + "000,much\n")
     done = run("sample", model, "-o", tmp_path / "out", "--given", school)
-    done.one_error("Column 'fun' of table 'visit'", "1 cell(s)", "'much'", "it knows 0, 1", "leave them empty")
-    assert "Drawing" not in done.err
+    done.one_error("Column 'fun' of table 'visit'", "1 cell(s)", "'much'", "its states are 0, 1", "leave them empty")
+    assert "Sampling" not in done.err
     (school / "schema.toml").write_text('[tables.pupil]\nfile = "pupils.csv"\n')
-    run("sample", model, "-o", tmp_path / "out", "--given", school).one_error("Table 'visit'", "is not there")
+    run("sample", model, "-o", tmp_path / "out", "--given", school).one_error("Table 'visit'", "does not exist")
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_in_a_line_before_anything_is_drawn(
+def test_errors_are_one_line_and_precede_sampling(
     run, made: Path, weather: Path, asked: Path, tmp_path: Path, monkeypatch
 ) -> None:
     def never(*_: object, **__: object) -> None:
@@ -263,7 +265,7 @@ def test_mistakes_are_told_in_a_line_before_anything_is_drawn(
     for option in ("-n", "--burn-in", "--thin", "--chains"):
         run("sample", made, *out, option, 0).one_error(option, "1")
     run("sample", made, *out, "--seed", -1).one_error("--seed")
-    run("sample", made, "-o", tmp_path / "no" / "o.csv").one_error("does not exist; make it first")
+    run("sample", made, "-o", tmp_path / "no" / "o.csv").one_error("does not exist; create it first")
     run("sample", made, "-o", tmp_path / "o.xlsx").one_error("should end in .csv")
     run("sample", made, "-o", tmp_path).one_error("should end in .csv")
     run("sample", weather, *out).one_error("observed columns: heat", "--given")
@@ -274,21 +276,21 @@ def test_mistakes_are_told_in_a_line_before_anything_is_drawn(
     (tmp_path / "t.csv").write_text("p,q\n1,2\n")
     run("sample", weather, *given).one_error("No column of the model", "columns: heat, mood, wet")
     (tmp_path / "t.csv").write_text("heat,mood,wet,umbrella\nhot,bad,1,true\n")
-    run("sample", weather, *given).one_error("'heat' is a number in the model, but holds 'hot'")
+    run("sample", weather, *given).one_error("'heat' is numeric in the model, but holds 'hot'")
     for row, column, value in (
         ("1,odd,1,true", "mood", "odd"),
         ("1,bad,7,true", "wet", "7"),
         ("1,bad,1,x", "umbrella", "x"),
     ):
         (tmp_path / "t.csv").write_text(f"heat,mood,wet,umbrella\n1,,,\n{row}\n{row}\n")
-        words = (f"Column {column!r}", "2 cell(s)", f"{value!r}", "it knows", "leave them empty")
+        words = (f"Column {column!r}", "2 cell(s)", f"{value!r}", "its states are", "leave them empty")
         run("sample", weather, *given).one_error(*words)
-    run("sample", weather, *out, "--given", tmp_path / "t.npz").one_error("has no gaps to draw")
+    run("sample", weather, *out, "--given", tmp_path / "t.npz").one_error("has no missing values to sample")
     run("sample", made, "-o", tmp_path / "t.csv", "--given", tmp_path / "t.csv").one_error("files that are read")
     CRFClassifier(n_jobs=1).fit(np.array([[0], [1]] * 9), [0, 1] * 9).save(tmp_path / "c")
     run("sample", tmp_path / "c", *out).one_error("holds a CRFClassifier", "MarkovField")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    run("sample", made, *out).one_error("cannot be written to")
+    run("sample", made, *out).one_error("is not writable")
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -297,7 +299,7 @@ def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, mon
         raise KeyboardInterrupt
 
     (tmp_path / "old.csv").write_text("old")
-    monkeypatch.setattr(console.Meter, "tell", interrupt)
+    monkeypatch.setattr(console.ProgressBar, "update", interrupt)
     done = run("sample", made, "-o", tmp_path / "old.csv", "-n", 2, "--burn-in", 10**12)
     assert done.code == 130
     assert done.err.splitlines()[-1] == "Interrupted; no result was written."
@@ -305,27 +307,25 @@ def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, mon
     assert os.listdir(tmp_path) == ["old.csv"]
 
 
-# -- how things stand ----------------------------------------------------------------------------------------
+# -- progress -------------------------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_a_line_now_and_then_tells_of_the_time_left(
-    run, made: Path, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr(console, "FIRST_LINE_AFTER", 0.0)
+def test_without_a_terminal_occasional_lines_show_the_time_left(run, made: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(console, "FIRST_LINE_SECONDS", 0.0)
     monkeypatch.setattr(console, "SECONDS_BETWEEN", 0.0)
     done = run("sample", made, "-o", tmp_path / "o.csv", "-n", 50, *QUICK)
     lines = [line for line in done.err.splitlines() if " s left" in line]
     assert lines[0].startswith("Drawing 50 rows: ")
     assert "% done, about " in lines[0]
-    assert len(lines) < 20, "silence doubles"
+    assert len(lines) < 20, "intervals double"
 
 
-def test_on_a_terminal_a_bar_fills_and_goes(monkeypatch) -> None:
+def test_on_a_terminal_a_progress_bar_is_shown(monkeypatch) -> None:
     terminal = Console(stderr=True, force_terminal=True, width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     monkeypatch.setattr(console, "_console", lambda **_: terminal)
-    with console.Meter("Drawing") as meter:
+    with console.ProgressBar("Drawing") as bar:
         for done in range(1, 101):
-            meter.tell(done, 100)
+            bar.update(done, 100)
     shown = terminal.export_text()
     assert "Drawing" in shown
     assert "100%" in shown
@@ -335,7 +335,7 @@ def test_on_a_terminal_a_bar_fills_and_goes(monkeypatch) -> None:
 # -- info ----------------------------------------------------------------------------------------------------
 
 
-def test_info_of_a_given_field_speaks_of_no_fit(run, made: Path, weather: Path) -> None:
+def test_info_of_an_imported_field_mentions_no_fit(run, made: Path, weather: Path) -> None:
     done = run("info", made)
     assert done.code == 0
     for word in (

@@ -53,7 +53,7 @@ def test_saved_rows_are_learned(run, tmp_path) -> None:
     assert run("fit", rows, "--stream", "--observed", "x0", "-o", tmp_path / "m.safetensors").code == 0
     wanted = MarkovField(l1="auto", selection="ebic").fit(rows, observed=["x0"]).features_
     assert load(tmp_path / "m.safetensors").features_.equals(wanted)
-    run("fit", rows, "--stream", "--id", "x0", "-o", tmp_path / "m").one_error("--id has no place here")
+    run("fit", rows, "--stream", "--id", "x0", "-o", tmp_path / "m").one_error("remove --id")
 
 
 def test_what_cannot_be_streamed_is_told(run, parts, tmp_path) -> None:
@@ -61,13 +61,13 @@ def test_what_cannot_be_streamed_is_told(run, parts, tmp_path) -> None:
     WEATHER.write_csv(tmp_path / "w.csv")
     run("fit", tmp_path / "w.csv", *out).one_error("Parquet", "scan_csv")
     run("fit", tmp_path / "none.parquet", *out).one_error("there is no such file")
-    run("fit", parts, "--missing", "bad", *out).one_error("--missing has no place")
+    run("fit", parts, "--missing", "bad", *out).one_error("--missing cannot be used")
     run("fit", parts, "--id", "nothing", *out).one_error("--id names the column 'nothing'")
-    run("fit", parts, "--numeric", "wet", "--id", "name", *out).one_error("'wet' is a number", "cut it into classes")
+    run("fit", parts, "--numeric", "wet", "--id", "name", *out).one_error("'wet' is numeric", "bin it")
     run("fit", parts, *out).one_error("'name'", "identifier", "--id")
     incomplete = WEATHER.with_columns(mood=pl.when(pl.int_range(pl.len()) != 7).then("mood"))
     incomplete.write_parquet(parts / "c.parquet")
-    run("fit", parts, "--id", "name", *out).one_error("'mood' has a gap in row 127")
+    run("fit", parts, "--id", "name", *out).one_error("'mood' has a missing value in row 127")
     assert not (tmp_path / "m.safetensors").exists()
 
 
@@ -80,7 +80,7 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     wanted = MarkovField(l1="auto", random_state=0).fit(MATRIX, observed=["x1"]).features_
     assert load(model).features_.equals(wanted)
     assert "AUC" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
-    run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no gaps to fill")
-    run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("--id and --numeric have no place")
+    run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no missing values to impute")
+    run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("remove --id and --numeric")
     monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HIDE", 10)
-    assert "No check: hidden cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err
+    assert "No check: held-out cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err

@@ -27,7 +27,7 @@ from sparsefield.data.shards import combine_digests, digest_block
 from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.io import partitioned_tables
-from sparsefield.io.partitioned_tables import open_parts
+from sparsefield.io.partitioned_tables import open_partitions
 
 result = pytest.importorskip("result")
 da = pytest.importorskip("dask.array")
@@ -137,12 +137,12 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("cells", [2**24, 5 * 1024])
 @pytest.mark.parametrize("name", ["folder", "pattern", "list"])
 def test_parquet_files_in_parts(client, folder, name, cells, monkeypatch) -> None:
-    monkeypatch.setattr(partitioned_tables, "CELLS_OF_PART", cells)
+    monkeypatch.setattr(partitioned_tables, "CELLS_PER_TASK", cells)
     names = {"folder": folder, "pattern": str(folder / "*.parquet"), "list": sorted(folder.iterdir())}
     result = distribute_rows(client, names[name], observed=OBSERVED, sample_weight=WEIGHT)
     assert_same_bits(client, result, in_memory(pl.from_pandas(INCOMPLETE), WEIGHT, observed=OBSERVED))
     assert result.kind == "polars"
-    assert len(open_parts(client, names[name]).futures) == (3 if cells == 2**24 else 4)
+    assert len(open_partitions(client, names[name]).futures) == (3 if cells == 2**24 else 4)
 
 
 @pytest.mark.parametrize("chunk", [128, 1000])
@@ -236,9 +236,9 @@ def test_other_columns_of_a_file_are_refused(client, folder) -> None:
     [
         (lambda path: da.from_array(X[:0], chunks=(1, 5)), "no rows"),
         (lambda path: da.from_array(X[:, 0], chunks=100), "Expected 2D array, got 1D"),
-        (lambda path: [], "no files"),
-        (lambda path: path, "no Parquet files"),
-        (lambda path: path / "*.parquet", "no file of such a name"),
+        (lambda path: [], "empty list of files"),
+        (lambda path: path, "neither Parquet files"),
+        (lambda path: path / "*.parquet", "no file on the workers matches"),
         (lambda path: path / "none.parquet", "no such file"),
     ],
 )

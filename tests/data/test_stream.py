@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsefield.data import as_source, compile_table, learn_schema
-from sparsefield.data.disk_arrays import GrowingArray, OnRows, map_rows, mapped, temporary_folder
+from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray, map_rows, mapped, temporary_folder
 from sparsefield.data.schema_learning import PIECE, count_active, pieces_of_rows
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import DataError
-from sparsefield.io.out_of_core import Roles, look_at_blocks, open_spool, spool_rows
+from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 
 N = 60
 rng = np.random.default_rng(0)
@@ -46,9 +46,9 @@ KINDS = {
 
 def spooled(blocks, folder, **roles) -> SparseTable:
     asked = {"observed": [], "numeric": "auto", "states": {}, "weight": None} | roles
-    found = look_at_blocks(blocks)
+    found = check_blocks(blocks)
     _, first = next(found)
-    spool = open_spool(folder, first, Roles(**asked))
+    spool = open_table_writer(folder, first, ColumnRoles(**asked))
     try:
         spool.add(first)
         for _, source in found:
@@ -110,12 +110,12 @@ def test_sparse_blocks_take_states_too(tmp_path) -> None:
 
 def test_rows_on_disk_are_not_copied_where_no_column_moves(tmp_path) -> None:
     moving = SWITCHES[:, [0, 1, 4]].tocsr()
-    rows = OnRows(3, moving.indptr.astype(np.int64), moving.indices)
-    table = spool_rows(tmp_path, rows, Roles([], "auto", {}, None))
+    rows = BinaryCSR(3, moving.indptr.astype(np.int64), moving.indices)
+    table = table_from_rows(tmp_path, rows, ColumnRoles([], "auto", {}, None))
     assert table.columns is rows.columns
     assert list(tmp_path.iterdir()) == []
     same(table, together(moving))
-    same(spool_rows(tmp_path, rows, Roles(["x0"], "auto", {}, None)), together(moving, observed=["x0"]))
+    same(table_from_rows(tmp_path, rows, ColumnRoles(["x0"], "auto", {}, None)), together(moving, observed=["x0"]))
 
 
 def test_a_column_with_more_labels_than_a_byte_holds(tmp_path) -> None:
@@ -139,23 +139,23 @@ def test_batches_of_arrow(tmp_path) -> None:
 @pytest.mark.parametrize("make", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow, lambda frame: frame])
 def test_gaps_are_refused_with_column_and_row(make, tmp_path) -> None:
     incomplete = FRAME.with_columns(word=pl.when(pl.int_range(pl.len()) != 44).then("word"))
-    with pytest.raises(DataError, match=r"'word' has a gap in row 44 .*: fill them, or fit in memory"):
+    with pytest.raises(DataError, match=r"'word' has a missing value in row 44 .*: impute them, or fit in memory"):
         spooled(map(make, cut(incomplete, 10)), tmp_path)
 
 
 def test_gaps_among_numbers_are_refused(tmp_path) -> None:
     X = np.zeros((N, 2))
     X[31, 1] = np.nan
-    with pytest.raises(DataError, match="'x1' has a gap in row 31"):
+    with pytest.raises(DataError, match="'x1' has a missing value in row 31"):
         spooled(cut(X, 30), tmp_path)
 
 
 def test_observed_numbers_are_refused(tmp_path) -> None:
-    with pytest.raises(DataError, match=r"'half' is a number \(row \d+, .* has a fraction\).*: cut it into classes"):
+    with pytest.raises(DataError, match=r"'half' is numeric \(row \d+, .* has a fraction\).*: bin it"):
         spooled(cut(FRAME, 10), tmp_path, observed=["half"])
-    with pytest.raises(DataError, match=r"'many' is a number, .* numeric=\[\]"):
+    with pytest.raises(DataError, match=r"'many' is numeric, .* numeric=\[\]"):
         spooled(cut(FRAME, 3), tmp_path, observed=["many"])
-    with pytest.raises(DataError, match="'many' is a number"):
+    with pytest.raises(DataError, match="'many' is numeric"):
         spooled(cut(FRAME, 3), tmp_path, observed=["many"], numeric=["many"])
     roles = {"observed": ["half", "many"], "numeric": []}
     same(spooled(cut(FRAME, 3), tmp_path, **roles), together(FRAME, **roles))
@@ -168,27 +168,27 @@ def test_other_columns_and_kinds_are_refused_with_the_block() -> None:
         (FRAME.to_pandas(), "Block 1 .* is of another kind"),
     ]:
         with pytest.raises(DataError, match=words):
-            list(look_at_blocks([FRAME, odd]))
+            list(check_blocks([FRAME, odd]))
     with pytest.raises(DataError, match=r"block 2 .* is a sparse matrix with values other than 0 and 1"):
-        list(look_at_blocks([SWITCHES, SWITCHES, 2 * SWITCHES]))
+        list(check_blocks([SWITCHES, SWITCHES, 2 * SWITCHES]))
 
 
 def test_numbers_here_and_text_there_are_refused(tmp_path) -> None:
     """As read_csv finds types chunk by chunk: 1 and "1" would be two states."""
     chunks = [pd.DataFrame({"a": [1, 2], "b": ["u", "v"]}), pd.DataFrame({"a": ["1", "z"], "b": ["u", "v"]})]
-    with pytest.raises(DataError, match=r"'a' holds text or objects from row 2 on .*, and numbers in earlier blocks"):
+    with pytest.raises(DataError, match=r"'a' holds text or objects from row 2 on .*, but numbers in earlier blocks"):
         spooled(chunks, tmp_path)
 
 
 def test_nothing_is_refused(tmp_path) -> None:
-    with pytest.raises(DataError, match="without a single block"):
-        list(look_at_blocks([]))
+    with pytest.raises(DataError, match="without blocks"):
+        list(check_blocks([]))
     with pytest.raises(DataError, match="no rows"):
         spooled([FRAME[:0]], tmp_path)
 
 
 def test_weights_of_another_length_are_refused(tmp_path) -> None:
-    with pytest.raises(DataError, match="50 weights, and there are more rows"):
+    with pytest.raises(DataError, match="50 weights, but there are more rows"):
         spooled(cut(FRAME, 7), tmp_path, weight=WEIGHT[:50])
     with pytest.raises(DataError, match=r"\(61,\), expected \(60,\)"):
         spooled(cut(FRAME, 7), tmp_path, weight=np.ones(61))

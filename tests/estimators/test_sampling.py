@@ -240,7 +240,7 @@ def test_a_given_field_comes_back_from_a_file(kind: str | None, tmp_path: Path) 
     back = load(tmp_path / "m")
     assert isinstance(back, MarkovField)
     assert back.get_params() == field.get_params()
-    assert back.field_.about == field.field_.about
+    assert back.field_.record == field.field_.record
     assert np.isnan(back.objective_)
     assert np.isnan(back.kkt_violation_)
     assert not back.converged_
@@ -253,18 +253,18 @@ def test_a_given_field_comes_back_from_a_file(kind: str | None, tmp_path: Path) 
 
 def test_what_was_given_stays_as_it_was() -> None:
     field = sticky_field()
-    before = dict(field.about)
+    before = field.record
     MarkovField.from_field(field)
-    assert field.about == before
+    assert field.record == before
 
 
 def test_a_field_that_makes_no_sense_is_refused() -> None:
     field = sticky_field()
     for wrong, words in (
-        ({"unary": np.zeros(3)}, "do not fit together"),
-        ({"weights": np.array([np.nan])}, "no numbers"),
-        ({"pairs": np.array([[0, 7]])}, "not there"),
-        ({"pairs": np.array([[1, 1]])}, "not there"),
+        ({"unary": np.zeros(3)}, "do not match"),
+        ({"weights": np.array([np.nan])}, "not a finite number"),
+        ({"pairs": np.array([[0, 7]])}, "does not exist"),
+        ({"pairs": np.array([[1, 1]])}, "does not exist"),
     ):
         with pytest.raises(DataError, match=f"The field makes no sense: .*{words}"):
             MarkovField.from_field(replace(field, **wrong))

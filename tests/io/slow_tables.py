@@ -1,4 +1,4 @@
-"""Networks by plain loops: the product of all tables of a UAI file, and the weights of a field, for every assignment.
+"""Slow oracles: the log-probability of every assignment, from the tables of a UAI file or the weights of a field.
 
 It shares nothing with the library but the schema's numbering.
 """

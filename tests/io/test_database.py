@@ -1,4 +1,4 @@
-"""Databases are read as they are: their tables, their keys and links, and nothing is written."""
+"""Tables, keys and links of a database are read, and nothing is written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_keys_and_links_are_those_that_the_database_declares(database: Path) -> 
     assert [rows.tolist() for rows in data.linked_rows("object")] == [[0, 1], [1, 0]]
 
 
-def test_given_keys_links_and_roles_come_first(database: Path) -> None:
+def test_given_keys_links_and_roles_take_precedence(database: Path) -> None:
     data = read_database(
         str(database),
         TABLES,
@@ -90,18 +90,18 @@ def test_queries_and_views_are_tables_too(database: Path) -> None:
     assert read_database(database, {"x": with_cte}).tables["x"].rows() == [(2,)]
 
 
-def test_names_are_found_whatever_their_case(database: Path) -> None:
+def test_table_names_ignore_case(database: Path) -> None:
     data = read_database(database, {"nation": "NATIONS", "pair": 'An "Odd" Pair'})
     assert list(data.links) == ["subject", "object"]
 
 
-def test_keys_of_several_columns_are_left_to_the_caller(database: Path) -> None:
+def test_keys_of_several_columns_are_ignored(database: Path) -> None:
     data = read_database(database, {"treaty": "treaty", "pair": 'an "odd" pair'})
     assert data.keys == {}
     assert data.links == {}
 
 
-def test_links_of_one_column_in_two_tables_are_told_apart(tmp_path: Path, database: Path) -> None:
+def test_links_of_equal_columns_in_two_tables_have_distinct_names(tmp_path: Path, database: Path) -> None:
     definition = (
         "CREATE TABLE p (id INTEGER PRIMARY KEY, x INTEGER);"
         'CREATE TABLE q (p INTEGER REFERENCES p (id), "the boss" INTEGER REFERENCES p (id), y INTEGER);'
@@ -114,20 +114,20 @@ def test_links_of_one_column_in_two_tables_are_told_apart(tmp_path: Path, databa
     assert links["the_boss"] == ForeignKey("q", "the boss", "p")
 
 
-def test_a_reference_to_another_column_than_the_key_is_said(tmp_path: Path, database: Path) -> None:
+def test_a_reference_to_a_column_other_than_the_key_is_refused(tmp_path: Path, database: Path) -> None:
     definition = (
         "CREATE TABLE p (id INTEGER PRIMARY KEY, code INTEGER UNIQUE);"
         "CREATE TABLE q (p INTEGER REFERENCES p (code), y INTEGER);"
         "INSERT INTO p VALUES (1, 10); INSERT INTO q VALUES (10, 0);"
     )
     path = made(tmp_path / f"code{database.suffix}", definition)
-    with pytest.raises(DataError, match=r"Column 'p' of table 'q' is declared to refer to 'code' of table 'p'"):
+    with pytest.raises(DataError, match=r"Column 'p' of table 'q' is declared to reference 'code' of table 'p'"):
         read_database(path, {"p": "p", "q": "q"})
     data = read_database(path, {"p": "p", "q": "q"}, keys={"p": "code"})
     assert data.links == {"p": ForeignKey("q", "p", "p")}
 
 
-def test_a_referred_column_is_the_key_of_a_table_without_one(tmp_path: Path, database: Path) -> None:
+def test_a_referenced_column_is_the_key_of_a_table_without_one(tmp_path: Path, database: Path) -> None:
     definition = (
         "CREATE TABLE p (code INTEGER UNIQUE, x INTEGER); CREATE TABLE q (p INTEGER REFERENCES p (code), y INTEGER);"
         "INSERT INTO p VALUES (10, 1); INSERT INTO q VALUES (10, 0);"
@@ -151,7 +151,7 @@ def test_nothing_is_written(database: Path) -> None:
     assert sorted(path.name for path in database.parent.iterdir()) == [database.name]
 
 
-def test_exact_and_wide_numbers_are_plain_ones(tmp_path: Path) -> None:
+def test_decimals_and_wide_integers_become_plain_numbers(tmp_path: Path) -> None:
     definition = (
         "CREATE TABLE t (kind ENUM ('a', 'b'), price DECIMAL(8, 2), wide HUGEINT);"
         "INSERT INTO t VALUES ('b', 1.25, 5), (NULL, NULL, NULL);"
@@ -161,11 +161,11 @@ def test_exact_and_wide_numbers_are_plain_ones(tmp_path: Path) -> None:
     assert frame.rows() == [("b", 1.25, 5), (None, None, None)]
     assert frame.dtypes == [pl.String, pl.Float64, pl.Int64]
     assert read_database(path, {"t": "SELECT sum(wide) AS s FROM t"}).tables["t"].dtypes == [pl.Int64]
-    with pytest.raises(DataError, match=r"t\.duckdb: table 't' has numbers of more than 64 bits"):
+    with pytest.raises(DataError, match=r"t\.duckdb: table 't' has integers of more than 64 bits"):
         read_database(path, {"t": "SELECT 170141183460469231731687303715884105727::HUGEINT AS h"})
 
 
-def test_answers_are_the_same_without_pyarrow(tmp_path: Path) -> None:
+def test_results_are_the_same_without_pyarrow(tmp_path: Path) -> None:
     path = made(tmp_path / "w.duckdb")
     # In a process of its own, since DuckDB may then complain at exit.
     code = (
@@ -178,7 +178,7 @@ def test_answers_are_the_same_without_pyarrow(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[('A', 1, 3.5), ('B', None, 2.0)]"
 
 
-def test_sqlite_may_mix_types_and_refer_to_a_primary_key_without_its_name(tmp_path: Path) -> None:
+def test_sqlite_may_mix_types_and_reference_an_unnamed_primary_key(tmp_path: Path) -> None:
     definition = (
         "CREATE TABLE p (id INTEGER PRIMARY KEY, x); CREATE TABLE q (p INTEGER REFERENCES P, r REFERENCES nowhere, y);"
         "INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO q VALUES (2, 1, 0), (1, 1, 1);"
@@ -215,10 +215,10 @@ def test_a_pattern_of_parquet_files_is_a_database(parquet: Path) -> None:
         read_database(f"{parquet}/*.parquet", {"nation": "pairs"})
 
 
-def test_parquet_files_that_cannot_be_used_are_named(parquet: Path, tmp_path: Path) -> None:
+def test_unusable_parquet_files_are_named_in_errors(parquet: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for place in (tmp_path / "empty", tmp_path / "*.parquet"):
-        with pytest.raises(DataError, match="there are no Parquet files"):
+        with pytest.raises(DataError, match="no Parquet files were found"):
             read_database(place, {"x": "x"})
     pl.DataFrame({"a": [1]}).write_parquet(parquet / "pairs.parquet")
     with pytest.raises(DataError, match="would both be the table 'pairs': rename one"):
@@ -234,33 +234,33 @@ def test_parquet_files_that_cannot_be_used_are_named(parquet: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
-        ({}, "There are no tables to read"),
-        ({"x": "nowhere"}, "there is no table 'nowhere'; tables: .*large, nations, .*A query begins with SELECT"),
+        ({}, "No tables were given"),
+        ({"x": "nowhere"}, "there is no table 'nowhere'; tables: .*large, nations, .*A query must begin with SELECT"),
         ({"x": "SELECT * FROM nowhere"}, "table 'x': .*nowhere"),
         ({"x": "SELECT * FROM frames"}, "table 'x': .*frames"),
         ({"x": "SELECT"}, "there is no table 'SELECT'"),
         ({"x": "SELECT * FROM nations WHERE area > 9"}, "table 'x' has no rows"),
     ],
 )
-def test_a_table_that_is_not_there_is_named(database: Path, tables, words: str) -> None:
+def test_a_missing_table_is_named(database: Path, tables, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
         read_database(database, tables)
     assert "\n" not in str(caught.value)
 
 
-def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
     path = made(tmp_path / "w.db")
-    with pytest.raises(DataError, match="table 'x' has several columns 'nation': name them apart, with AS"):
+    with pytest.raises(DataError, match="table 'x' has several columns 'nation': rename them with AS"):
         read_database(path, {"x": "SELECT a.nation, b.nation FROM nations a, nations b"})
 
 
-def test_tables_of_one_name_need_their_schema(tmp_path: Path) -> None:
+def test_an_ambiguous_table_needs_its_schema(tmp_path: Path) -> None:
     definition = "".join(
         f"CREATE SCHEMA IF NOT EXISTS {schema}; CREATE TABLE {schema}.{table} AS SELECT '{schema}' AS x;"
         for schema, table in (("one", "t"), ("two", "t"), ("one", "u"), ("main", "u"))
     )
     path = made(tmp_path / "s.duckdb", definition)
-    with pytest.raises(DataError, match=r"'t' may be any of one\.t, two\.t: say which"):
+    with pytest.raises(DataError, match=r"'t' is ambiguous \(one\.t, two\.t\): add the schema"):
         read_database(path, {"t": "t"})
     assert read_database(path, {"t": "two.t"}).tables["t"].rows() == [("two",)]
     assert read_database(path, {"u": "u"}).tables["u"].rows() == [("main",)]
@@ -272,7 +272,7 @@ def test_only_some_of_many_tables_are_shown(tmp_path: Path) -> None:
         read_database(made(tmp_path / "many.duckdb", definition), {"x": "x"})
 
 
-def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.duckdb: there is no such database"):
         read_database(tmp_path / "none.duckdb", {"x": "x"})
     (tmp_path / "text.duckdb").write_text("this is no database, but a text that goes on for a while " * 99)
@@ -337,7 +337,7 @@ def test_sqlite_through_duckdb_and_through_python_agree(tmp_path: Path, monkeypa
 ADDRESS = "postgresql://me:s%40cret@127.0.0.1:1/none"
 
 
-def test_postgres_without_its_extension_says_how_to_get_it(monkeypatch) -> None:
+def test_postgres_without_its_extension_names_the_remedy(monkeypatch) -> None:
     def refuse(*args: object, **options: object) -> None:
         raise duckdb.IOException("Failed to download\nmany more lines")
 
@@ -347,7 +347,7 @@ def test_postgres_without_its_extension_says_how_to_get_it(monkeypatch) -> None:
     assert "cret" not in str(caught.value)
 
 
-def test_an_unreachable_postgres_is_one_line_without_the_password(monkeypatch) -> None:
+def test_the_error_of_an_unreachable_postgres_is_one_line_without_the_password(monkeypatch) -> None:
     asked = []
 
     class Unreachable:

@@ -1,4 +1,4 @@
-"""One table is read from a file, with its gaps, or refused by name."""
+"""A table is read from a file with its missing values, or refused with the name of the file."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import pytest
 
 from sparsefield import io
 from sparsefield.errors import DataError
-from sparsefield.io.files import Reading, is_parquet, listed, read_table, separator_of
+from sparsefield.io.files import ReadOptions, is_parquet, list_columns, read_table, resolve_separator
 
 
-def test_usual_words_are_gaps_in_a_csv(tmp_path: Path) -> None:
+def test_default_markers_are_missing_values_in_a_csv(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,x\nNA,?\n,null\n")
     assert read_table(tmp_path / "t.csv").rows() == [(1, "x"), (None, None), (None, None)]
 
 
-def test_given_words_replace_the_usual_ones(tmp_path: Path) -> None:
+def test_given_markers_replace_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\nnone,x\nNA,?\n")
-    assert read_table(str(tmp_path / "t.csv"), Reading(("none",))).rows() == [(None, "x"), ("NA", "?")]
+    assert read_table(str(tmp_path / "t.csv"), ReadOptions(("none",))).rows() == [(None, "x"), ("NA", "?")]
 
 
-def test_parquet_has_its_own_gaps_and_the_given_ones(tmp_path: Path) -> None:
+def test_nulls_and_given_markers_are_missing_values_in_parquet(tmp_path: Path) -> None:
     pl.DataFrame({"a": ["NA", None, "x"]}).write_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet")["a"].to_list() == ["NA", None, "x"]
-    assert read_table(tmp_path / "t.parquet", Reading(("NA",)))["a"].to_list() == [None, None, "x"]
-    assert read_table(tmp_path / "t.parquet", Reading(("NA",)), as_text=True)["a"].to_list() == ["NA", None, "x"]
+    assert read_table(tmp_path / "t.parquet", ReadOptions(("NA",)))["a"].to_list() == [None, None, "x"]
+    assert read_table(tmp_path / "t.parquet", ReadOptions(("NA",)), as_text=True)["a"].to_list() == ["NA", None, "x"]
 
 
 def test_text_stays_text_and_a_header_may_be_absent(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("1\tNA\n2\t3\n")
-    table = read_table(tmp_path / "t.tsv", Reading(header=False), as_text=True)
+    table = read_table(tmp_path / "t.tsv", ReadOptions(header=False), as_text=True)
     assert table.columns == ["x0", "x1"]
     assert table.rows() == [("1", "NA"), ("2", "3")]
 
 
-def test_a_late_word_makes_a_column_of_words(tmp_path: Path) -> None:
+def test_text_in_a_late_row_makes_a_column_text(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a\n" + "1\n" * 2_000 + "x\n")
     assert read_table(tmp_path / "t.csv")["a"].dtype == pl.String
 
@@ -44,9 +44,9 @@ def test_a_late_word_makes_a_column_of_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("a,b\n", "there are no rows"),
+        ("a,b\n", "the table has no rows"),
         ("a,a\n1,2\n", "several columns are named 'a'"),
-        ("a;b\n1;2\n", "do the cells stand between ';'"),
+        ("a;b\n1;2\n", "if cells are separated by ';'"),
         ("a,b\n1,2,3\n", "a row has more cells than the header has names"),
         ("", "empty"),
     ],
@@ -64,7 +64,7 @@ def test_a_table_without_rows_is_read_where_that_is_allowed(tmp_path: Path, as_t
     for name in ("t.csv", "t.parquet"):
         table = read_table(tmp_path / name, as_text=as_text, may_be_empty=True)
         assert (table.columns, table.height) == (["who", "whom"], 0)
-        with pytest.raises(DataError, match=rf"{name}: there are no rows"):
+        with pytest.raises(DataError, match=rf"{name}: the table has no rows"):
             read_table(tmp_path / name, as_text=as_text)
 
 
@@ -74,19 +74,19 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_separators() -> None:
-    assert [separator_of(Path("a.csv"), wanted) for wanted in (None, "tab", "\\t", ";")] == [",", "\t", "\t", ";"]
-    assert separator_of(Path("a.tsv"), None) == "\t"
+    assert [resolve_separator(Path("a.csv"), wanted) for wanted in (None, "tab", "\\t", ";")] == [",", "\t", "\t", ";"]
+    assert resolve_separator(Path("a.tsv"), None) == "\t"
     with pytest.raises(DataError, match="must be one character, or 'tab'; got ';;'"):
-        separator_of(Path("a.csv"), ";;")
+        resolve_separator(Path("a.csv"), ";;")
 
 
-def test_few_columns_are_listed_whole() -> None:
-    assert listed(["a", "b"]) == "columns: a, b"
-    assert listed([str(k) for k in range(10)]).endswith("7 and 2 more")
+def test_a_short_list_of_columns_is_complete() -> None:
+    assert list_columns(["a", "b"]) == "columns: a, b"
+    assert list_columns([str(k) for k in range(10)]).endswith("7 and 2 more")
     assert is_parquet(Path("A.PQ"))
 
 
-def test_io_are_found_by_name() -> None:
+def test_public_names_of_io_are_importable() -> None:
     assert io.read_table is read_table
     for name in io.__all__:
         assert getattr(io, name) is not None
@@ -98,6 +98,6 @@ def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:
     path = tmp_path / "quoted.csv"
     path.write_text('"say ""yes""",b\n"a ""b""",1\n"c",2\n')
     for as_text in (False, True):
-        table = read_table(path, Reading(), as_text=as_text)
+        table = read_table(path, ReadOptions(), as_text=as_text)
         assert table.columns == ['say "yes"', "b"]
         assert table['say "yes"'].to_list() == ['a "b"', "c"]

@@ -1,4 +1,4 @@
-"""GraphML comes back as the graph that was written."""
+"""networkx reads GraphML as the graph that was written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_any_names_come_back(tmp_path_factory, names, states) -> None:
     assert same(nx.read_graphml(path), to_networkx(field, flat=True))
 
 
-def test_characters_that_xml_has_no_room_for_are_replaced(tmp_path: Path) -> None:
+def test_characters_that_xml_does_not_allow_are_replaced(tmp_path: Path) -> None:
     write_graphml(named(["a\x00", "b\udc80"]), tmp_path / "net.graphml")
     nodes = ET.parse(tmp_path / "net.graphml").getroot().iter("{http://graphml.graphdrawing.org/xmlns}node")
     assert [node.get("id") for node in nodes] == ["a\ufffd", "b\ufffd"]
@@ -84,9 +84,9 @@ def test_it_needs_no_networkx_and_declares_every_attribute_with_its_type(tmp_pat
     assert keys["edge_weights"]["for"] == "edge"
 
 
-def test_tables_and_columns_that_spell_the_same_name_are_refused(tmp_path: Path) -> None:
+def test_tables_and_columns_with_the_same_full_name_are_refused(tmp_path: Path) -> None:
     one, other = (Schema((Variable(n, "target", (0, 1), 0, (0.5, 0.5)),), (n,)) for n in ("b.c", "c"))
     layout, none = Layout(("a", "a.b"), (one, other), (), ()), np.empty((0, 2), dtype=np.int64)
     field = Field(layout, np.zeros(2), none, np.empty(0))
-    with pytest.raises(DataError, match=r"both be called 'a\.b\.c'"):
+    with pytest.raises(DataError, match=r"have the name 'a\.b\.c'"):
         write_graphml(field, tmp_path / "net.graphml")

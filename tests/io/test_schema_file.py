@@ -1,4 +1,4 @@
-"""A schema file says which tables lie beside it and how they are linked."""
+"""A schema file defines linked tables."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.errors import DataError
-from sparsefield.io.files import Reading
-from sparsefield.io.schema_file import TableFile, describe, read_schema
+from sparsefield.io.files import ReadOptions
+from sparsefield.io.schema_file import TableFile, parse_schema_file, read_schema
 
 NATIONS = """
 templates = ["within nation", "across subject", {kind = "swapped", names = ["subject", "object"]}]
@@ -73,7 +73,7 @@ def test_tables_links_and_roles_are_as_described(folder: Path) -> None:
     )
 
 
-def test_a_folder_stands_for_its_schema_file(folder: Path) -> None:
+def test_a_folder_may_replace_its_schema_file(folder: Path) -> None:
     assert repr(read_schema(str(folder))) == repr(read_schema(folder / "schema.toml"))
 
 
@@ -81,7 +81,7 @@ def test_without_templates_the_default_ones_stay(folder: Path) -> None:
     assert read_schema(written(folder, NATIONS.replace("templates", "# templates"))).templates is None
 
 
-def test_steps_may_have_any_of_their_parts(folder: Path) -> None:
+def test_all_keys_of_an_offset_link_are_optional(folder: Path) -> None:
     (folder / "tokens.csv").write_text("sentence;position;tag\n1;1;N\n1;2;V\n2;1;N\n")
     text = 'separator = ";"\n[tables.token]\nfile = "tokens.csv"\n[links.next]\ntable = "token"\n'
     assert read_schema(written(folder, text)).links["next"] == OffsetLink("token")
@@ -91,17 +91,17 @@ def test_steps_may_have_any_of_their_parts(folder: Path) -> None:
     assert [rows.tolist() for rows in data.linked_rows("next")] == [[1], [0]]
 
 
-def test_files_and_numbers_are_described_beside_the_data(folder: Path) -> None:
+def test_files_and_numeric_columns_are_returned_with_the_data(folder: Path) -> None:
     text = NATIONS.replace('observed = ["area"]', 'numeric = ["area"]')
     path = written(folder, text)
-    found = describe(path)
+    found = parse_schema_file(path)
     assert found.numeric == {"nation": ["area"]}
     assert found.data.observed == {"nation": ["area"]}
-    assert found.files["nation"] == TableFile(folder / "nations.csv", Reading(("n/a",)))
+    assert found.files["nation"] == TableFile(folder / "nations.csv", ReadOptions(("n/a",)))
     assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
     assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
     assert repr(found.data) == repr(read_schema(folder))
-    assert describe(folder).numeric == {}
+    assert parse_schema_file(folder).numeric == {}
 
 
 def test_a_table_may_have_no_header(folder: Path) -> None:
@@ -141,14 +141,14 @@ to = "person"
         (["1", "2"], ["2", "", "1"], [1, 0]),
     ],
 )
-def test_numbers_in_one_file_name_keys_of_text_in_another(folder: Path, keys, senders, expected) -> None:
+def test_numeric_foreign_keys_match_text_keys(folder: Path, keys, senders, expected) -> None:
     (folder / "persons.csv").write_text("id,x\n" + "".join(f"{key},0\n" for key in keys))
     (folder / "letters.csv").write_text("sender,y\n" + "".join(f"{key},0\n" for key in senders))
     data = read_schema(written(folder, LINKED))
     assert data.linked_rows("sender")[1].tolist() == expected
 
 
-def test_a_fault_in_the_links_names_the_files(folder: Path) -> None:
+def test_an_error_in_the_links_names_the_files(folder: Path) -> None:
     (folder / "persons.csv").write_text("id,x\n1,0\n2,1\n")
     (folder / "letters.csv").write_text("sender,y\n1,0\n3,1\n")
     words = r"other\.toml: Link 'sender': .*3 in row 2.*letters\.csv, table 'person' is .*persons\.csv"
@@ -200,7 +200,7 @@ def test_tables_may_be_those_of_a_database(database: Path) -> None:
     assert data.templates is not None
 
 
-def test_keys_and_links_of_the_file_come_before_those_of_the_database(database: Path) -> None:
+def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: Path) -> None:
     text = (
         'database = "world.sqlite"\n[tables.nation]\nquery = "SELECT name, rich FROM nation"\nkey = "name"\n'
         '[tables.pair]\ntable = "pairs"\nignore = ["object"]\n'
@@ -216,50 +216,50 @@ def test_keys_and_links_of_the_file_come_before_those_of_the_database(database: 
     [
         ("[tables.nation\n", r"other\.toml is not TOML: .*line 1"),
         ("a = 1\nb = = 2\n", r"is not TOML: .*line 2"),
-        ("color = 1\n" + NATION, "'color' is not known; known ones: templates, missing, separator, database, tables, "),
-        ("", "the data are given by nothing; it must be one of"),
-        (NATION + '[triples]\nfile = "x"\n', "given by tables and triples"),
+        ("color = 1\n" + NATION, "unknown key 'color'; known keys: templates, missing, separator, database, tables, "),
+        ("", "the file has no data; it must have exactly one of"),
+        (NATION + '[triples]\nfile = "x"\n', "the file has tables and triples"),
         ("tables = 3\n", "tables = 3 must be a table"),
         ("templates = 'x'\n" + NATION, "templates = 'x' must be a list"),
         ("missing = [1]\n" + NATION, r"missing = \[1\] must be a list of strings"),
-        ("[tables]\nnation = 3\n", r"\[tables.nation\] must have keys of its own: file, key, observed, ignore"),
+        ("[tables]\nnation = 3\n", r"\[tables.nation\] must be a section with the keys file, key, observed, ignore"),
         ("[tables]\n", "There are no tables"),
         ("[tables.nation]\nkey = 'x'\n", r"\[tables.nation\]: the key 'file' is missing"),
         (
             NATION + "keys = 'x'\n",
-            r"\[tables.nation\]: the key 'keys' is not known; known ones: file, key, observed, ignore",
+            r"\[tables.nation\]: unknown key 'keys'; known keys: file, key, observed, ignore",
         ),
         (NATION + "key = 5\n", r"\[tables.nation\]: key = 5 must be a string"),
         (NATION + "key = 'name'\n", r"other\.toml: keys= names the column 'name' of table 'nation'"),
-        (NATION + "query = 'SELECT 1'\n", "'query' is not known"),
+        (NATION + "query = 'SELECT 1'\n", "unknown key 'query'"),
         ("[tables.nation]\nfile = 'none.csv'\n", r"none\.csv: there is no such file"),
         (NATION + "[links.s]\ntable = 'nation'\ncolumn = 'rich'\n", r"\[links.s\]: the key 'to' is missing"),
         (
             NATION + "[links.s]\ncolumn = 'rich'\nto = 'nation'\nby = 1\n",
-            "'by' is not known; known ones: table, column, to",
+            "unknown key 'by'; known keys: table, column, to",
         ),
         (NATION + "[links.s]\nalong = 'area'\n", r"\[links.s\]: the key 'table' is missing"),
-        (NATION + "[links.s]\ntable = 'nation'\nby = 0\n", r"\[links.s\]: An offset link in table 'nation' has by=0"),
-        (NATION + "[links.s]\ntable = 'nation'\nby = true\n", "by = True must be a whole number"),
+        (NATION + "[links.s]\ntable = 'nation'\nby = 0\n", r"\[links.s\]: A step in table 'nation' is by 0"),
+        (NATION + "[links.s]\ntable = 'nation'\nby = true\n", "by = True must be an integer"),
         (
             NATION + "[links]\ns = 'x'\n",
-            r"\[links.s\] must have keys of its own: table, column, to for a foreign key, or table",
+            r"\[links.s\] must be a section with the keys table, column, to for a foreign key, or table",
         ),
         (
             NATION + "[links.s]\ntable = 'nation'\ncolum = 'rich'\n",
-            r"\[links.s\]: the key 'colum' is not known; known ones: table, column, to for a foreign key, or table",
+            r"\[links.s\]: unknown key 'colum'; known keys: table, column, to for a foreign key, or table",
         ),
         (NATION + "header = 'no'\n", r"\[tables.nation\]: header = 'no' must be true or false"),
         (NATION + "numeric = 'area'\n", "numeric = 'area' must be a list of strings"),
         (
             NATION + "numeric = ['size']\n",
-            r"\[tables.nation\]: numeric names the column 'size', which is not there",
+            r"\[tables.nation\]: numeric names the column 'size', which does not exist",
         ),
         (NATION + "key = 'nation'\nnumeric = ['nation']\n", "'nation' of table 'nation' is observed, but also a key"),
-        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this is a file with one table, not a database"),
+        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this file holds one table, not a database"),
         (
             "database = 'data/pairs.parquet'\n[tables.pair]\n",
-            "pairs.parquet: this is a file with one.*its folder",
+            "pairs.parquet: this file holds one.*its folder",
         ),
         (
             "templates = ['across x']\n" + NATION,
@@ -268,28 +268,28 @@ def test_keys_and_links_of_the_file_come_before_those_of_the_database(database: 
         ("templates = ['beside x']\n" + NATION, r"other\.toml: A template is of kind 'beside'"),
         (
             "[triples]\nfile = 'x.csv'\nworld = 1\n",
-            r"\[triples\]: the key 'world' is not known; known ones: file, entities",
+            r"\[triples\]: unknown key 'world'; known keys: file, entities",
         ),
         ("[triples]\nclosed_world = true\n", r"\[triples\]: the key 'file' is missing"),
         ("[triples]\nfile = 'x.csv'\nclosed_world = 3\n", "closed_world = 3 must be true, false or 'mentioned'"),
         ("[triples]\nfile = 'x.csv'\n", r"other\.toml: .*x\.csv: there is no such file"),
-        ("missing = ['x']\n[triples]\nfile = 'x.csv'\n", r"'missing' does not go with \[triples\]"),
-        ("[atoms]\nfile = 'x.db'\n[links.s]\ntable = 'a'\n", r"'links' does not go with \[atoms\]"),
+        ("missing = ['x']\n[triples]\nfile = 'x.csv'\n", r"'missing' cannot be used with \[triples\]"),
+        ("[atoms]\nfile = 'x.db'\n[links.s]\ntable = 'a'\n", r"'links' cannot be used with \[atoms\]"),
         ("[atoms]\nfile = 'x.db'\n", r"other\.toml: .*x\.db: there is no such file"),
-        ("database = 'x'\n[atoms]\nfile = 'x.db'\n", r"'database' does not go with \[atoms\]"),
-        ("database = 'x.db'\nmissing = ['x']\n[tables.nation]\n", "'missing' does not go with a database"),
-        ("database = 'x.db'\n[tables.nation]\nfile = 'x'\n", "'file' is not known; known ones: table, query, key"),
-        ("database = 'x.db'\n[tables.n]\ntable = 'x'\nquery = 'SELECT 1'\n", "both 'table' and 'query': leave one out"),
+        ("database = 'x'\n[atoms]\nfile = 'x.db'\n", r"'database' cannot be used with \[atoms\]"),
+        ("database = 'x.db'\nmissing = ['x']\n[tables.nation]\n", "'missing' cannot be used with a database"),
+        ("database = 'x.db'\n[tables.nation]\nfile = 'x'\n", "unknown key 'file'; known keys: table, query, key"),
+        ("database = 'x.db'\n[tables.n]\ntable = 'x'\nquery = 'SELECT 1'\n", "both 'table' and 'query': remove one"),
         ("database = 'x.db'\n[tables.nation]\n", r"other\.toml: .*x\.db: there is no such database"),
     ],
 )
-def test_what_the_file_gets_wrong_is_named(folder: Path, text: str, words: str) -> None:
+def test_errors_in_the_file_are_named(folder: Path, text: str, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
         read_schema(written(folder, text))
     assert "\n" not in str(caught.value)
 
 
-def test_a_schema_file_must_be_there_and_be_text(tmp_path: Path) -> None:
+def test_a_schema_file_must_exist_and_be_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"schema\.toml: there is no such file"):
         read_schema(tmp_path)
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")

@@ -1,4 +1,4 @@
-"""Triples become entities and pairs, under each reading of what is not stated."""
+"""Triples become tables of entities and pairs, for each meaning of unstated triples."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_mentioned_world_has_rows_for_the_pairs_of_triples() -> None:
     assert pair_cells(data, "knows") == {("ann", "bob"): 0, ("ann", "cy"): 1, ("bob", "ann"): 1}
 
 
-def test_an_open_world_leaves_gaps() -> None:
+def test_an_open_world_leaves_missing_values() -> None:
     stated = [(*triple, 1) for triple in TRIPLES] + [("cy", "likes", "cy", 0), ("ann", "knows", "ann", 0)]
     data = read_triples(stated, closed_world=False)
     assert pair_cells(data, "likes") == {
@@ -62,7 +62,7 @@ def test_links_lead_from_pairs_to_entities() -> None:
         unique_by=lambda triple: triple[:3],
     )
 )
-def test_what_is_stated_is_what_is_read(triples) -> None:
+def test_tables_hold_exactly_the_stated_values(triples) -> None:
     stated = {triple[:3]: int(triple[3]) for triple in triples}
     names = {name for a, _, b, _ in triples for name in (a, b)}
     closed = read_triples(triples)
@@ -90,13 +90,13 @@ def test_entities_bring_attributes_and_their_order(make) -> None:
     assert len(pair_cells(data, "likes")) == 16
 
 
-def test_the_first_column_names_entities_if_none_is_called_so() -> None:
+def test_the_first_column_names_entities_by_default() -> None:
     data = read_triples([(1, "r", 2)], entities=pl.DataFrame({"id": [2, 1], "x": [0, 1]}), entity="node")
     assert data.tables["node"].columns == ["node", "x"]
     assert pair_cells(data, "r")[1, 2] == 1
 
 
-def test_numbers_among_words_are_taken_as_text() -> None:
+def test_numbers_mixed_with_text_become_text() -> None:
     data = read_triples([(1, "r", "x"), (2, "r", "y")])
     assert data.tables["entity"]["entity"].to_list() == ["1", "2", "x", "y"]
     assert pair_cells(data, "r")["1", "x"] == 1
@@ -121,26 +121,28 @@ def test_triples_and_entities_are_read_from_files(tmp_path: Path, suffix: str) -
 @pytest.mark.parametrize("lines", ["ann,likes,bob\nbob,likes,ann\n", "ann,likes,bob\ncy,knows,dan\n", "a,b\n1,2\n"])
 def test_a_file_without_a_header_does_not_lose_its_first_triple(tmp_path: Path, lines: str) -> None:
     (tmp_path / "t.csv").write_text(lines)
-    words = r"t\.csv: the first line must name the columns.*Put the line subject,relation,object before it"
+    words = r"t\.csv: the first line must name the columns.*Insert the line subject,relation,object"
     with pytest.raises(DataError, match=words):
         read_triples(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("nothing", [[], ()])
-def test_no_triples_are_refused(nothing) -> None:
+def test_an_empty_list_of_triples_is_refused(nothing) -> None:
     with pytest.raises(DataError, match="There are no triples"):
         read_triples(nothing)
 
 
-def test_too_many_pairs_point_to_the_mentioned_ones(monkeypatch) -> None:
+def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypatch) -> None:
     monkeypatch.setattr(pair_statements, "MAX_PAIRS", 8)
-    with pytest.raises(DataError, match=r"each of 9 pairs of 3 entities; 8 are the most.*closed_world='mentioned'"):
+    with pytest.raises(DataError, match=r"9 rows for pairs of 3 entities, more than 8.*closed_world='mentioned'"):
         read_triples(TRIPLES)
     assert len(pair_cells(read_triples(TRIPLES, closed_world="mentioned"), "likes")) == 3
 
 
-def test_an_open_world_needs_something_false() -> None:
-    with pytest.raises(DataError, match=r"nothing says where 'knows', 'likes' are false.*Add triples with value 0, or"):
+def test_an_open_world_needs_negative_statements() -> None:
+    with pytest.raises(
+        DataError, match=r"no statement says that 'knows', 'likes' are false.*Add triples with value 0, or"
+    ):
         read_triples(TRIPLES, closed_world=False)
     many = [("a", f"r{k}", "b") for k in range(5)]
     with pytest.raises(DataError, match=r"'r0', 'r1', 'r2', \.\.\. are false"):
@@ -153,7 +155,7 @@ def test_contradictions_are_named_with_their_rows() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "1", 1.0, "true", "TRUE"])
-def test_truth_has_many_spellings(value) -> None:
+def test_truth_values_have_several_spellings(value) -> None:
     assert pair_cells(read_triples([("a", "r", "b", value)]), "r")["a", "b"] == 1
 
 
@@ -161,20 +163,20 @@ def test_truth_has_many_spellings(value) -> None:
     ("triples", "options", "words"),
     [
         ([("a", "r")], {}, "there are only x0, x1"),
-        ([("a", "r", "b", 1, 2)], {}, "'x4' is none of them: drop it"),
-        (pl.DataFrame({"subject": [1], "relation": ["r"], "object": [2], "day": [3]}), {}, "'day' is none of them"),
-        ([("a", "r", "b"), ("a", None, "c")], {}, "Column 'x1' of the triples has a gap in row 2"),
+        ([("a", "r", "b", 1, 2)], {}, "not 'x4': remove it"),
+        (pl.DataFrame({"subject": [1], "relation": ["r"], "object": [2], "day": [3]}), {}, "not 'day'"),
+        ([("a", "r", "b"), ("a", None, "c")], {}, "Column 'x1' of the triples has a missing value in row 2"),
         ([("a", "r", "b", 1), ("a", "r", "c", 2)], {}, "Row 2 of the triples has 2 in 'x3': it must be 1"),
-        ([("a", "r", "b", 1), ("a", "r", "c", None)], {}, "'x3' of the triples has a gap in row 2"),
-        ([("a", "object", "b")], {}, "A relation is called 'object'"),
+        ([("a", "r", "b", 1), ("a", "r", "c", None)], {}, "'x3' of the triples has a missing value in row 2"),
+        ([("a", "object", "b")], {}, "A relation has the name 'object'"),
         ([("a", "r", "b")], {"closed_world": "no"}, "closed_world is 'no'; it must be True, False or 'mentioned'"),
         ([("a", "r", "b")], {"closed_world": 1}, "closed_world is 1"),
-        ([("a", "r", "b")], {"entity": "pair"}, "Both tables are called 'pair'"),
-        ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' in 'x2', which is none of the"),
-        ([("a", "r", "b")], {"entities": [["a", 1], [None, 2]]}, "'x0' of the entities has a gap in row 2"),
+        ([("a", "r", "b")], {"entity": "pair"}, "Both tables have the name 'pair'"),
+        ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' in 'x2', which is not an entity"),
+        ([("a", "r", "b")], {"entities": [["a", 1], [None, 2]]}, "'x0' of the entities has a missing value in row 2"),
         ([("a", "r", "b")], {"entities": [["a", 1], ["a", 2]]}, "has 'a' in several rows"),
     ],
 )
-def test_what_cannot_be_read_is_refused(triples, options, words: str) -> None:
+def test_malformed_triples_are_refused(triples, options, words: str) -> None:
     with pytest.raises(DataError, match=words):
         read_triples(triples, **options)

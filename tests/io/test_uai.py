@@ -1,4 +1,4 @@
-"""UAI files: the same distribution on both sides, and one clear sentence about a file that is none."""
+"""UAI files keep the distribution of a field, and malformed files are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("orders", [(1,), (2,), (1, 2), (1, 2, 3), (1, 3, 4)], ids=str)
-def test_there_and_back_is_the_same_distribution(tmp_path_factory, orders) -> None:
+def test_a_round_trip_keeps_the_distribution(tmp_path_factory, orders) -> None:
     path = tmp_path_factory.mktemp("uai") / "net.uai"
 
     @given(seed=SEEDS)
@@ -74,7 +74,7 @@ def test_there_and_back_is_the_same_distribution(tmp_path_factory, orders) -> No
 
 
 @given(seed=SEEDS)
-def test_a_field_with_base_0_has_the_same_weights_again(tmp_path_factory, seed) -> None:
+def test_a_field_with_reference_state_0_keeps_its_weights(tmp_path_factory, seed) -> None:
     path = tmp_path_factory.mktemp("uai") / "net.uai"
     field = random_field(seed, states=(2, 3, 2), share=0.5)
     bases = tuple(Variable(v.name, v.role, v.states, 0, v.frequencies) for v in field.schema.variables)
@@ -88,7 +88,7 @@ def test_a_field_with_base_0_has_the_same_weights_again(tmp_path_factory, seed) 
 
 
 @given(seed=SEEDS)
-def test_any_file_is_read_as_it_stands(tmp_path_factory, seed) -> None:
+def test_the_field_of_any_file_has_its_distribution(tmp_path_factory, seed) -> None:
     """Factors of up to four variables in any order, several over the same ones, and constants."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 4, size=4)
@@ -105,7 +105,7 @@ def test_any_file_is_read_as_it_stands(tmp_path_factory, seed) -> None:
     np.testing.assert_allclose(shares(exponentials(field)), shares(products(path.read_text())), rtol=1e-9)
 
 
-def test_observed_columns_are_folded_in(folder, make_problem) -> None:
+def test_the_file_is_conditioned_on_observed_columns(folder, make_problem) -> None:
     for seed in range(5):
         problem = make_problem(seed)
         schema, n = problem.schema, problem.schema.n_states
@@ -122,7 +122,7 @@ def test_observed_columns_are_folded_in(folder, make_problem) -> None:
         assert list(names) == [v.name for v in schema.targets]
 
 
-def test_targets_may_be_given_too_and_gaps_sit_at_their_mean(folder, make_problem) -> None:
+def test_targets_may_be_given_and_missing_observed_values_are_means(folder, make_problem) -> None:
     problem = make_problem(3)
     schema, n = problem.schema, problem.schema.n_states
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
@@ -138,7 +138,7 @@ def test_targets_may_be_given_too_and_gaps_sit_at_their_mean(folder, make_proble
     np.testing.assert_allclose(shares(products((folder / "net.uai").read_text())), shares(by_position), rtol=1e-9)
 
 
-def test_ten_thousand_pairs_there_and_back(folder) -> None:
+def test_a_round_trip_of_ten_thousand_pairs(folder) -> None:
     rng = np.random.default_rng(0)
     variables = tuple(Variable(f"x{k}", "target", (0, 1, 2), 0, (1 / 3,) * 3) for k in range(400))
     schema = Schema(variables, tuple(v.name for v in variables))
@@ -159,7 +159,7 @@ def test_ten_thousand_pairs_there_and_back(folder) -> None:
 
 
 def test_the_known_example(folder) -> None:
-    with pytest.warns(UserWarning, match=r"net\.uai: 1 table entries are 0; each counts as exp\(-50\)") as told:
+    with pytest.warns(UserWarning, match=r"net\.uai: 1 table entries are 0; each is replaced by exp\(-50\)") as told:
         field = read_uai(written(folder, CHAIN))
     assert len(told) == 1
     truth = products(CHAIN)
@@ -188,13 +188,13 @@ def test_a_bayesian_network_is_a_field_whose_sum_is_1(folder) -> None:
     ],
     ids=["plain", "one line", "other line ends", "comments", "constants", "twice"],
 )
-def test_all_ways_to_write_one_network(folder, text) -> None:
+def test_all_layouts_of_one_network_are_read(folder, text) -> None:
     (folder / "net.uai").write_bytes(text.encode())
     field = read_uai(folder / "net.uai")
     np.testing.assert_allclose(shares(exponentials(field)), [0.1, 0.2, 0.3, 0.4])
 
 
-def test_triples_are_conjunctions_only_where_they_say_more_than_pairs(folder) -> None:
+def test_factors_of_three_variables_have_conjunctions_only_beyond_pairs(folder) -> None:
     by_pairs = np.exp(np.einsum("i,j->ij", [0, 1], [0, 2])[:, :, None] + np.array([0, 3.0]))
     text = "MARKOV 3 2 2 2 1  3 0 1 2   8 " + " ".join(map(repr, by_pairs.ravel().tolist()))
     field = read_uai(written(folder, text))
@@ -217,7 +217,7 @@ def test_a_zero_is_less_likely_than_anything_else_in_its_table(folder) -> None:
     assert values[2,] / values[1,] == pytest.approx(1e60)
 
 
-def test_an_estimator_answers_by_a_file(folder) -> None:
+def test_an_estimator_from_a_file_gives_exact_posteriors(folder) -> None:
     field = MarkovField.from_uai(written(folder, "BAYES 2 2 2 2  1 0  2 0 1   2 0.3 0.7   4 0.9 0.1 0.2 0.8"), n_jobs=1)
     found = field.predict_proba(np.array([[0.0, np.nan], [1.0, np.nan]]))
     np.testing.assert_allclose(found["x1"], [[0.9, 0.1], [0.2, 0.8]], atol=1e-6)
@@ -225,7 +225,7 @@ def test_an_estimator_answers_by_a_file(folder) -> None:
     np.testing.assert_allclose(shares(products((folder / "again.uai").read_text())), [0.27, 0.03, 0.14, 0.56])
 
 
-def test_an_estimator_answers_by_conjunctions(folder) -> None:
+def test_an_estimator_from_a_file_uses_conjunctions(folder) -> None:
     text = "MARKOV 3 2 3 2 1  3 0 1 2   12 " + " ".join(map(str, range(1, 13)))
     field = MarkovField.from_uai(written(folder, text), n_jobs=1)
     for way in ((0, 1), (1, 2), (1, 0)):
@@ -243,7 +243,7 @@ def test_a_field_without_variables_is_a_file_too(folder) -> None:
 # -- names ---------------------------------------------------------------------------------------------------
 
 
-def test_names_go_beside_the_file_and_come_back(folder) -> None:
+def test_names_are_written_to_a_separate_file_and_read_back(folder) -> None:
     field = random_field(1)
     names = write_uai(field, folder / "net.uai", names=folder / "names.json")
     assert json.loads((folder / "names.json").read_text()) == names
@@ -255,11 +255,13 @@ def test_names_go_beside_the_file_and_come_back(folder) -> None:
 
 def test_names_that_do_not_fit_are_refused(folder) -> None:
     path = written(folder, "MARKOV 2 2 2 0")
-    with pytest.raises(DataError, match="names are of 1 variables with 2 states, the file has 2 with 2, 2"):
+    with pytest.raises(
+        DataError, match="names are for 1 variables with 2 states, but the file has 2 variables with 2, 2"
+    ):
         read_uai(path, names={"a": [0, 1]})
     for text in ("nonsense", "[1]", '{"a": [0, 0], "b": [0, 1]}', '{"a": 2, "b": [0, 1]}', '{"a": [[]], "b": [0, 1]}'):
         (folder / "names.json").write_text(text)
-        with pytest.raises(DataError, match=r"names\.json: not a "):
+        with pytest.raises(DataError, match=r"names\.json: this is not a "):
             read_uai(path, names=folder / "names.json")
 
 
@@ -268,31 +270,31 @@ def test_names_that_do_not_fit_are_refused(folder) -> None:
 HEAD = "MARKOV 2 2 3 1 2 0 1 "
 
 BAD = {
-    "": "starts with MARKOV or BAYES, not with ''",
-    "SPARSEMARKOV 1 2 0": "starts with MARKOV or BAYES, not with 'SPARSEMARKOV'",
+    "": "must start with MARKOV or BAYES, not with ''",
+    "SPARSEMARKOV 1 2 0": "must start with MARKOV or BAYES, not with 'SPARSEMARKOV'",
     "MARKOV": "too early: the number of variables",
-    "MARKOV -1": "'-1' is no whole number",
-    "MARKOV 2.5": "'2.5' is no whole number",
+    "MARKOV -1": "'-1' is not a nonnegative integer",
+    "MARKOV 2.5": "'2.5' is not a nonnegative integer",
     "MARKOV 99999999999 2": "too early: numbers of states: 99,999,999,999",
     "MARKOV 2 2": "too early: numbers of states",
     "MARKOV 2 2 0 0": "variable 1 has 0 states",
-    "MARKOV 1 999999999999 0": "999,999,999,999 states in all",
+    "MARKOV 1 999999999999 0": "999,999,999,999 states in total",
     "MARKOV 1 2": "too early: the number of factors",
-    "MARKOV 1 2 888888888": "888,888,888 factors are promised",
+    "MARKOV 1 2 888888888": "888,888,888 factors are declared",
     "MARKOV 1 2 1 77777777 0": "too early: variables of factor 0",
-    "MARKOV 2 2 3 1 2 0 2 6 1 1 1 1 1 1": "factor 0 is of variable 2; there are 2",
+    "MARKOV 2 2 3 1 2 0 2 6 1 1 1 1 1 1": "factor 0 contains variable 2, but there are 2",
     "MARKOV 2 2 3 1 2 0 0 4 1 1 1 1": "factor 0 names a variable twice",
     HEAD: "too early: size of table 0",
-    HEAD + "6 1 2 3 4 5": "too early: table 0: 6 number.s. are wanted, 5 left",
+    HEAD + "6 1 2 3 4 5": "too early: table 0: 6 number.s. expected, 5 left",
     HEAD + "4 1 2 3 4": r"table 0 has 4 numbers, but its variables \(0, 1\) have 2 x 3 = 6 states",
-    HEAD + "6 1 2 3 -4 5 6": "table 0: '-4' is no number from 0 up",
-    HEAD + "6 1 2 3 nan 5 6": "table 0: 'nan' is no number",
-    HEAD + "6 1 2 3 inf 5 6": "table 0: 'inf' is no number",
-    HEAD + "6 1 2 3 four 5 6": "table 0: 'four' is no number",
-    HEAD + "6 1 2 3 __import__('os') 5 6": "is no number",
-    HEAD + "6 1 2 3 1_0 5 6": "'1_0' is no number",
-    HEAD + "6 0 0 0 0 0 0.0": "table 0 holds nothing but 0",
-    HEAD + "6 1 2 3 4 5 6 7": "1 word.s. too many after the last table, from '7' on",
+    HEAD + "6 1 2 3 -4 5 6": "table 0: '-4' is not a finite nonnegative number",
+    HEAD + "6 1 2 3 nan 5 6": "table 0: 'nan' is not a finite",
+    HEAD + "6 1 2 3 inf 5 6": "table 0: 'inf' is not a finite",
+    HEAD + "6 1 2 3 four 5 6": "table 0: 'four' is not a finite",
+    HEAD + "6 1 2 3 __import__('os') 5 6": "is not a number",
+    HEAD + "6 1 2 3 1_0 5 6": "'1_0' is not a number",
+    HEAD + "6 0 0 0 0 0 0.0": "all entries of table 0 are 0",
+    HEAD + "6 1 2 3 4 5 6 7": "1 unexpected token.s. after the last table, from '7'",
 }
 
 
@@ -304,9 +306,9 @@ def test_a_bad_file_is_refused_in_one_sentence(folder, text) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_text_or_not_there_is_refused(folder) -> None:
+def test_missing_and_binary_files_are_refused(folder) -> None:
     (folder / "net.uai").write_bytes(b"\xff\xfe\x00MARKOV")
-    with pytest.raises(ModelFileError, match="no text file"):
+    with pytest.raises(ModelFileError, match="not a text file"):
         read_uai(folder / "net.uai")
     for path in (folder / "nope.uai", folder):
         with pytest.raises(ModelFileError, match="there is no such file"):
@@ -328,7 +330,7 @@ def test_a_damaged_file_is_a_field_or_is_refused(tmp_path_factory, cut, word) ->
 # -- fields that cannot be written ---------------------------------------------------------------------------
 
 
-def test_what_is_not_known_is_asked_for(folder, make_problem) -> None:
+def test_observed_columns_need_values(folder, make_problem) -> None:
     problem = make_problem(0, share=1.0)
     n = problem.schema.n_states
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
@@ -346,13 +348,13 @@ def test_what_is_not_known_is_asked_for(folder, make_problem) -> None:
     assert not list(folder.iterdir())
 
 
-def test_observed_columns_without_a_weight_are_not_asked_for(folder, make_problem) -> None:
+def test_observed_columns_without_a_weight_need_no_values(folder, make_problem) -> None:
     problem = make_problem(0, share=0.0)
     field = Field(problem.layout, problem.theta, problem.pairs, np.empty(0))
     assert list(write_uai(field, folder / "net.uai")) == [v.name for v in problem.schema.targets]
 
 
-def test_weights_and_tables_beyond_bounds_are_refused(folder) -> None:
+def test_too_large_weights_and_tables_are_refused(folder) -> None:
     binary = tuple(Variable(f"x{k}", "target", (0, 1), 0, (0.5, 0.5)) for k in range(30))
     layout = Layout.single(Schema(binary, tuple(v.name for v in binary)))
     none = np.empty((0, 2), dtype=np.int64)

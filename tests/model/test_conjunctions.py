@@ -1,4 +1,4 @@
-"""Features of three columns and more in a field: their arcs, their words, and their place in a file."""
+"""Higher-order features of a field: their arcs, their tables, and their arrays in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparsefield.model import Field, edge_table, feature_table, widen
 
 
 def small() -> Field:
-    """Targets a, b, c with states 1 and 1, 2 and 1 beside their base; an observed word d and a number e."""
+    """Targets a, b, c with states 1 and 1, 2 and 1 besides their reference state; an observed word d and a number e."""
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 2)] + [np.linspace(0, 1, 60)])
     schema = learn_schema(as_source(X), observed=["x3", "x4"])
     assert [schema.column_name(k) for k in range(4)] == [("x0", 1), ("x1", 1), ("x1", 2), ("x2", 1)]
@@ -64,7 +64,7 @@ def test_a_feature_leads_to_each_of_its_target_states_from_all_its_other_columns
     assert len(graph.arc_feature) == 4
 
 
-def test_keys_tell_all_features_apart_and_follow_their_order(make_problem) -> None:
+def test_feature_keys_are_distinct_and_ordered(make_problem) -> None:
     schema = make_problem(0).schema
     layout = Layout.single(schema)
     every = np.concatenate([widen(np.array(candidate_features(schema, order)), 4) for order in (2, 3, 4)])
@@ -73,7 +73,7 @@ def test_keys_tell_all_features_apart_and_follow_their_order(make_problem) -> No
     assert np.array_equal(np.argsort(keys), np.lexsort(every.T[::-1]))
 
 
-def test_features_that_cannot_be_numbered_are_refused_rather_than_mixed_up() -> None:
+def test_features_whose_keys_would_overflow_are_refused() -> None:
     """With 255 columns, (255 + 1)^8 is 2^64: the first of nine columns would not count."""
     field = small()
     with pytest.raises(DataError, match="take a lower max_order"):
@@ -83,7 +83,7 @@ def test_features_that_cannot_be_numbered_are_refused_rather_than_mixed_up() -> 
         MarkovField(max_order=64, n_jobs=1).fit(X)
 
 
-def test_features_and_edges_in_words() -> None:
+def test_feature_and_edge_tables_have_conjunctions() -> None:
     field = small()
     table = feature_table(field)
     assert table.columns == [f"{part}_{letter}" for letter in "abcd" for part in ("variable", "state")] + ["weight"]
@@ -119,7 +119,7 @@ def version_of(path) -> str:
         return file.metadata()["version"]
 
 
-def test_a_field_comes_back_with_the_same_bits(make_problem, tmp_path) -> None:
+def test_a_saved_field_is_loaded_with_the_same_bits(make_problem, tmp_path) -> None:
     for k, orders in enumerate([(3,), (3, 4)]):
         field = with_conjunctions(make_problem(3), k, orders).field
         save_field(field, tmp_path / "m")
@@ -131,7 +131,7 @@ def test_a_field_comes_back_with_the_same_bits(make_problem, tmp_path) -> None:
         assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
 
-def test_without_conjunctions_older_versions_can_read_what_is_written(tmp_path) -> None:
+def test_without_conjunctions_the_older_file_format_is_written(tmp_path) -> None:
     field = replace(small(), conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
     save_field(field, tmp_path / "m")
     assert version_of(tmp_path / "m") == "3"
@@ -161,7 +161,7 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_conjunctions_are_refused(tmp_path, damage) -> None:
     field = replace(small(), conjunctions=np.array(DAMAGE[damage]), conjunction_weights=np.array([1.0]))
-    with pytest.raises(ValueError, match="conjunctions of columns that are not there"):
+    with pytest.raises(ValueError, match="a conjunction refers to a column that does not exist"):
         check_field(field)
     with pytest.raises(DataError, match="makes no sense"):
         MarkovField.from_field(field)
@@ -195,7 +195,7 @@ def test_arrays_of_another_kind_or_shape_are_refused(tmp_path, change) -> None:
         load_field(tmp_path / "m")
 
 
-def test_every_candidate_is_sound(make_problem) -> None:
+def test_every_candidate_is_valid(make_problem) -> None:
     schema = make_problem(0).schema
     layout = Layout.single(schema)
     for order in (3, 4, 5):

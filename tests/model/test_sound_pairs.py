@@ -1,4 +1,4 @@
-"""Which pairs of columns make a feature: what a file may hold, so that kernels can trust it."""
+"""Only valid pairs of columns are accepted from a file, because kernels trust them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def linked(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> Layou
     return Layout(("t",), (schema,), templates, ((0, 0), (0, 0)))
 
 
-def test_every_candidate_is_sound_and_has_an_arc_to_each_end_that_is_a_target() -> None:
+def test_every_candidate_is_valid_and_has_an_arc_to_each_target() -> None:
     for left, right in ((None, None), (("x0",), None), (None, ("x2",)), (("x0",), ("x1",)), (("x2",), ("x1",))):
         layout = linked(left, right)
         pairs = all_pairs(layout)
@@ -27,7 +27,7 @@ def test_every_candidate_is_sound_and_has_an_arc_to_each_end_that_is_a_target() 
         assert (arcs.source < layout.n_columns).all()
 
 
-def test_pairs_that_no_template_takes_are_not_sound() -> None:
+def test_pairs_without_a_template_are_invalid() -> None:
     layout = linked(("x0",), ("x1",))
     pairs = all_pairs(layout)
     n = layout.n_states

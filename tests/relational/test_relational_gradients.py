@@ -17,7 +17,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import Template
 from sparsefield.induction import all_pairs
 from sparsefield.inference import infer
-from sparsefield.model import compile_graphs
+from sparsefield.model import compile_adjacency
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -31,7 +31,7 @@ def evaluated(problem, objective: str) -> tuple[float, np.ndarray, list]:
     with Threads(1) as engine:
         evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         loss, own = evaluator.evaluate(problem.field.graphs, problem.field.theta)
-        graphs = compile_graphs(layout, layout.arcs(candidates))
+        graphs = compile_adjacency(layout, layout.arcs(candidates))
         gradient = evaluator.gradient(graphs, layout.n_states + len(candidates))
     names = unary_names(layout) + names_of(problem.slow, layout, candidates)
     by_name = dict(zip(names, gradient, strict=True))

@@ -15,7 +15,7 @@ import typer
 
 import sparsefield
 from sparsefield.cli import demo_command, evaluate, explore, export, fit, info, path, predict, report, sample, stability
-from sparsefield.cli.console import say, warnings_as_notes
+from sparsefield.cli.console import print_message, warnings_as_notes
 from sparsefield.errors import ClusterError
 
 __all__ = ["app", "main"]
@@ -81,9 +81,9 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
         if debug:
             traceback.print_exc()
         line, code = _explain(error)
-        say(f"Error: {line}")
+        print_message(f"Error: {line}")
     if code == INTERRUPTED:
-        say("Interrupted; no result was written.")
+        print_message("Interrupted; no result was written.")
     return code
 
 

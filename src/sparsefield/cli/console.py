@@ -1,4 +1,4 @@
-"""What is said, and where: results on stdout; progress, notes and errors on stderr."""
+"""This module prints results on stdout, and progress, notes and errors on stderr."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from sparsefield.solver import IterationRecord
+    from sparsefield.model import IterationRecord
 
-__all__ = ["Meter", "Watch", "new_table", "note", "say", "show", "show_json", "warnings_as_notes"]
+__all__ = ["ProgressBar", "StatusLine", "new_table", "note", "print_message", "show", "show_json", "warnings_as_notes"]
 
 FILE_WIDTH = 160
-"""Columns for a table that goes into a file or a pipe, which have no width of their own."""
+"""Width of a table that is written to a file or a pipe."""
 
-FIRST_LINE_AFTER = 5.0
-"""Seconds until a long fit says something where there is no terminal; each silence doubles the last."""
+FIRST_LINE_SECONDS = 5.0
+"""Seconds until the first progress line without a terminal; each interval is twice the previous one."""
 
 SECONDS_BETWEEN = 0.1
-"""A bar is drawn no more often: work may tell of itself a million times."""
+"""Minimum interval between updates of a progress bar."""
 
 
 @cache
@@ -47,7 +47,7 @@ def show(what: str | Table = "") -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print a result as JSON, with null for what is no number, such as a mean of nothing."""
+    """Print a result as JSON, with null for numbers that are not finite."""
     print(json.dumps(_finite(value), indent=2, allow_nan=False))
 
 
@@ -59,18 +59,18 @@ def _finite(value: Any) -> Any:
     return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def say(line: str) -> None:
-    """Print a line that is not a result."""
+def print_message(line: str) -> None:
+    """Print a line on stderr."""
     _console(stderr=True).print(line, soft_wrap=True)
 
 
 def note(line: str) -> None:
-    """Say something that the user should know of."""
-    say(f"Note: {line}")
+    """Print a note on stderr."""
+    print_message(f"Note: {line}")
 
 
 def new_table(*headings: str, left: int = 1) -> Table:
-    """A plain table whose first ``left`` columns stand to the left and the others to the right."""
+    """Return an empty plain table whose first ``left`` columns are left-aligned and the others right-aligned."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
@@ -81,7 +81,7 @@ def new_table(*headings: str, left: int = 1) -> Table:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Show what warns the user as plain lines, each once; what warns programmers not at all."""
+    """Print each UserWarning once as a note, and ignore other warnings."""
     shown: set[str] = set()
 
     def show_note(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -93,71 +93,71 @@ def warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        # A model that was learned from an unnamed array calls its columns x0, x1, ...: names are right here.
+        # A model that was learned from an array names its columns x0, x1, ..., so names are expected here.
         warnings.filterwarnings("ignore", message="X has feature names")
         warnings.showwarning = show_note
         yield
 
 
-class Watch:
-    """Shows fits while they run: a live line on a terminal, elsewhere a line now and then.
+class StatusLine:
+    """A status line shows the state of running work: live on a terminal, otherwise as occasional lines.
 
     Parameters
     ----------
     title : str
-        What is being done.
+        Description of the work.
     """
 
     def __init__(self, title: str) -> None:
         self.title = title
         self._status: Any = None
-        self._next = FIRST_LINE_AFTER
+        self._next = FIRST_LINE_SECONDS
         self._started = time.perf_counter()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> StatusLine:
         console = _console(stderr=True)
         if console.is_terminal:
             self._status = console.status(self.title)
             self._status.start()
         else:
-            say(f"{self.title} ...")
+            print_message(f"{self.title} ...")
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()
 
-    def step(self, step: IterationRecord) -> None:
-        """One iteration of a fit is done."""
-        self.tell(f"objective {step.objective:,.2f}, {step.active:,} features")
+    def on_iteration(self, record: IterationRecord) -> None:
+        """Show the objective and the number of active features after an iteration."""
+        self.update(f"objective {record.objective:,.2f}, {record.active:,} features")
 
-    def tell(self, state: str) -> None:
-        """Say how things stand."""
+    def update(self, state: str) -> None:
+        """Show the current state."""
         seconds = time.perf_counter() - self._started
         line = f"{self.title}: {state}, {seconds:.1f} s"
         if self._status is not None:
             self._status.update(line)
         elif seconds >= self._next:
             self._next = 2 * seconds
-            say(line)
+            print_message(line)
 
 
-class Meter:
-    """Shows work of a known length while it runs: a bar with the time left on a terminal, else a line now and then.
+class ProgressBar:
+    """A progress bar shows work of known length with the time left: live on a terminal, otherwise as occasional lines.
 
     Parameters
     ----------
     title : str
-        What is being done.
+        Description of the work.
     """
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self._watch = Watch(title)
+        self._status_line = StatusLine(title)
         self._bar: Any = None
         self._started = self._last = time.perf_counter()
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> ProgressBar:
         console = _console(stderr=True)
         if console.is_terminal:
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -167,15 +167,15 @@ class Meter:
             self._bar.add_task(self.title, total=None)
             self._bar.start()
         else:
-            self._watch.__enter__()
+            self._status_line.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, done: int, total: int) -> None:
-        """So much is done, of so much."""
+    def update(self, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` units are done."""
         now = time.perf_counter()
         if now < self._last + SECONDS_BETWEEN and done < total:
             return
@@ -184,4 +184,4 @@ class Meter:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total)
         else:
             left = (now - self._started) * (total - done) / max(done, 1)
-            self._watch.tell(f"{done / total:.0%} done, about {left:,.0f} s left")
+            self._status_line.update(f"{done / total:.0%} done, about {left:,.0f} s left")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, new_table, note, show, show_json
-from sparsefield.cli.input_data import Given, read_data
-from sparsefield.cli.table_files import Reading
+from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
+from sparsefield.cli.input_data import InputData, read_data
+from sparsefield.cli.table_files import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -68,7 +68,7 @@ def evaluate(
     recall. AUC of yes: the same for the question which cells of 0/1 columns are 1. CLL: mean natural log of
     the belief in the true state. Mean (standard deviation) over folds.
     """
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     given = read_data(data, reading, observed, identifiers, numeric)
     learning = {
         "objective": objective, "l1": opt.read_l1(l1), "l2": l2,
@@ -89,16 +89,16 @@ def evaluate(
         _show(found)
 
 
-def _evaluate(field: AnyField, given: Given, folds: int, seed: int) -> Evaluation:
+def _evaluate(field: AnyField, given: InputData, folds: int, seed: int) -> Evaluation:
     from sparsefield.evaluation.hold_out import evaluate as run
 
     done: list[Fold] = []
-    with Watch(f"{field.induction}, {folds} folds") as watch, warnings.catch_warnings():
+    with StatusLine(f"{field.induction}, {folds} folds") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said once, below, rather than fold by fold
 
         def progress(fold: Fold) -> None:
             done.append(fold)
-            watch.tell(f"{len(done)} done")
+            watch.update(f"{len(done)} done")
 
         evaluation = run(given.X, field, folds, given.observed, seed, progress)
     early = sum(not fold.converged for fold in done)

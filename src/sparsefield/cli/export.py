@@ -1,4 +1,4 @@
-"""``sparsefield export`` and ``sparsefield import``: fields to and from other programs."""
+"""``sparsefield export`` and ``sparsefield import`` convert models to and from other formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.linked_output import keep_inputs
+from sparsefield.cli.linked_output import refuse_overwriting_inputs
 from sparsefield.cli.table_files import check_output
 from sparsefield.errors import DataError
 
@@ -25,43 +25,47 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="net.graphml for Gephi, Cytoscape, yEd and igraph; net.uai for solvers of Markov networks.",
+        help="Write to this file: .graphml for Gephi, Cytoscape, yEd and igraph; .uai for inference solvers.",
     ),
 ]
-Given = Annotated[
+Evidence = Annotated[
     list[str] | None,
     typer.Option(
         "--given",
         metavar="COLUMN=VALUE",
-        help="What an observed column holds, or any other that is known; for UAI files. May be repeated.",
+        help="Condition a UAI file on the value of an observed or other column. May be repeated.",
     ),
 ]
 NamesOut = Annotated[
     Path | None,
-    typer.Option("--names", metavar="JSON", help="Where to write columns and states, which UAI files only number."),
+    typer.Option(
+        "--names", metavar="JSON", help="Write the names of columns and states, which UAI files lack, to this file."
+    ),
 ]
 NamesIn = Annotated[
     Path | None,
-    typer.Option("--names", metavar="JSON", help="Columns and states of the file, as 'export --names' wrote them."),
+    typer.Option(
+        "--names", metavar="JSON", help="Read the names of columns and states from this file of 'export --names'."
+    ),
 ]
-Network = Annotated[Path, typer.Argument(metavar="FILE", help="UAI file: a Markov or Bayesian network.")]
-ModelOut = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")]
+UAIFile = Annotated[Path, typer.Argument(metavar="FILE", help="UAI file of a Markov or Bayesian network.")]
+ModelOut = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Write the model to this file.")]
 
 
-def export(model: opt.Model, output: Output, given: Given = None, names: NamesOut = None) -> None:
-    """Write a model for other programs: its graph as GraphML, or its distribution as a UAI file.
+def export(model: opt.Model, output: Output, given: Evidence = None, names: NamesOut = None) -> None:
+    """Export the graph of a model as GraphML, or its distribution as a UAI file.
 
-    A UAI file has full tables of numbers, and the exact distribution of a model of one table. Observed columns need
-    values, by --given.
+    A UAI file has the exact distribution of a model of one table, as full tables of factors. Observed columns need
+    values: pass them with --given.
     """
     from sparsefield import load
 
     check_output(output, (GRAPHML, UAI))
     if output.suffix.lower() == GRAPHML and (given or names):
-        raise DataError("--given and --names are for UAI files: leave them out, or write to a file that ends in .uai.")
+        raise DataError("--given and --names are for UAI files: remove them, or write to a file that ends in .uai.")
     if names is not None:
         check_output(names)
-    keep_inputs([output, *([names] if names else [])], [model])
+    refuse_overwriting_inputs([output, *([names] if names else [])], [model])
     field = load(model)
     if output.suffix.lower() == GRAPHML:
         field.to_graphml(output)
@@ -72,22 +76,22 @@ def export(model: opt.Model, output: Output, given: Given = None, names: NamesOu
     show(f"Wrote {output}: {_counted(len(written), 'variable')}{also}.")
 
 
-def import_(network: Network, output: ModelOut, names: NamesIn = None) -> None:
-    """Make a model of a UAI file, which 'sample', 'predict', 'evaluate' and 'info' then take."""
+def import_(network: UAIFile, output: ModelOut, names: NamesIn = None) -> None:
+    """Convert a UAI file to a model for 'sample', 'predict', 'export', 'explore' and 'info'."""
     from sparsefield import MarkovField
 
     check_output(output)
-    keep_inputs([output], [network, *([names] if names else [])])
+    refuse_overwriting_inputs([output], [network, *([names] if names else [])])
     field = MarkovField.from_uai(network, names=names)
     field.save(output)
     show(f"Wrote {output}: {_size(field)}.")
 
 
 def _size(field: FieldEstimator) -> str:
-    from sparsefield.io.graph_export import draw
+    from sparsefield.io.graph_export import build_graph
 
-    drawing = draw(field.field_)
-    return f"{_counted(len(drawing.nodes), 'variable')}, {_counted(len(drawing.edges), 'edge')}"
+    graph = build_graph(field.field_)
+    return f"{_counted(len(graph.nodes), 'variable')}, {_counted(len(graph.edges), 'edge')}"
 
 
 def _counted(count: int, what: str) -> str:
@@ -95,16 +99,16 @@ def _counted(count: int, what: str) -> str:
 
 
 def _values(field: Field, given: Any) -> dict[str, Any]:
-    """Values by column; a word means the state that is written so."""
+    """Parse COLUMN=VALUE options into values by column; text that equals a state means that state."""
     known = {variable.name: variable for schema in field.layout.schemas for variable in schema.variables}
     values: dict[str, Any] = {}
-    for words in given:
-        name, found, word = words.partition("=")
-        while name not in known and "=" in word:  # names may hold the mark too
+    for text in given:
+        name, found, word = text.partition("=")
+        while name not in known and "=" in word:  # names may contain an equals sign
             more, _, word = word.partition("=")
             name = f"{name}={more}"
         if not found:
-            raise DataError(f"--given {words!r}: write COLUMN=VALUE.")
+            raise DataError(f"--given {text!r}: write COLUMN=VALUE.")
         states = {str(state): state for state in known[name].states} if name in known else {}
         values[name] = states.get(word, word)
     return values

@@ -1,4 +1,4 @@
-"""An estimator's field in plain words."""
+"""This module summarizes the field of an estimator in words."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ STRONGEST = f"Strongest features ({fit_summary.WEIGHTS}):"
 
 
 def is_learned(field: FieldEstimator) -> bool:
-    """Whether a field came from a fit; one that was given has no objective."""
+    """Return whether a field was learned; an imported field has no objective."""
     return fit_summary.is_learned(field.field_)
 
 
 def strongest(field: FieldEstimator, count: int) -> list[str]:
-    """The ``count`` strongest features of two columns and more, one line each."""
+    """Return the ``count`` strongest pair and higher-order features, one line each."""
     from sparsefield.viz.feature_sentences import list_features
 
     return [f"{feature.weight:+7.2f}  {feature.sentence}" for feature in list_features(field.field_, count)]
 
 
 def size(field: FieldEstimator) -> str:
-    """How many features there are, of how many there might be."""
+    """Return the numbers of features and of candidates."""
     return fit_summary.size(field.field_)
 
 
 def certificate(field: FieldEstimator) -> str:
-    """What the exact pass over all candidates found, in one sentence."""
+    """Return the optimality statement of the fit in one sentence."""
     return fit_summary.certificate(field.field_, field.get_params(deep=False))

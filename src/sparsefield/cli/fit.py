@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, new_table, note, show
+from sparsefield.cli.console import StatusLine, new_table, note, show
 from sparsefield.cli.field_summary import STRONGEST, certificate, size, strongest
-from sparsefield.cli.input_data import Given, is_matrix, may_be_placed, place_data, read_data, stream_data
-from sparsefield.cli.linked_output import keep_inputs
-from sparsefield.cli.table_files import Reading, check_output
+from sparsefield.cli.input_data import InputData, distribute_data, is_matrix, read_data, stream_data, workers_can_read
+from sparsefield.cli.linked_output import refuse_overwriting_inputs
+from sparsefield.cli.table_files import ReadOptions, check_output
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -114,11 +114,11 @@ def fit(
     Prints the strongest features, the certificate, and how well hidden cells are predicted.
     """
     check_output(output)
-    reading = Reading(tuple(missing or ()), not no_header, separator)
-    on_workers = cluster is not None and may_be_placed(data)
-    read = read_data if is_matrix(data) else place_data if on_workers else stream_data if stream else read_data
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
+    on_workers = cluster is not None and workers_can_read(data)
+    read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
     given = read(data, reading, observed, identifiers, numeric)
-    keep_inputs([output], [data, *given.inputs])
+    refuse_overwriting_inputs([output], [data, *given.inputs])
     field = opt.make_markov_field(
         given, template, induction=induction, objective=objective, l1=opt.read_l1(l1), l2=l2,
         selection=selection or ("ebic" if stream or on_workers else "heldout"), refit=refit, threshold=threshold,
@@ -139,7 +139,7 @@ def fit(
     show(f"\nWrote {output}.")
 
 
-def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
+def _check(field: AnyField, given: InputData, seed: int) -> Fold | None:
     from sklearn.base import clone
 
     from sparsefield.evaluation.hold_out import TooFewCellsError, hold_out
@@ -147,9 +147,9 @@ def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
     # l1 is that of the fit to all cells; choosing it anew would take longer than the fit.
     again: Any = clone(field)
     again.set_params(l1=field.l1_, checkpoint=None)
-    with Watch(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
+    with StatusLine(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say was said of the fit to all cells
-        again._progress = watch.step
+        again._progress = watch.on_iteration
         try:
             return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed)
         except TooFewCellsError as error:
@@ -157,14 +157,14 @@ def _check(field: AnyField, given: Given, seed: int) -> Fold | None:
             return None
 
 
-def _learn(field: AnyField, given: Given) -> float:
+def _learn(field: AnyField, given: InputData) -> float:
     started = time.perf_counter()
-    with Watch(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
-        field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
-        field._hear_path = lambda point: watch.tell(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
+    with StatusLine(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
+        field._progress = watch.on_iteration  # pyright: ignore[reportAttributeAccessIssue]
+        field._hear_path = lambda point: watch.update(  # pyright: ignore[reportAttributeAccessIssue]
+            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
         )
-        field._reading = lambda rows: watch.tell(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
+        field._reading = lambda rows: watch.update(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
         given.fit(field)
     return time.perf_counter() - started
 
@@ -188,11 +188,11 @@ def _report(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
         from sparsefield.estimators.field_estimator import SELECTIONS
 
-        tried, by = len(field.field_.about["path"]), SELECTIONS[field.selection]
+        tried, by = len(field.field_.record.path), SELECTIONS[field.selection]
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
-    sent = [step.get("traffic", 0) for step in field.field_.about["history"]]
+    sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")

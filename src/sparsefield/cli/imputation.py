@@ -1,4 +1,4 @@
-"""A table to fill: what a model sees of it, where its gaps are, and the table as it came with its gaps filled."""
+"""This module converts a table to the types of a model, and fills its missing values with the model's results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import listed
+from sparsefield.cli.table_files import list_columns
 from sparsefield.errors import DataError, UnseenStateWarning
 
 if TYPE_CHECKING:
@@ -17,50 +17,52 @@ if TYPE_CHECKING:
     from sparsefield.data.schema import Schema, Variable
 
     States = Mapping[str, Sequence[Any]]
-    """Column -> its states."""
+    """{column: states}"""
 
-__all__ = ["Asked", "as_known", "filled", "probabilities", "refuse_unknown"]
+__all__ = ["TableToFill", "fill_table", "prepare_table", "probability_table", "refuse_unknown_states"]
 
 SHOWN_STATES = 6
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The columns that a model knows, in its order and with its types, and the gaps of those that it predicts."""
+class TableToFill:
+    """The columns of a model, in its order and with its types, and the missing values of those that it predicts."""
 
     table: pl.DataFrame
     missing: dict[str, pl.Series]
-    """Columns that have gaps -> (rows,) bool."""
+    """{column: (rows,) bool} for columns with missing values."""
 
     @property
     def n_missing(self) -> int:
         return sum(int(missing_cell.sum()) for missing_cell in self.missing.values())
 
-    def repeated(self, times: int) -> Asked:
-        """The same with every row that many times in a row."""
+    def repeated(self, times: int) -> TableToFill:
+        """Return the table with every row repeated."""
         import numpy as np
 
         rows = np.repeat(np.arange(self.table.height), times)
-        return Asked(self.table[rows], {name: missing_cell.gather(rows) for name, missing_cell in self.missing.items()})
+        return TableToFill(
+            self.table[rows], {name: missing_cell.gather(rows) for name, missing_cell in self.missing.items()}
+        )
 
 
-def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> Asked:
-    """What the model sees of a table, whose cells may still be text; ``name`` it if there are several."""
+def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> TableToFill:
+    """Convert a table, whose cells may be text, for a model; messages mention the ``name`` of one of several tables."""
     import polars as pl
 
     the_table = f"Table {name!r}" if name else "The table"
     columns, missing, added = {}, {}, []
-    # All at once: polars takes its time over each of ten thousand columns.
-    there = dict(zip(table.columns, table.get_columns(), strict=True))
-    gap_of = dict(zip(table.columns, _all_gaps(table, markers).get_columns(), strict=True))
+    # Computed for all columns at once, because polars is slow for thousands of single columns.
+    present = dict(zip(table.columns, table.get_columns(), strict=True))
+    missing_of = dict(zip(table.columns, _missing_cells(table, markers).get_columns(), strict=True))
     for variable in schema.variables:
         if variable.role == "latent":
             missing[variable.name] = pl.Series([True] * table.height, dtype=pl.Boolean)
             continue
-        if variable.name in there:
-            column, missing_cell = there[variable.name], gap_of[variable.name]
+        if variable.name in present:
+            column, missing_cell = present[variable.name], missing_of[variable.name]
         elif variable.role == "observed":
-            raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs.")
+            raise DataError(f"{the_table} lacks the observed column {variable.name!r}, which the model needs: add it.")
         else:
             added.append(variable.name)
             column = pl.Series([None] * table.height, dtype=pl.Null)
@@ -71,12 +73,14 @@ def as_known(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: 
     if len(added) == 1:
         note(f"{the_table} has no column {added[0]!r}; it is added and filled.")
     elif added:
-        note(f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {listed(added)}.")
-    return Asked(pl.DataFrame({column: columns[column] for column in schema.input_names}), missing)
+        note(
+            f"{the_table} lacks {len(added):,} columns of the model, which are added and filled; {list_columns(added)}."
+        )
+    return TableToFill(pl.DataFrame({column: columns[column] for column in schema.input_names}), missing)
 
 
-def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
-    """Refuse values that the model does not know: a row that keeps them would be none of the field's."""
+def refuse_unknown_states(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> None:
+    """Refuse values that are not states of the model, because a row with them cannot be a sample from it."""
     for variable in schema.variables:
         if variable.numeric or variable.role == "latent" or variable.name not in table.columns:
             continue
@@ -94,28 +98,28 @@ def refuse_unknown(table: pl.DataFrame, schema: Schema, markers: Sequence[str], 
             more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
             where = f"Column {variable.name!r} of table {name!r}" if name else f"Column {variable.name!r}"
             raise DataError(
-                f"{where} has {len(odd):,} cell(s) with values that the model does not know, such as {odd[0]!r}; "
-                f"it knows {states}{more}: correct these cells, or leave them empty."
+                f"{where} has {len(odd):,} cell(s) with values that are not states of the model, such as {odd[0]!r}; "
+                f"its states are {states}{more}: correct these cells, or leave them empty."
             )
 
 
-def filled(table: pl.DataFrame, asked: Asked, answer: pl.DataFrame, states: States) -> pl.DataFrame:
-    """The table as it came, with its gaps replaced by what the model answers."""
+def fill_table(table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, states: States) -> pl.DataFrame:
+    """Return the original table with its missing values replaced by those of ``answer``."""
     columns = []
-    for name, missing_cell in asked.missing.items():
+    for name, missing_cell in prepared.missing.items():
         labels = _labels(states[name], answer[name])
         columns.append(_fill(table[name], missing_cell, labels) if name in table.columns else labels.alias(name))
     return table.with_columns(columns)
 
 
-def probabilities(asked: Asked, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
-    """A line per gap and state, row by row; ``beliefs`` are (rows, states) of each column."""
+def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
+    """Return one row per missing value and state, sorted by row; ``beliefs`` are (rows, states) for each column."""
     import numpy as np
     import polars as pl
 
     schema = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
     parts = [pl.DataFrame(schema=schema)]
-    for name, missing_cell in asked.missing.items():
+    for name, missing_cell in prepared.missing.items():
         rows, labels = np.flatnonzero(missing_cell.to_numpy()), [str(state) for state in states[name]]
         lines = {
             "row": np.repeat(rows + 1, len(labels)),
@@ -128,11 +132,11 @@ def probabilities(asked: Asked, beliefs: Mapping[str, Any], states: States) -> p
 
 
 def _gaps(column: pl.Series, markers: Sequence[str]) -> pl.Series:
-    return _all_gaps(column.to_frame(), markers).to_series()
+    return _missing_cells(column.to_frame(), markers).to_series()
 
 
-def _all_gaps(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:
-    """Where each column has gaps."""
+def _missing_cells(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:
+    """Return a table of booleans that are true for missing values."""
     import polars as pl
 
     wanted = []
@@ -146,16 +150,18 @@ def _all_gaps(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:
 
 
 def _with_type_of(variable: Variable, column: pl.Series, missing_cell: pl.Series, table: str) -> pl.Series:
-    """The column with labels of the type of the model's states; null for a gap, and for what does not fit."""
+    """Convert a column to the type of the model's states; missing values and unknown text become null."""
     made = _typed(variable, column.set(missing_cell, None))
     odd = column.filter(made.is_null() & ~missing_cell)
     where = f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
     if len(odd) and variable.numeric:
-        raise DataError(f"{where} is a number in the model, but holds {odd[0]!r} in the table.")
+        raise DataError(
+            f"{where} is numeric in the model, but holds {odd[0]!r} in the table: correct the cell, or leave it empty."
+        )
     if len(odd):
         warnings.warn(
-            f"{where} has {len(odd)} cell(s) with values that training never saw "
-            f"(such as {odd[0]!r}); they are treated as gaps and left as they are.",
+            f"{where} has {len(odd)} cell(s) with values that do not occur in training "
+            f"(such as {odd[0]!r}); they are treated as missing and left unchanged.",
             UnseenStateWarning,
             stacklevel=2,
         )
@@ -163,24 +169,24 @@ def _with_type_of(variable: Variable, column: pl.Series, missing_cell: pl.Series
 
 
 def _typed(variable: Variable, values: pl.Series) -> pl.Series:
-    """Labels of the type of the variable's states; null for what does not fit."""
+    """Convert values to the type of the variable's states; values that cannot be converted become null."""
     import polars as pl
 
     kinds = {type(state) for state in variable.states} or {float}
     if kinds == {str}:
         return values.cast(pl.String)
-    if str in kinds:  # numbers among words
+    if str in kinds:  # numbers and text
         known = {str(state): state for state in variable.states}
         return pl.Series(values.name, [known.get(word) for word in values.cast(pl.String)], dtype=pl.Object)
     if kinds == {bool} and values.dtype == pl.String:
         return values.str.to_lowercase().replace_strict({"true": True, "false": False}, default=None)
     if kinds == {bool}:
         return values.cast(pl.Boolean)
-    return values.cast(pl.Float64, strict=False)  # whole numbers are read as such, as in training
+    return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
 
 
 def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
-    """Whole numbers again, where the states are whole numbers; text, where they are numbers and words."""
+    """Convert labels to integers if the states are integers, and to text if they are numbers and text."""
     import polars as pl
 
     if column.dtype == pl.Object:
@@ -190,7 +196,7 @@ def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
 
 
 def _fill(column: pl.Series, missing_cell: pl.Series, states: pl.Series) -> pl.Series:
-    """The column as it came, with its gaps replaced; as text, where its type has no room for the states."""
+    """Return the original column with its missing values replaced; as text if its type cannot hold the states."""
     import polars as pl
 
     try:

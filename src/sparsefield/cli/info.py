@@ -1,4 +1,4 @@
-"""``sparsefield info``: what is in a model."""
+"""``sparsefield info`` summarizes a model."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 SHOWN_STATES = 6
 ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "threshold", "batch_size", "certify", "penalize_unary")
 
-Features = Annotated[int, typer.Option("--features", min=0, help="How many features to show.")]
-Variables = Annotated[int, typer.Option("--variables", min=0, help="How many variables to show.")]
+Features = Annotated[int, typer.Option("--features", min=0, help="Show this many features.")]
+Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")]
 
 
 def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -> None:
-    """Say what is in a model: variables, states, features, certificate and options.
+    """Summarize a model: variables, states, features, certificate and options.
 
-    A field that was given rather than learned has no certificate, options or shares of states.
+    An imported model, which was not learned, has no certificate, options or frequencies of states.
     """
     from sparsefield import load
 
     field: Any = load(model)
-    about, layout, learned = field.field_.about, field.field_.layout, is_learned(field)
+    record, layout, learned = field.field_.record, field.field_.layout, is_learned(field)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
-    show(f"{model}: {type(field).__name__}, written by sparsefield {about['version']}")
-    show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
+    show(f"{model}: {type(field).__name__}, written by sparsefield {record.version}")
+    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")

@@ -1,4 +1,4 @@
-"""What a command learns from or asks about: one table, or linked tables that a schema file describes."""
+"""This module reads the data of a command: one table, a sparse matrix, or linked tables of a schema file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import Reading, find_columns, read_table
+from sparsefield.cli.table_files import ReadOptions, find_columns, read_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.io.schema_file import Described
+    from sparsefield.io.schema_file import SchemaFile
 
-__all__ = ["Given", "is_linked", "is_matrix", "may_be_placed", "place_data", "read_data", "read_linked", "stream_data"]
+__all__ = [
+    "InputData",
+    "distribute_data",
+    "is_linked",
+    "is_matrix",
+    "read_data",
+    "read_linked",
+    "stream_data",
+    "workers_can_read",
+]
 
 MANY_STATES = 10
 
 CELLS_TO_HIDE = 10_000_000
-"""Of a sparse matrix: up to so many cells it is made dense for a check, since a sparse one has no gaps."""
+"""The most cells of a sparse matrix that is made dense for a hold-out check, which needs missing values."""
 
-IN_SCHEMA = {
+SCHEMA_FILE_KEYS = {
     "--observed": "observed = [...] under [tables.NAME]",
     "--id": "ignore = [...] under [tables.NAME]",
     "--numeric": "numeric = [...] under [tables.NAME]",
@@ -29,24 +38,24 @@ IN_SCHEMA = {
     "--no-header": "header = false under [tables.NAME]",
     "--separator": "separator = '...' at the top",
 }
-"""What a schema file says in place of an option."""
+"""The keys of a schema file that replace options."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """Data for a fit."""
+class InputData:
+    """The data of a fit and the roles of their columns."""
 
     X: Any
     """A frame, a `Relational`, a sparse matrix, or blocks of rows."""
     linked: bool
     observed: list[str]
     numeric: Any
-    """Observed columns that are numbers, for linked tables those of each, or "auto"."""
+    """Numeric observed columns, for linked tables by table, or "auto"."""
     rows: int
     unchecked: str = ""
-    """Why no cells can be hidden to check a field, if they cannot."""
+    """The reason why no cells can be held out to check a field, or empty."""
     inputs: tuple[Path, ...] = ()
-    """Further files that were read, beside the one that was named."""
+    """Files that were read in addition to the named one."""
 
     def fit(self, field: Any) -> None:
         if self.linked:
@@ -56,97 +65,103 @@ class Given:
 
 
 def is_linked(data: Path) -> bool:
-    """Whether a path names linked tables: a schema file, or a folder with one."""
+    """Return whether a path names linked tables: a schema file, or a folder with one."""
     return data.is_dir() or data.suffix.lower() == ".toml"
 
 
 def read_data(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None,
     identifiers: list[str] | None,
     numeric: list[str] | None,
-) -> Given:
-    """Read what ``data`` names: a table without its ids, or linked tables."""
+) -> InputData:
+    """Read a table without its identifiers, a sparse matrix, or linked tables."""
     if is_linked(data):
         linked = read_linked(data, reading, observed, identifiers, numeric)
         rows = sum(source.n_rows for source in linked.data.sources.values())
-        return Given(linked.data, True, [], linked.numeric or "auto", rows, inputs=linked.inputs)
+        return InputData(linked.data, True, [], linked.numeric or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, observed, identifiers, numeric)
     table = read_table(data, reading)
     ids, given, numbers = _roles(table.columns, observed, identifiers, numeric)
     table = table.drop(ids)
     _note_identifiers([name for name in table.columns if name not in given], table)
-    return Given(table, False, given, numbers or "auto", table.height)
+    return InputData(table, False, given, numbers or "auto", table.height)
 
 
 def stream_data(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None,
     identifiers: list[str] | None,
     numeric: list[str] | None,
-) -> Given:
-    """What ``data`` names, to be read block by block: Parquet files, or rows of a sparse matrix."""
+) -> InputData:
+    """Open Parquet files or saved rows of a sparse matrix for reading block by block."""
     from sparsefield.io import row_blocks
 
     if reading.missing:
-        raise DataError(f"{data}: --missing has no place with --stream, where data have no gaps: fill them first.")
-    why = "with --stream no cells are hidden, since gaps would have to be learned with all rows in memory."
-    if row_blocks.holds_rows(data):
+        raise DataError(
+            f"{data}: --missing cannot be used with --stream, which does not support missing values: impute them first."
+        )
+    why = "with --stream no cells are held out, because missing values need all rows in memory."
+    if row_blocks.is_saved_rows(data):
         rows = row_blocks.open_rows(data)
         ids, given, numbers = _roles(rows.names, observed, identifiers, numeric)
         if ids:
-            raise DataError(f"{data}: rows of a sparse matrix are read with all their columns: --id has no place here.")
-        return Given(rows, False, given, numbers or "auto", rows.n_rows, why)
+            raise DataError(f"{data}: saved rows of a sparse matrix are read with all columns: remove --id.")
+        return InputData(rows, False, given, numbers or "auto", rows.n_rows, why)
     found = _parquet(data, observed, identifiers, numeric)
     return replace(found, X=row_blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
 
 
-def may_be_placed(data: Path) -> bool:
-    """Whether the workers of a cluster can read what a path names: Parquet, one file or a folder of such."""
+def workers_can_read(data: Path) -> bool:
+    """Return whether a path names Parquet, one file or a folder, which the workers of a cluster can read."""
     from sparsefield.io.files import is_parquet
-    from sparsefield.io.row_blocks import holds_rows
+    from sparsefield.io.row_blocks import is_saved_rows
 
     if data.is_dir():
-        return not (data / "schema.toml").exists() and not holds_rows(data)
+        return not (data / "schema.toml").exists() and not is_saved_rows(data)
     return is_parquet(data)
 
 
-def place_data(
+def distribute_data(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None,
     identifiers: list[str] | None,
     numeric: list[str] | None,
-) -> Given:
-    """Parquet that the workers of a cluster read; they, and this process, see it under the same path."""
+) -> InputData:
+    """Open Parquet files for the workers of a cluster, which must see them under the same path as this process."""
     if reading.missing:
-        raise DataError(f"{data}: --missing has no place where workers read Parquet, which has nulls for gaps.")
+        raise DataError(
+            f"{data}: --missing cannot be used when workers read Parquet, whose missing values are nulls: remove it."
+        )
     found = _parquet(data, observed, identifiers, numeric)
-    return replace(found, unchecked="with rows on a cluster no cells are hidden.")
+    return replace(found, unchecked="cells cannot be held out when rows are on a cluster.")
 
 
-def _parquet(data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None) -> Given:
-    """Parquet files without their ids, not read yet."""
+def _parquet(
+    data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
+) -> InputData:
+    """Describe Parquet files without their identifiers and without reading rows."""
     from sparsefield.io import row_blocks
 
     files = [file.resolve() for file in row_blocks.parquet_files(data)]
     columns = row_blocks.parquet_columns(files)
     ids, given, numbers = _roles(columns, observed, identifiers, numeric)
     X = row_blocks.ParquetFiles(files, [name for name in columns if name not in ids])
-    return Given(X, False, given, numbers or "auto", row_blocks.parquet_rows(files))
+    return InputData(X, False, given, numbers or "auto", row_blocks.parquet_rows(files))
 
 
 def is_matrix(data: Path) -> bool:
-    """Whether a path names a sparse matrix in a file of scipy's."""
+    """Return whether a path names a sparse matrix that scipy saved (``.npz``)."""
     return data.suffix.lower() == ".npz"
 
 
 def _read_matrix(
     data: Path, observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
-) -> Given:
+) -> InputData:
     from sparsefield.data import as_source
     from sparsefield.io.row_blocks import read_matrix
 
@@ -154,40 +169,42 @@ def _read_matrix(
     source = as_source(matrix, what=str(data))
     ids, given, numbers = _roles(source.names, observed, identifiers, numeric)
     if ids or numbers:
-        raise DataError(f"{data}: all columns of a sparse matrix are 0/1: --id and --numeric have no place here.")
+        raise DataError(f"{data}: all columns of a sparse matrix are 0/1: remove --id and --numeric.")
     dense = source.n_rows * len(source.names) > CELLS_TO_HIDE
-    why = "hidden cells need a dense table, and this matrix is too large for one." if dense else ""
-    return Given(source.native, False, given, "auto", source.n_rows, why)
+    why = "held-out cells need a dense table, and this matrix is too large for one." if dense else ""
+    return InputData(source.native, False, given, "auto", source.n_rows, why)
 
 
 def _roles(
     columns: Sequence[str], observed: list[str] | None, identifiers: list[str] | None, numeric: list[str] | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Columns that are ids, that are observed (numbers included), and that are numbers."""
+    """Return the identifiers, the observed columns (including numeric ones), and the numeric columns."""
     ids = find_columns(identifiers, columns, "--id")
     numbers = find_columns(numeric, columns, "--numeric")
     given = [*find_columns(observed, columns, "--observed"), *numbers]
     both = [name for name in given if name in ids]
     if both:
-        raise DataError(f"Column {both[0]!r} is an --id, which is left out: it cannot be observed as well.")
+        raise DataError(
+            f"Column {both[0]!r} is an --id, which is ignored, and cannot also be observed: remove one option."
+        )
     return ids, list(dict.fromkeys(given)), numbers
 
 
 def read_linked(
     data: Path,
-    reading: Reading,
+    reading: ReadOptions,
     observed: list[str] | None = None,
     identifiers: list[str] | None = None,
     numeric: list[str] | None = None,
-) -> Described:
-    """Linked tables; options that speak of one table's columns have their place in the schema file."""
-    from sparsefield.io import describe
+) -> SchemaFile:
+    """Read linked tables, and refuse options for one table, which a schema file replaces."""
+    from sparsefield.io import parse_schema_file
 
-    asked = (observed, identifiers, numeric, reading.missing, not reading.header, reading.separator)
-    for (option, words), value in zip(IN_SCHEMA.items(), asked, strict=True):
+    values = (observed, identifiers, numeric, reading.missing, not reading.header, reading.separator)
+    for (option, key), value in zip(SCHEMA_FILE_KEYS.items(), values, strict=True):
         if value:
-            raise DataError(f"{data}: {option} is for one table; of linked ones the schema file says it: {words}.")
-    return describe(data)
+            raise DataError(f"{data}: {option} is for one table; for linked tables, write {key} in the schema file.")
+    return parse_schema_file(data)
 
 
 def _note_identifiers(names: list[str], table: Any) -> None:

@@ -1,4 +1,4 @@
-"""Answers about linked tables: filled or drawn tables into a folder, or probabilities into one file."""
+"""This module writes imputed or sampled linked tables to a folder, or probabilities to one file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.cli.console import Meter, Watch, show
-from sparsefield.cli.imputation import Asked, as_known, filled, probabilities, refuse_unknown
-from sparsefield.cli.table_files import PARQUET, TABLES, check_folder, check_output, separator_of, write_table
+from sparsefield.cli.console import ProgressBar, StatusLine, show
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
+from sparsefield.cli.table_files import PARQUET, TABLES, check_folder, check_output, resolve_separator, write_table
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,144 +16,144 @@ if TYPE_CHECKING:
 
     from sparsefield import RelationalField
     from sparsefield.data import Relational
-    from sparsefield.io.schema_file import Described, TableFile
+    from sparsefield.io.schema_file import SchemaFile, TableFile
 
-__all__ = ["as_known_tables", "check_linked_output", "keep_inputs", "predict_linked", "sample_linked"]
+__all__ = ["check_linked_output", "predict_linked", "prepare_tables", "refuse_overwriting_inputs", "sample_linked"]
 
 
 def check_linked_output(output: Path, proba: bool) -> None:
-    """Filled tables go into a folder, probabilities into a file."""
+    """Require a folder for imputed tables and a file for probabilities."""
     if proba:
         check_output(output, TABLES)
     elif output.is_file() or (output.suffix.lower() in TABLES and not output.is_dir()):
-        raise DataError(f"{output}: several tables are written; name a folder, such as 'filled'.")
+        raise DataError(f"{output}: several tables are written: give a folder, such as 'imputed'.")
     else:
         check_folder(output)
 
 
-def predict_linked(field: RelationalField, described: Described, output: Path, proba: bool) -> None:
-    """Fill the gaps of all tables, or write the probabilities of their states."""
-    data = described.data
-    paths = {} if proba else _places(output, described)
-    keep_inputs([output, *paths.values()], described.inputs)
-    raw = _raw(described)
-    asked = _asked(field, described, raw)
-    total, columns = sum(one.n_missing for one in asked.values()), sum(len(one.missing) for one in asked.values())
-    with Watch(f"Filling {total:,} gaps in {len(raw):,} linked tables"):
-        known = _as_known(data, asked)
+def predict_linked(field: RelationalField, parsed: SchemaFile, output: Path, proba: bool) -> None:
+    """Impute the missing values of all tables, or write the probabilities of their states."""
+    data = parsed.data
+    paths = {} if proba else _output_files(output, parsed)
+    refuse_overwriting_inputs([output, *paths.values()], parsed.inputs)
+    raw = _raw(parsed)
+    prepared = _prepare_all(field, parsed, raw)
+    total, columns = sum(one.n_missing for one in prepared.values()), sum(len(one.missing) for one in prepared.values())
+    with StatusLine(f"Imputing {total:,} missing values in {len(raw):,} linked tables"):
+        known = _replace_columns(data, prepared)
         if proba:
-            write_table(_probabilities(field, known, asked), output)
+            write_table(_probabilities(field, known, prepared), output)
         else:
-            _write_all(_filled(field, field.transform(known), asked, raw), output, paths, described)
+            _write_all(_fill_all(field, field.transform(known), prepared, raw), output, paths, parsed)
     written = ", ".join(map(str, paths.values() or [output]))
-    show(f"{total:,} gaps in {columns:,} columns of {len(raw):,} tables; wrote {written}.")
+    show(f"{total:,} missing values in {columns:,} columns of {len(raw):,} tables; wrote {written}.")
 
 
-def sample_linked(field: RelationalField, described: Described, output: Path, *, sweeps: int, seed: int) -> None:
-    """Draw the gaps of all tables by one chain over all rows."""
-    paths = _places(output, described)
-    keep_inputs(paths.values(), described.inputs)
-    raw = _raw(described)
+def sample_linked(field: RelationalField, parsed: SchemaFile, output: Path, *, sweeps: int, seed: int) -> None:
+    """Sample the missing values of all tables with one chain over all rows."""
+    paths = _output_files(output, parsed)
+    refuse_overwriting_inputs(paths.values(), parsed.inputs)
+    raw = _raw(parsed)
     for name, schema in zip(field.field_.layout.tables, field.field_.layout.schemas, strict=True):
         if name in raw:
-            refuse_unknown(raw[name], schema, _markers(described, name), name)
-    asked = _asked(field, described, raw)
-    total = sum(one.n_missing for one in asked.values())
-    with Meter(f"Drawing {total:,} gaps in {len(raw):,} linked tables") as meter:
-        known = _as_known(described.data, asked)
-        drawn = field.sample(known, sweeps=sweeps, random_state=seed, progress=meter.tell)
-        _write_all(_filled(field, drawn, asked, raw), output, paths, described)
+            refuse_unknown_states(raw[name], schema, _markers(parsed, name), name)
+    prepared = _prepare_all(field, parsed, raw)
+    total = sum(one.n_missing for one in prepared.values())
+    with ProgressBar(f"Sampling {total:,} missing values in {len(raw):,} linked tables") as meter:
+        known = _replace_columns(parsed.data, prepared)
+        drawn = field.sample(known, sweeps=sweeps, random_state=seed, progress=meter.update)
+        _write_all(_fill_all(field, drawn, prepared, raw), output, paths, parsed)
     rows, written = sum(table.height for table in raw.values()), ", ".join(map(str, paths.values()))
-    how = f"{rows:,} rows of {len(raw):,} tables drawn by 1 chain of {sweeps:,} sweeps"
-    show(f"{total:,} gaps in {how}; wrote {written}.")
+    how = f"{rows:,} rows of {len(raw):,} tables sampled with 1 chain of {sweeps:,} sweeps"
+    show(f"{total:,} missing values in {how}; wrote {written}.")
 
 
-def as_known_tables(field: RelationalField, described: Described) -> Relational:
-    """The data as the model sees them."""
-    return _as_known(described.data, _asked(field, described, _raw(described)))
+def prepare_tables(field: RelationalField, parsed: SchemaFile) -> Relational:
+    """Return the data with the column types of the model."""
+    return _replace_columns(parsed.data, _prepare_all(field, parsed, _raw(parsed)))
 
 
-def _places(output: Path, described: Described) -> dict[str, Path]:
-    return {name: _place(output, name, described.files.get(name)) for name in described.data.tables}
+def _output_files(output: Path, parsed: SchemaFile) -> dict[str, Path]:
+    return {name: _output_file(output, name, parsed.files.get(name)) for name in parsed.data.tables}
 
 
-def _place(output: Path, name: str, file: TableFile | None) -> Path:
-    """The file that a table is written to, of the kind that it was read from."""
+def _output_file(output: Path, name: str, file: TableFile | None) -> Path:
+    """Return the output file of a table, in the format of its input file."""
     if name in (".", "..") or any(mark in name for mark in "/\\:\0"):
-        raise DataError(f"Table {name!r} cannot be written to a file of its name: rename it in the schema file.")
+        raise DataError(f"Table {name!r} has a name that cannot be a file name: rename it in the schema file.")
     suffix = "" if file is None else file.path.suffix.lower()
     suffix = ".parquet" if suffix in PARQUET else ".tsv" if suffix == ".tsv" else ".csv"
     return output / f"{name}{suffix}"
 
 
-def keep_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Refuse to write over what was read."""
-    there = [path for path in inputs if path.is_file()]
+def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Refuse outputs that are also inputs."""
+    existing = [path for path in inputs if path.is_file()]
     for path in outputs:
-        if path.is_file() and any(path.samefile(read) for read in there):
-            raise DataError(f"{path}: this is one of the files that are read; write to another place.")
+        if path.is_file() and any(path.samefile(read) for read in existing):
+            raise DataError(f"{path}: this is one of the files that are read: write to another file.")
 
 
-def _raw(described: Described) -> dict[str, pl.DataFrame]:
-    """All tables as they came, the cells of files as text."""
-    files, tables = described.files, described.data.tables
+def _raw(parsed: SchemaFile) -> dict[str, pl.DataFrame]:
+    """Return all original tables, with the cells of files as text."""
+    files, tables = parsed.files, parsed.data.tables
     return {name: files[name].read(as_text=True) if name in files else tables[name] for name in tables}
 
 
-def _markers(described: Described, name: str) -> list[str]:
-    """Words that stand for a gap in a table."""
-    file = described.files.get(name)
+def _markers(parsed: SchemaFile, name: str) -> list[str]:
+    """Return the markers of missing values of a table."""
+    file = parsed.files.get(name)
     return [] if file is None else file.reading.markers(file.path)
 
 
-def _asked(field: RelationalField, described: Described, raw: dict[str, pl.DataFrame]) -> dict[str, Asked]:
-    """What the model sees of each table that it knows."""
+def _prepare_all(field: RelationalField, parsed: SchemaFile, raw: dict[str, pl.DataFrame]) -> dict[str, TableToFill]:
+    """Convert each table of the model to its types."""
     layout = field.field_.layout
-    asked = {}
+    prepared = {}
     for name, schema in zip(layout.tables, layout.schemas, strict=True):
         if name not in raw:
-            raise DataError(f"Table {name!r}, which the field was learned with, is not there.")
-        asked[name] = as_known(raw[name], schema, _markers(described, name), name)
-    return asked
+            raise DataError(f"Table {name!r} of the model does not exist in the data.")
+        prepared[name] = prepare_table(raw[name], schema, _markers(parsed, name), name)
+    return prepared
 
 
-def _as_known(data: Relational, asked: dict[str, Asked]) -> Relational:
-    """The data with columns of the types that the model knows; keys and links stay as they are."""
+def _replace_columns(data: Relational, prepared: dict[str, TableToFill]) -> Relational:
+    """Return the data with the converted columns; keys and links are unchanged."""
     return data.with_tables(
-        {name: data.tables[name].with_columns(one.table.get_columns()) for name, one in asked.items()}
+        {name: data.tables[name].with_columns(one.table.get_columns()) for name, one in prepared.items()}
     )
 
 
-def _filled(
-    field: RelationalField, answers: Relational, asked: dict[str, Asked], raw: dict[str, pl.DataFrame]
+def _fill_all(
+    field: RelationalField, answers: Relational, prepared: dict[str, TableToFill], raw: dict[str, pl.DataFrame]
 ) -> dict[str, pl.DataFrame]:
-    """All tables as they came, with their gaps filled from those of the answers."""
+    """Return all original tables, with missing values replaced by those of ``answers``."""
     tables, states = answers.tables, field.states_
-    made = {name: filled(raw[name], one, tables[name], states[name]) for name, one in asked.items()}
+    made = {name: fill_table(raw[name], one, tables[name], states[name]) for name, one in prepared.items()}
     return {**raw, **made}
 
 
-def _probabilities(field: RelationalField, data: Relational, asked: dict[str, Asked]) -> pl.DataFrame:
+def _probabilities(field: RelationalField, data: Relational, prepared: dict[str, TableToFill]) -> pl.DataFrame:
     import polars as pl
 
     found = field.predict_proba(data)
     parts = [
-        probabilities(one, found[name], field.states_[name]).select(pl.lit(name).alias("table"), pl.all())
-        for name, one in asked.items()
+        probability_table(one, found[name], field.states_[name]).select(pl.lit(name).alias("table"), pl.all())
+        for name, one in prepared.items()
     ]
     return pl.concat(parts)
 
 
-def _write_all(tables: dict[str, pl.DataFrame], output: Path, paths: dict[str, Path], described: Described) -> None:
+def _write_all(tables: dict[str, pl.DataFrame], output: Path, paths: dict[str, Path], parsed: SchemaFile) -> None:
     output.mkdir(exist_ok=True)
     for name, path in paths.items():
-        _write(tables[name], path, described.files.get(name))
+        _write(tables[name], path, parsed.files.get(name))
 
 
 def _write(table: pl.DataFrame, path: Path, file: TableFile | None) -> None:
-    """In the format of the file that it comes from, if it comes from one."""
+    """Write a table in the format of its input file, if it has one."""
     if file is None:
         write_table(table, path)
     else:
-        separator = separator_of(file.path, file.reading.separator)
+        separator = resolve_separator(file.path, file.reading.separator)
         write_table(table, path, separator, header=file.reading.header)

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.input_data import Given
+    from sparsefield.cli.input_data import InputData
 
     AnyField = MarkovField | RelationalField
 
@@ -218,7 +218,7 @@ def read_l1(l1: str) -> float | str:
 
 
 def make_markov_field(
-    given: Given,
+    given: InputData,
     templates: list[str] | None,
     *,
     batch_size: str,

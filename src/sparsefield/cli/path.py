@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, new_table, show
+from sparsefield.cli.console import StatusLine, new_table, show
 from sparsefield.cli.fit import Induction
-from sparsefield.cli.input_data import Given, read_data
-from sparsefield.cli.linked_output import keep_inputs
-from sparsefield.cli.table_files import Reading, check_output, write_table
+from sparsefield.cli.input_data import InputData, read_data
+from sparsefield.cli.linked_output import refuse_overwriting_inputs
+from sparsefield.cli.table_files import ReadOptions, check_output, write_table
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -58,9 +58,9 @@ def path(
     a table, a TOML file that describes linked tables or its folder, or a sparse 0/1 matrix in an .npz file of scipy's.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     given = read_data(data, reading, observed, identifiers, numeric)
-    keep_inputs([output], [data, *given.inputs])
+    refuse_overwriting_inputs([output], [data, *given.inputs])
     field = opt.make_markov_field(
         given, template, induction=induction, objective=objective, l1="auto", l2=l2, selection=selection or "heldout",
         threshold=threshold, batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
@@ -69,12 +69,12 @@ def path(
     _show(_walk(field, given), field.selection, output, f"The path of {data.name}")
 
 
-def _walk(field: AnyField, given: Given) -> Any:
+def _walk(field: AnyField, given: InputData) -> Any:
     """The frame of the path."""
-    with Watch(f"Learning from {given.rows:,} rows") as watch:
-        field._progress = watch.step  # pyright: ignore[reportAttributeAccessIssue]
-        field._hear_path = lambda point: watch.tell(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"
+    with StatusLine(f"Learning from {given.rows:,} rows") as watch:
+        field._progress = watch.on_iteration  # pyright: ignore[reportAttributeAccessIssue]
+        field._hear_path = lambda point: watch.update(  # pyright: ignore[reportAttributeAccessIssue]
+            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
         )
         if given.linked:
             return field.regularization_path(given.X)
@@ -84,7 +84,7 @@ def _walk(field: AnyField, given: Given) -> Any:
 def _show(frame: Any, selection: str, output: Path, title: str) -> None:
     import polars as pl
 
-    from sparsefield.io.model_file import write_atomically
+    from sparsefield.io.atomic_write import write_atomically
     from sparsefield.viz.path_figure import HEADINGS, draw_path, make_path_page, tell_path, tell_row
 
     found = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)

@@ -1,4 +1,4 @@
-"""``sparsefield predict``: fill the gaps of a table."""
+"""``sparsefield predict`` imputes the missing values of a table."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, show
-from sparsefield.cli.imputation import Asked, as_known, filled, probabilities
+from sparsefield.cli.console import StatusLine, show
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
 from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
-    Reading,
+    ReadOptions,
     check_output,
-    listed,
+    infer_types,
+    list_columns,
     read_table,
-    with_found_types,
     write_table,
 )
 from sparsefield.errors import DataError, ModelFileError
@@ -30,15 +30,15 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="CSV or Parquet file for the answer, by its suffix; for linked tables a folder.",
+        help="Write to this CSV or Parquet file, by its suffix; for linked tables, to this folder.",
     ),
 ]
 Proba = Annotated[
     bool,
     typer.Option(
         "--proba",
-        help="Write the probabilities of the gaps' states instead: a line per gap and state with the columns "
-        "row (the first is 1), column, state, probability; for linked tables the first column is table.",
+        help="Write probabilities instead: a line per missing value and state with the columns row (counted from 1), "
+        "column, state and probability; for linked tables the first column is table.",
     ),
 ]
 
@@ -53,19 +53,19 @@ def predict(
     separator: opt.Separator = None,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Fill the gaps of a table with their most probable states, or write the probabilities.
+    """Impute missing values with their most probable states, or write the probabilities of all states.
 
-    For linked tables DATA is the TOML file that describes them, and the output a folder, which gets a file
-    for each table, called as the table: Parquet where it was Parquet, else CSV. With --proba it is one file.
+    For linked tables, DATA is their TOML file, and the output is a folder with a file for each table: Parquet if
+    the input is Parquet, otherwise CSV. With --proba the output is one file.
 
-    Cells with a value, ids and other columns that the model does not know stay as they are. A predicted
-    column that a table lacks is added and filled. A value that the model never saw is left as it is.
+    Observed values and columns that the model does not have, such as identifiers, are unchanged. A target column
+    that the table lacks is added and imputed. A value that does not occur in training is unchanged.
     """
     if is_matrix(data):
-        raise DataError(f"{data}: a sparse 0/1 matrix has no gaps to fill.")
+        raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
     field = _load(model, linked=is_linked(data))
     field.n_jobs = jobs
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if is_linked(data):
         check_linked_output(output, proba)
         predict_linked(field, read_linked(data, reading), output, proba)
@@ -74,35 +74,36 @@ def predict(
     table = read_table(data, reading, as_text=True)
     schema = field.field_.schema
     if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
-    asked = as_known(table, schema, reading.markers(data))
-    with Watch(f"Filling {asked.n_missing:,} gaps in {table.height:,} rows"):
+        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    prepared = prepare_table(table, schema, reading.markers(data))
+    with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
         if proba:
-            answer = probabilities(asked, field.predict_proba(asked.table), field.states_)
+            answer = probability_table(prepared, field.predict_proba(prepared.table), field.states_)
         else:
-            answer = filled(table, asked, _answer(field, asked), field.states_)
+            answer = fill_table(table, prepared, _impute(field, prepared), field.states_)
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
-        answer = with_found_types(answer)
+        answer = infer_types(answer)
     write_table(answer, output, separator)
-    show(f"{asked.n_missing:,} gaps in {len(asked.missing):,} columns and {table.height:,} rows; wrote {output}.")
+    found = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
+    show(f"{found} and {table.height:,} rows; wrote {output}.")
 
 
-def _answer(field: Any, asked: Asked) -> Any:
-    """The table with its gaps filled, and with the most probable state of each latent variable."""
+def _impute(field: Any, prepared: TableToFill) -> Any:
+    """Return the imputed table, with the most probable state of each latent variable."""
     import polars as pl
 
-    answer, hidden = field.transform(asked.table), field.field_.schema.latent
-    beliefs = field.predict_proba(asked.table) if hidden else {}
-    return answer.with_columns(pl.Series(v.name, [v.states[k] for k in beliefs[v.name].argmax(axis=1)]) for v in hidden)
+    answer, latent = field.transform(prepared.table), field.field_.schema.latent
+    beliefs = field.predict_proba(prepared.table) if latent else {}
+    return answer.with_columns(pl.Series(v.name, [v.states[k] for k in beliefs[v.name].argmax(axis=1)]) for v in latent)
 
 
 def _load(model: Path, *, linked: bool) -> Any:
-    """The field in a file, if it is one for such data."""
+    """Load a model and require that it is for one table or for linked tables."""
     from sparsefield import MarkovField, RelationalField, load
 
     field = load(model)
     wanted = RelationalField if linked else MarkovField
     if not isinstance(field, wanted):
         what = "linked tables" if linked else "one table"
-        raise ModelFileError(f"{model}: holds a {type(field).__name__}; only a {wanted.__name__} can fill {what}.")
+        raise ModelFileError(f"{model}: holds a {type(field).__name__}; only a {wanted.__name__} can impute {what}.")
     return field

@@ -1,4 +1,4 @@
-"""``sparsefield report``: one HTML page about a model."""
+"""``sparsefield report`` writes an HTML page about a model."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Watch, show
-from sparsefield.cli.imputation import as_known
+from sparsefield.cli.console import StatusLine, show
+from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import as_known_tables, keep_inputs
-from sparsefield.cli.table_files import Reading, check_output, listed, read_table
+from sparsefield.cli.linked_output import prepare_tables, refuse_overwriting_inputs
+from sparsefield.cli.table_files import ReadOptions, check_output, list_columns, read_table
 from sparsefield.errors import DataError, ModelFileError
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
 
 Output = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", help="HTML file for the report; or net.svg, for the network alone."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the report to this HTML file, or only the network to an .svg file.",
+    ),
 ]
 Rows = Annotated[
     Path | None,
     typer.Option(
         "--data",
         metavar="DATA",
-        help="Rows to hold against the model, best such that it was not learned from: CSV, Parquet or an .npz matrix; "
-        "for linked tables their TOML file or its folder. Without it, the parts that need rows say so.",
+        help="Evaluate the model on these rows, preferably not used in training: CSV, Parquet or an .npz matrix; for "
+        "linked tables, their TOML file or its folder. Without it, sections that need rows are empty.",
     ),
 ]
-Title = Annotated[str | None, typer.Option("--title", metavar="WORDS", help="Title of the page.")]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")]
 
 
 def report(
@@ -43,22 +48,24 @@ def report(
     separator: opt.Separator = None,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Write one HTML page about a model: what was learned in words, its network, and how it fares on data.
+    """Write an HTML page about a model: a summary in words, its network, and its performance on data.
 
-    The page opens in any browser, offline. It has the network to pan, zoom, filter and search; strongest and
-    surprising features, hubs and communities; the course of training; scores of each column, calibration,
-    signals and errors, and missing values of DATA; the certificate; and how to repeat the fit. An output
-    that ends in .svg is a still picture of the network's strongest edges.
+    The page works offline in any browser. It shows an interactive network; the strongest and most surprising features,
+    hubs and communities; the training log; scores of each column, calibration, signals and errors, and missing values
+    of DATA; the certificate; and how to repeat the fit. An output that ends in .svg is a static picture of the
+    strongest edges.
     """
     from sparsefield import load
 
     check_output(output, (*PAGES, PICTURE))
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if data is None and (reading.missing or no_header or separator):
-        raise DataError("--missing, --no-header and --separator say how to read --data, which is not given.")
+        raise DataError(
+            "--missing, --no-header and --separator are options for reading --data: add --data or remove them."
+        )
     if data is not None and output.suffix.lower() == PICTURE:
-        raise DataError(f"{output}: a picture of the network needs no --data: leave it out, or write to an HTML file.")
-    keep_inputs([output], [model, *([] if data is None else [data])])
+        raise DataError(f"{output}: a picture of the network does not use --data: remove it, or write to an HTML file.")
+    refuse_overwriting_inputs([output], [model, *([] if data is None else [data])])
     field: Any = load(model)
     field.n_jobs = jobs
     if output.suffix.lower() == PICTURE:
@@ -66,30 +73,30 @@ def report(
         show(f"Wrote {output}.")
         return
     rows = None if data is None else read_rows(model, field, data, reading)
-    with Watch("Writing the report"):
+    with StatusLine("Writing the report"):
         field.write_report(output, rows, title=title or f"What {model.name} has learned")
     show(f"Wrote {output}.")
 
 
-def read_rows(model: Path, field: Any, data: Path, reading: Reading) -> Any:
-    """What the model sees of the data."""
+def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
+    """Read the data with the columns and types of the model."""
     from sparsefield import RelationalField
 
     if is_linked(data) != isinstance(field, RelationalField):
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
     if is_linked(data):
-        return as_known_tables(field, read_linked(data, reading))
+        return prepare_tables(field, read_linked(data, reading))
     if is_matrix(data):
         from sparsefield.io.row_blocks import read_matrix
 
         return read_matrix(data)
     table, schema = read_table(data, reading, as_text=True), field.field_.schema
-    lacking = [name for name in schema.input_names if name not in table.columns]
-    if lacking:
+    absent = [name for name in schema.input_names if name not in table.columns]
+    if absent:
         raise DataError(
-            f"{data}: {len(lacking):,} of {len(schema.input_names):,} columns of the model are not in the table; "
-            f"it lacks {listed(lacking)}."
+            f"{data}: {len(absent):,} of {len(schema.input_names):,} columns of the model are not in the table, "
+            f"which lacks {list_columns(absent)}."
         )
     others = [name for name in table.columns if name not in schema.index_of_name]
-    return as_known(table, schema, reading.markers(data)).table.with_columns(table.select(others))
+    return prepare_table(table, schema, reading.markers(data)).table.with_columns(table.select(others))

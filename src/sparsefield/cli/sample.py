@@ -1,4 +1,4 @@
-"""``sparsefield sample``: draw rows from a field."""
+"""``sparsefield sample`` draws rows from a field."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Meter, note, show
-from sparsefield.cli.imputation import as_known, filled, refuse_unknown
+from sparsefield.cli.console import ProgressBar, note, show
+from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import check_linked_output, keep_inputs, sample_linked
+from sparsefield.cli.linked_output import check_linked_output, refuse_overwriting_inputs, sample_linked
 from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
-    Reading,
+    ReadOptions,
     check_output,
-    listed,
+    infer_types,
+    list_columns,
     read_table,
-    with_found_types,
     write_table,
 )
 from sparsefield.errors import DataError, ModelFileError
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.imputation import Asked
+    from sparsefield.cli.imputation import TableToFill
 
 ROWS, THIN, CHAINS = 1_000, 1_000, 1
-"""Unless told. The options themselves know nothing of it, so that one that linked tables have no use for is noticed."""
+"""Defaults; the options themselves default to None, so that an option that linked tables do not use can be refused."""
 
 Output = Annotated[
     Path,
@@ -39,7 +39,7 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="CSV or Parquet file for the rows, by its suffix; for linked tables a folder.",
+        help="Write to this CSV or Parquet file, by its suffix; for linked tables, to this folder.",
     ),
 ]
 Rows = Annotated[
@@ -48,7 +48,7 @@ Rows = Annotated[
         "--rows",
         "-n",
         min=1,
-        help=f"How many rows, {ROWS:,} unless told; with --given, how many for each of its rows, 1 unless told.",
+        help=f"Draw this many rows, {ROWS:,} by default; with --given, this many for each of its rows, 1 by default.",
     ),
 ]
 GivenTable = Annotated[
@@ -56,14 +56,24 @@ GivenTable = Annotated[
     typer.Option(
         "--given",
         metavar="DATA",
-        help="Table whose gaps are drawn; or a TOML file that describes linked tables, or its folder.",
+        help="Sample the missing values of this table, or of linked tables (their TOML file or its folder).",
     ),
 ]
-BurnIn = Annotated[int, typer.Option("--burn-in", min=1, help="Sweeps of a chain before its first row.")]
-Thin = Annotated[int | None, typer.Option("--thin", min=1, help=f"Sweeps between two rows of a chain. [{THIN}]")]
-Chains = Annotated[int | None, typer.Option("--chains", min=1, help=f"How many chains share the rows. [{CHAINS}]")]
+BurnIn = Annotated[int, typer.Option("--burn-in", min=1, help="Number of sweeps of a chain before its first row.")]
+Thin = Annotated[
+    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. [{THIN}]")
+]
+Chains = Annotated[
+    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. [{CHAINS}]")
+]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="The same seed draws the same rows.", rich_help_panel=opt.RUNNING)
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Seed of the random numbers; the same seed draws the same rows.",
+        rich_help_panel=opt.RUNNING,
+    ),
 ]
 
 
@@ -83,22 +93,24 @@ def sample(
 ) -> None:
     """Draw rows from a field by Gibbs sampling.
 
-    With --given, gaps are drawn given the cells that have a value. These stay as they are, and so do ids and
-    other columns that the model does not know; a predicted column that the table lacks is added and drawn. A
-    model with observed columns needs a table that has them.
+    With --given, missing values are sampled conditionally on observed values. Observed values and columns that the
+    model does not have, such as identifiers, are unchanged; a target column that the table lacks is added and
+    sampled. A model with observed columns needs a table that has them.
 
-    For linked tables --given names the TOML file that describes them, and the output is a folder, which gets a
-    file for each table, as for 'predict'. They are drawn once, by one chain over all rows.
+    For linked tables, --given is their TOML file, and the output is a folder with a file for each table, as for
+    'predict'. They are sampled once, with one chain over all rows.
     """
     from sparsefield import RelationalField
 
     field = _load(model)
     field.n_jobs = jobs
-    reading = Reading(tuple(missing or ()), not no_header, separator)
+    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if isinstance(field, RelationalField):
         _refuse_for_linked({"-n": rows, "--thin": thin, "--chains": chains})
         if given is None or not is_linked(given):
-            raise DataError(f"{model}: a field over linked tables: name their TOML file or its folder with --given.")
+            raise DataError(
+                f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
+            )
         check_linked_output(output, proba=False)
         sample_linked(field, read_linked(given, reading), output, sweeps=burn_in, seed=seed)
         return
@@ -108,12 +120,12 @@ def sample(
     if given is None:
         drawn = _draw_rows(field, rows, plan)
     else:
-        keep_inputs([output], [given])
-        drawn = _draw_gaps(field, given, reading, rows, plan)
+        refuse_overwriting_inputs([output], [given])
+        drawn = _draw_missing(field, given, reading, rows, plan)
         if output.suffix.lower() in PARQUET and given.suffix.lower() not in PARQUET:
-            drawn = with_found_types(drawn)
+            drawn = infer_types(drawn)
     write_table(drawn, output, separator)
-    show(f"{_told(drawn.height, given, rows, plan)}; wrote {output}.")
+    show(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.")
 
 
 def _load(model: Path) -> MarkovField | RelationalField:
@@ -124,61 +136,67 @@ def _load(model: Path) -> MarkovField | RelationalField:
         return field
     if not isinstance(field, MarkovField):
         raise ModelFileError(
-            f"{model}: holds a {type(field).__name__}; rows are drawn from a MarkovField or a RelationalField. "
-            "'fit' writes these."
+            f"{model}: holds a {type(field).__name__}; rows can be drawn only from a MarkovField or a "
+            "RelationalField, which 'fit' writes."
         )
-    field.kind_ = "polars"  # whatever library the field was learned with
+    field.kind_ = "polars"  # independent of the library that training used
     return field
 
 
-def _refuse_for_linked(asked: dict[str, int | None]) -> None:
-    for option, value in asked.items():
+def _refuse_for_linked(options: dict[str, int | None]) -> None:
+    for option, value in options.items():
         if value is not None:
             raise DataError(
-                f"{option} has no place with linked tables, which are drawn once, by one chain over all rows: leave it "
-                "out. --burn-in says how many sweeps there are, and another --seed draws them anew."
+                f"{option} cannot be used with linked tables, which are sampled once with one chain over all rows: "
+                "remove it. --burn-in sets the number of sweeps, and another --seed gives another sample."
             )
 
 
 def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
-    """Rows out of nothing."""
+    """Draw rows without given values."""
     observed = [variable.name for variable in field.field_.schema.observed]
     if observed:
-        raise DataError(f"The model needs a table with its observed {listed(observed)}. Name one with --given.")
-    with Meter(f"Drawing {rows:,} rows") as meter:
-        return field.sample(rows, **plan, progress=meter.tell)
+        raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
+    with ProgressBar(f"Drawing {rows:,} rows") as meter:
+        return field.sample(rows, **plan, progress=meter.update)
 
 
-def _draw_gaps(field: MarkovField, given: Path, reading: Reading, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
-    """Every row of a table ``rows`` times, its gaps drawn."""
+def _draw_missing(
+    field: MarkovField, given: Path, reading: ReadOptions, rows: int, plan: dict[str, Any]
+) -> pl.DataFrame:
+    """Return every row of a table ``rows`` times, with its missing values sampled."""
     import numpy as np
 
-    table, asked = _read_given(field, given, reading)
-    if not asked.n_missing:
-        note(f"{given}: there are no gaps to draw; its rows are repeated as they are.")
-    with Meter(f"Drawing {asked.n_missing:,} gaps in {table.height:,} rows, {rows:,} times") as meter:
-        drawn = field.sample(rows, given=asked.table, **plan, progress=meter.tell)
+    table, prepared = _read_given(field, given, reading)
+    if not prepared.n_missing:
+        note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
+    with ProgressBar(
+        f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
+    ) as meter:
+        drawn = field.sample(rows, given=prepared.table, **plan, progress=meter.update)
     repeated = table[np.repeat(np.arange(table.height), rows)]
-    return filled(repeated, asked.repeated(rows), drawn, field.states_)
+    return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
 
 
-def _read_given(field: MarkovField, given: Path, reading: Reading) -> tuple[pl.DataFrame, Asked]:
-    """The table as it came, and what the model sees of it."""
+def _read_given(field: MarkovField, given: Path, reading: ReadOptions) -> tuple[pl.DataFrame, TableToFill]:
+    """Read a table, and return it unchanged and with the types of the model."""
     if is_linked(given):
-        raise DataError(f"{given}: describes linked tables, but the model is of one table: name a CSV or Parquet file.")
+        raise DataError(
+            f"{given}: this is for linked tables, but the model is of one table: pass a CSV or Parquet file."
+        )
     if is_matrix(given):
-        raise DataError(f"{given}: a sparse 0/1 matrix has no gaps to draw.")
+        raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
     table = read_table(given, reading, as_text=True)
     schema, markers = field.field_.schema, reading.markers(given)
     if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {listed(schema.input_names)}.")
-    refuse_unknown(table, schema, markers)
-    return table, as_known(table, schema, markers)
+        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    refuse_unknown_states(table, schema, markers)
+    return table, prepare_table(table, schema, markers)
 
 
-def _told(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:
-    """How many rows there are, of how many chains and sweeps."""
+def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:
+    """Return a sentence with the numbers of rows, chains and sweeps."""
     chains, each = plan["chains"], "" if given is None else f", {rows:,} for each row of {given},"
     sweeps = plan["sweeps"] + plan["thin"] * (-(-rows // chains) - 1)
     how = f"1 chain of {sweeps:,} sweeps" if chains == 1 else f"{chains:,} chains of {sweeps:,} sweeps each"
-    return f"{height:,} rows drawn{each} by {how}"
+    return f"{height:,} rows drawn{each} with {how}"

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import Meter, new_table, note, show
+from sparsefield.cli.console import ProgressBar, new_table, note, show
 from sparsefield.cli.input_data import is_linked, read_linked
-from sparsefield.cli.linked_output import keep_inputs
+from sparsefield.cli.linked_output import refuse_overwriting_inputs
 from sparsefield.cli.report import read_rows
-from sparsefield.cli.table_files import Reading, check_output
+from sparsefield.cli.table_files import ReadOptions, check_output
 
 SHOWN_FEATURES = 10
 
@@ -45,15 +45,17 @@ def stability(
 
     target = model if output is None else output
     check_output(target)
-    keep_inputs([target], [data])
+    refuse_overwriting_inputs([target], [data])
     field: Any = load(model)
     field.n_jobs = jobs
     if is_linked(data):
-        keep_inputs([target], read_linked(data, Reading(tuple(missing or ()), not no_header, separator)).inputs)
-    rows = read_rows(model, field, data, Reading(tuple(missing or ()), not no_header, separator))
+        refuse_overwriting_inputs(
+            [target], read_linked(data, ReadOptions(tuple(missing or ()), not no_header, separator)).inputs
+        )
+    rows = read_rows(model, field, data, ReadOptions(tuple(missing or ()), not no_header, separator))
     X, y = _parts(field, rows)
-    with Meter(f"Learning from {resamples:,} halves") as meter:
-        field.stability(X, resamples, y=y, random_state=seed, progress=meter.tell)
+    with ProgressBar(f"Learning from {resamples:,} halves") as meter:
+        field.stability(X, resamples, y=y, random_state=seed, progress=meter.update)
     field.save(target)
     _show(field)
     show(f"\nWrote {target}.")
@@ -78,8 +80,8 @@ def _show(field: Any) -> None:
 
     features = list_features(field.field_)
     share = stability_column(field.field_, features)
-    how = field.field_.about["resampling"]
-    show(f"{how['resamples']:,} halves at l1 = {how['l1']:.3g} select {how['mean_pairs']:,.1f} pairs on average.\n")
+    how = field.field_.record.stability
+    show(f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n")
     if features:
         table = new_table("weight", "selected", "strongest features", left=0)
         table.columns[2].justify = "left"

@@ -1,4 +1,4 @@
-"""Tables in files: reading CSV and Parquet, writing them whole or not at all."""
+"""This module validates output paths and writes tables as CSV or Parquet files atomically."""
 
 from __future__ import annotations
 
@@ -11,80 +11,80 @@ from typing import TYPE_CHECKING
 from sparsefield.errors import DataError
 from sparsefield.io.files import (
     PARQUET,
-    Reading,
+    ReadOptions,
     is_parquet,
-    listed,
+    list_columns,
     polars_errors,
     read_table,
-    separator_of,
+    resolve_separator,
 )
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
-    "Reading",
+    "ReadOptions",
     "check_folder",
     "check_output",
     "find_columns",
-    "listed",
+    "infer_types",
+    "list_columns",
     "read_table",
-    "with_found_types",
     "write_table",
 ]
 
 TABLES = (".csv", ".tsv", *PARQUET)
 
 
-def find_columns(asked: Sequence[str] | None, columns: Sequence[str], option: str) -> list[str]:
-    """Names given by an option, each one name or several with commas between them."""
+def find_columns(given: Sequence[str] | None, columns: Sequence[str], option: str) -> list[str]:
+    """Return the column names of an option, each of which is one name or several separated by commas."""
     names: list[str] = []
-    for word in asked or ():
+    for word in given or ():
         names += [word] if word in columns else [part.strip() for part in word.split(",")]
     for name in names:
         if name not in columns:
-            raise DataError(f"{option} names the column {name!r}, which is not there; {listed(columns)}.")
+            raise DataError(f"{option} names the column {name!r}, which does not exist; {list_columns(columns)}.")
     return list(dict.fromkeys(names))
 
 
 def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
-    """Refuse a place that cannot be written to before the long work starts."""
+    """Refuse an output file that cannot be written, before any long computation."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
     if not path.parent.is_dir():
-        raise DataError(f"{path}: the folder '{path.parent}' does not exist; make it first.")
+        raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
     if path.is_dir():
-        raise DataError(f"{path}: this is a folder; name a file.")
+        raise DataError(f"{path}: this is a folder: give a file.")
     if not os.access(path.parent, os.W_OK):
-        raise DataError(f"{path}: the folder '{path.parent}' cannot be written to.")
+        raise DataError(f"{path}: the folder '{path.parent}' is not writable.")
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder that cannot be made or written to before the long work starts."""
+    """Refuse an output folder that cannot be created or written, before any long computation."""
     if path.exists() and not path.is_dir():
-        raise DataError(f"{path}: this is a file; name a folder.")
+        raise DataError(f"{path}: this is a file: give a folder.")
     if not path.is_dir() and not path.parent.is_dir():
-        raise DataError(f"{path}: the folder '{path.parent}' does not exist; make it first.")
-    there = path if path.is_dir() else path.parent
-    if not os.access(there, os.W_OK):
-        raise DataError(f"{path}: the folder '{there}' cannot be written to.")
+        raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
+    folder = path if path.is_dir() else path.parent
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"{path}: the folder '{folder}' is not writable.")
 
 
 def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *, header: bool = True) -> None:
-    """Write a table as CSV or Parquet, by the suffix; an old file is replaced only by a complete new one."""
-    from sparsefield.io.model_file import write_atomically
+    """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically."""
+    from sparsefield.io.atomic_write import write_atomically
 
     buffer = io.BytesIO()
     with polars_errors(path):
         if is_parquet(path):
             table.write_parquet(buffer)
         else:
-            table.write_csv(buffer, separator=separator_of(path, separator), include_header=header)
+            table.write_csv(buffer, separator=resolve_separator(path, separator), include_header=header)
     write_atomically(path, buffer.getvalue())
 
 
-def with_found_types(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of text with the types that its cells have; text that a number would change, such as 007, stays text."""
+def infer_types(table: pl.DataFrame) -> pl.DataFrame:
+    """Infer the types of a table of text; text that would not survive as a number, such as 007, stays text."""
     import polars as pl
 
     text = io.BytesIO(table.write_csv(include_header=False).encode())

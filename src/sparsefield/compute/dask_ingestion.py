@@ -45,7 +45,7 @@ from sparsefield.data.sparse_shards import (
 from sparsefield.data.sparse_table import block_ends, prefers_sparse
 from sparsefield.data.table import Block, dense_bytes, warn_unknown_values
 from sparsefield.errors import DataError
-from sparsefield.io.partitioned_tables import Parts, is_collection, open_parts, read_part
+from sparsefield.io.partitioned_tables import PartitionedTable, is_dask_collection, open_partitions, read_partition
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -103,7 +103,7 @@ def distribute_rows(
     Parameters
     ----------
     client : of a Dask cluster
-    X : Dask array or frame, Parquet files (see `open_parts`), or the result of `open_parts`
+    X : Dask array or frame, Parquet files (see `open_partitions`), or the result of `open_partitions`
     observed, numeric, states : as for `learn_schema`
     sample_weight : None, one number for all rows, (rows,) array, or one-dimensional Dask array
     schema : a known schema; None learns it
@@ -111,7 +111,7 @@ def distribute_rows(
     sparse : whether a table that `compile_sparse` accepts is kept sparse; its equal rows are not merged
     blocks_per_shard : power of two; None chooses it by the memory of the workers, and takes 1 for a sparse table
     """
-    parts = X if isinstance(X, Parts) else open_parts(client, X)
+    parts = X if isinstance(X, PartitionedTable) else open_partitions(client, X)
     source = parts.source
     weights = _weights(client, sample_weight, parts)
     if schema is None:
@@ -150,7 +150,7 @@ class _PartitionedTable:
     """The partitions of a table with its schema."""
 
     client: Any
-    parts: Parts
+    parts: PartitionedTable
     weights: list[Any]
     schema: Schema
     schema_future: Future
@@ -218,7 +218,7 @@ def choose_blocks_per_shard(client: Any, n_rows: int, width: int) -> int:
 # -- summaries and weights -------------------------------------------------------------------------------------------
 
 
-def _summarizer(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., list[Any]]:
+def _summarizer(client: Any, parts: PartitionedTable, weights: list[Any]) -> Callable[..., list[Any]]:
     """Return a function for `learn_from_parts` that joins the summaries of partitions on the workers."""
 
     def summarize(function: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -240,7 +240,7 @@ def _summarizer(client: Any, parts: Parts, weights: list[Any]) -> Callable[..., 
     return summarize
 
 
-def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
+def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[Any]:
     """Return the row weights of each partition: None, a number, or the future of an array."""
     n_rows = parts.source.n_rows
     if sample_weight is None or np.isscalar(sample_weight):
@@ -250,7 +250,7 @@ def _weights(client: Any, sample_weight: Any, parts: Parts) -> list[Any]:
         return [sample_weight] * len(parts.counts)
     ends = np.cumsum(parts.counts).tolist()
     runs = list(zip([0, *ends[:-1]], ends, strict=True))
-    if not is_collection(sample_weight):
+    if not is_dask_collection(sample_weight):
         weight = np.array(sample_weight, dtype=config.FLOAT)
         _refuse_other_length(weight.shape, n_rows)
         refuse_odd_weights(weight)
@@ -311,12 +311,12 @@ def _as_array(weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def _summarize_part(part: Any, weight: Any, number: int, function: Callable[..., Any], arguments: tuple) -> Any:
-    source = read_part(part, number)
+    source = read_partition(part, number)
     return function(source, Weights(_as_array(weight, source.n_rows)), *arguments)
 
 
 def _compile(part: Any, weight: Any, number: int, schema: Schema) -> tuple[Piece, Any]:
-    source = read_part(part, number)
+    source = read_partition(part, number)
     return compile_piece(source, schema, _as_array(weight, source.n_rows))
 
 
@@ -332,7 +332,7 @@ def _join_weights(pieces: list[Any], first: int) -> np.ndarray:
 
 
 def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> SparsePiece | None:
-    source = read_part(part, number)
+    source = read_partition(part, number)
     return compile_sparse_piece(source, schema, _as_array(weight, source.n_rows))
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sparsefield.data.schema_learning import PIECE, pieces_of_rows
 from sparsefield.errors import DataError
 
-__all__ = ["CELLS_OF_BLOCK", "GrowingArray", "OnRows", "map_rows", "temporary_folder"]
+__all__ = ["CELLS_OF_BLOCK", "BinaryCSR", "GrowingArray", "map_rows", "temporary_folder"]
 
 CELLS_OF_BLOCK = 2**21
 """Default number of cells per block of rows; text takes about 50 MB then."""
@@ -75,7 +75,7 @@ def mapped(path: Path) -> np.ndarray:
     return array.view(np.ndarray) if array.size else np.array(array)
 
 
-class OnRows(NamedTuple):
+class BinaryCSR(NamedTuple):
     """Sparse rows of 0/1 columns, as the numbers of the columns that are 1; they may be on disk."""
 
     n_columns: int
@@ -102,9 +102,9 @@ class OnRows(NamedTuple):
             yield sp.csr_matrix(cells, shape=(len(offsets) - 1, self.n_columns))
 
 
-def map_rows(n_columns: int, offsets: Path, columns: Path) -> OnRows:
+def map_rows(n_columns: int, offsets: Path, columns: Path) -> BinaryCSR:
     """Map rows from two files, and check them once, since kernels assume valid input."""
-    rows = OnRows(n_columns, mapped(offsets), mapped(columns))
+    rows = BinaryCSR(n_columns, mapped(offsets), mapped(columns))
     valid = rows.offsets.dtype == np.int64 and rows.columns.dtype == np.int32
     valid = valid and rows.offsets.ndim == rows.columns.ndim == 1 and len(rows.offsets) > 0
     valid = valid and rows.offsets[0] == 0 and rows.offsets[-1] == len(rows.columns)
@@ -113,7 +113,7 @@ def map_rows(n_columns: int, offsets: Path, columns: Path) -> OnRows:
     return rows
 
 
-def _is_ascending(rows: OnRows) -> bool:
+def _is_ascending(rows: BinaryCSR) -> bool:
     offsets = rows.offsets
     if not all(bool((np.diff(offsets[k : k + PIECE + 1]) >= 0).all()) for k in range(0, rows.n_rows, PIECE)):
         return False

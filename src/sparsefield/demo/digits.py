@@ -15,7 +15,7 @@ from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.demo.digit_figures import Completion, Network
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
-from sparsefield.model import Field, compile_graphs
+from sparsefield.model import Field, compile_adjacency
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 __all__ = [
@@ -187,7 +187,7 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     alone = [
         np.log(variable.column_frequencies / variable.frequencies[variable.base]) for variable in field.schema.targets
     ]
-    nothing = compile_graphs(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
+    nothing = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
         evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
         evaluator.evaluate(nothing, np.concatenate(alone))

@@ -30,7 +30,7 @@ from sparsefield.demo.digits import (
 )
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.baselines import Chained, column_frequencies
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.html_page import Figure, make_page
 
 __all__ = ["run_demo"]
@@ -127,7 +127,7 @@ def _learn(digits: Digits, setting: Setting) -> tuple[MarkovField, dict[str, Any
     found = {
         "rows": {"train": len(digits.train), "test": len(digits.test)},
         "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_states :])),
-        "candidates": field.field_.about["n_candidates"],
+        "candidates": field.field_.layout.n_candidate_pairs,
         "kkt_violation": field.kkt_violation_,
         "converged": field.converged_,
         "iterations": field.n_iter_,

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.data import DenseDataset, Relational, Source, as_source, compile_table
 from sparsefield.errors import DataError
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
 from sparsefield.viz.report.repeat_fit import Fitted
 from sparsefield.viz.report.scored_rows import ScoredRows

@@ -10,7 +10,7 @@ from sparsefield.data import DistributedDataset, Layout
 from sparsefield.errors import ClusterError, DataError
 from sparsefield.estimators.streamed_fit import StreamedEstimator
 from sparsefield.estimators.validation import check_y, column_names
-from sparsefield.io.partitioned_tables import is_collection, is_parquet_source, open_parts
+from sparsefield.io.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
 
 __all__ = ["PlacedEstimator"]
 
@@ -19,11 +19,11 @@ class PlacedEstimator(StreamedEstimator):
     """An estimator whose rows may be those of a Dask array or frame, or of Parquet files that workers read."""
 
     def _is_placed(self, X: Any) -> bool:
-        if is_collection(X) and self.engine is None:
+        if is_dask_collection(X) and self.engine is None:
             raise DataError(
                 f"X is a {type(X).__name__} of Dask: say where its workers are with engine=client, or pass X.compute()."
             )
-        return is_collection(X) or (self.engine is not None and is_parquet_source(X))
+        return is_dask_collection(X) or (self.engine is not None and is_parquet_source(X))
 
     def _fit_placed(self, X: Any, y: Any, observed: Any, sample_weight: Any, states: Any) -> Any:
         from sparsefield.compute.dask_cluster import RetryingClient
@@ -37,7 +37,7 @@ class PlacedEstimator(StreamedEstimator):
             )
         with DaskEngine(self.engine, self.n_jobs) as cluster:
             patient = RetryingClient(cluster)
-            parts = open_parts(patient, X)
+            parts = open_partitions(patient, X)
             check_y(y, parts.source.n_rows)
             self.n_features_in_ = len(parts.source.names)
             if parts.source.kind != "array":

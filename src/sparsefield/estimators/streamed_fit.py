@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.data import BinarySchema, DenseDataset, SparseTable
-from sparsefield.data.disk_arrays import OnRows, temporary_folder
+from sparsefield.data.disk_arrays import BinaryCSR, temporary_folder
 from sparsefield.data.sparse_table import make_sparse_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.validation import check_weights, check_y, column_names
-from sparsefield.io.out_of_core import Roles, look_at_blocks, open_spool, spool_rows
+from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 from sparsefield.io.row_blocks import open_stream
 
 __all__ = ["StreamedEstimator"]
@@ -56,13 +56,13 @@ class StreamedEstimator(FieldEstimator):
             weight = check_weights(sample_weight, np.size(sample_weight))
             weight = float(weight[0]) if np.ndim(sample_weight) == 0 else weight
         stream = open_stream(X)
-        blocks = look_at_blocks(_blocks(stream))
+        blocks = check_blocks(_blocks(stream))
         block, first = next(blocks)
         validate_data(self, first.native if first.kind == "array" else block, reset=True, skip_check_array=True)
-        roles = Roles(column_names(first, observed), self._numeric(first), states or {}, weight)
-        if isinstance(stream, OnRows) and not states:
-            return spool_rows(folder, stream, roles), first.kind
-        spool = open_spool(folder, first, roles)
+        roles = ColumnRoles(column_names(first, observed), self._numeric(first), states or {}, weight)
+        if isinstance(stream, BinaryCSR) and not states:
+            return table_from_rows(folder, stream, roles), first.kind
+        spool = open_table_writer(folder, first, roles)
         try:
             for _, source in chain([(block, first)], blocks):
                 spool.add(source)
@@ -84,10 +84,10 @@ class StreamedEstimator(FieldEstimator):
         total, n_rows, schema = 0.0, 0, self.field_.schema
         stream, pairs_alone = open_stream(X), not len(self.field_.conjunctions)
         switches = schema if isinstance(schema, BinarySchema) and pairs_alone else None
-        if isinstance(stream, OnRows) and switches and stream.names == switches.order:
+        if isinstance(stream, BinaryCSR) and switches and stream.names == switches.order:
             table = make_sparse_table(switches, stream.offsets, stream.columns, np.ones(stream.n_rows))
             return self._log_likelihood(DenseDataset.single(table)) / table.n_rows
-        for block, source in look_at_blocks(_blocks(stream)):
+        for block, source in check_blocks(_blocks(stream)):
             if source.n_rows:
                 total += source.n_rows * self.score(block)
                 n_rows += source.n_rows
@@ -97,4 +97,4 @@ class StreamedEstimator(FieldEstimator):
 
 
 def _blocks(stream: Any) -> Any:
-    return stream.blocks() if isinstance(stream, OnRows) else stream
+    return stream.blocks() if isinstance(stream, BinaryCSR) else stream

@@ -13,7 +13,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset
 from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
-from sparsefield.model.latent_features import Split
+from sparsefield.model.latent_features import LatentSplit
 
 __all__ = ["LatentSums", "impute_for_each_latent_state", "sum_out_latent"]
 
@@ -29,14 +29,14 @@ class LatentSums(NamedTuple):
     """(joint states,): sum over rows of the changes of `sum_out`."""
 
 
-def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.ndarray) -> LatentSums:
+def sum_out_latent(block: Block, parts: LatentSplit, theta: np.ndarray, errors: np.ndarray) -> LatentSums:
     """Predict every observed cell from the others, and set the beliefs of latent variables to their posterior.
 
     ``errors`` (states, rows) receives (p - x) x row weight. For latent states it is the sum over observed cells of the
     change of the posterior when the cell is left out, which is the gradient of their unary weights.
     """
     first, last, n_columns = parts.first, block.n_target_states, block.n_own_columns
-    shift, level = parts.pulls(theta, n_columns)
+    shift, level = parts.joint_state_logits(theta, n_columns)
     energy = level[:, None] + shift[:first].T @ block.beliefs[:first]
     if n_columns > last:
         energy += shift[last:].T @ block.beliefs[last:n_columns]
@@ -57,7 +57,7 @@ def sum_out_latent(block: Block, parts: Split, theta: np.ndarray, errors: np.nda
 def impute_for_each_latent_state(
     sample: DenseDataset,
     blocks: Sequence[Block],
-    parts: Split,
+    parts: LatentSplit,
     inference: InferenceMethod,
     theta: np.ndarray,
     engine: Engine,
@@ -69,7 +69,7 @@ def impute_for_each_latent_state(
     is exact where columns depend on each other only through latent variables.
     """
     first, n_columns = parts.first, blocks[0].n_own_columns
-    shift, level = parts.pulls(theta, n_columns)
+    shift, level = parts.joint_state_logits(theta, n_columns)
     last = blocks[0].n_target_states
     to_targets, to_covariates = _weight_matrices(parts, theta, last, n_columns - last)
     filled, energies, unconverged = [], [], 0
@@ -96,7 +96,7 @@ def impute_for_each_latent_state(
 
 
 def _weight_matrices(
-    parts: Split, theta: np.ndarray, last: int, n_covariates: int
+    parts: LatentSplit, theta: np.ndarray, last: int, n_covariates: int
 ) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Return the weights between visible columns: (states, states) and (states, covariates)."""
     graph, first = parts.visible, parts.first
@@ -110,7 +110,7 @@ def _weight_matrices(
     return matrix(~is_covariate, 0, first), matrix(is_covariate, last, n_covariates)
 
 
-def _entropy(block: Block, q: np.ndarray, parts: Split) -> np.ndarray:
+def _entropy(block: Block, q: np.ndarray, parts: LatentSplit) -> np.ndarray:
     """Return the entropy (rows,) of the beliefs of missing cells."""
     total, offsets = np.zeros(block.n_rows), parts.visible.state_offsets
     for v in range(len(block.cell_offsets) - 1):

@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 
 __all__ = ["InferenceMethod", "fill_blocks", "fill_together"]
 
@@ -32,7 +32,7 @@ def fill_blocks(
     sample: DenseDataset,
     blocks: Sequence[Sequence[Block]],
     inference: InferenceMethod,
-    graphs: Sequence[Graph],
+    graphs: Sequence[Adjacency],
     theta: np.ndarray,
     engine: Engine,
 ) -> int:
@@ -51,7 +51,7 @@ def fill_together(
     sample: DenseDataset,
     members: Sequence[tuple[int, Block]],
     inference: InferenceMethod,
-    graphs: Sequence[Graph],
+    graphs: Sequence[Adjacency],
     theta: np.ndarray,
 ) -> int:
     """Update the beliefs of the missing cells of one independent group; return how many rows did not converge."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data import Block, DenseDataset, Layout
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 
 __all__ = ["CompiledProblem", "MissingProblem", "compile_problem", "independent_groups"]
 
@@ -77,7 +77,7 @@ class CompiledProblem(NamedTuple):
 
 
 def compile_problem(
-    sample: DenseDataset, graphs: Sequence[Graph], members: Sequence[tuple[int, Block]]
+    sample: DenseDataset, graphs: Sequence[Adjacency], members: Sequence[tuple[int, Block]]
 ) -> CompiledProblem:
     """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any."""
     layout, linked = sample.layout, sample.has_links
@@ -151,7 +151,7 @@ def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -
     return first, width
 
 
-def _arcs(layout: Layout, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
+def _arcs(layout: Layout, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
     """Concatenate the arcs of all tables."""
     offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
     term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0

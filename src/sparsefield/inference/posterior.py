@@ -11,7 +11,7 @@ from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Field
-from sparsefield.model.latent_features import split
+from sparsefield.model.latent_features import split_latent
 
 __all__ = ["Posterior", "infer", "state_probabilities"]
 
@@ -43,7 +43,7 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
     """
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
     layout = field.layout
-    parts = split(layout, layout.arcs(field.features)) if layout.has_latent else None
+    parts = split_latent(layout, layout.arcs(field.features)) if layout.has_latent else None
     if parts is not None and isinstance(inference, MeanField) and _has_missing(blocks[0], len(field.schema.latent)):
         unconverged = impute_for_each_latent_state(sample, blocks[0], parts, inference, field.theta, engine)
     else:

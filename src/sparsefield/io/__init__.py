@@ -1,4 +1,4 @@
-"""Reading and writing: files, data larger than memory, triples, ground atoms, databases, model files, other programs' formats."""
+"""This package reads and writes tables, databases, triples, ground atoms, model files and exchange formats."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
     from sparsefield.io.database import read_database
-    from sparsefield.io.field_factors import Factor, Factors, factors_of
-    from sparsefield.io.files import Reading, read_table
+    from sparsefield.io.field_factors import Factor, FieldFactors, to_factors
+    from sparsefield.io.files import ReadOptions, read_table
     from sparsefield.io.graph_export import to_networkx
     from sparsefield.io.graphml import write_graphml
-    from sparsefield.io.log_linear import expand
+    from sparsefield.io.log_linear import log_linear_weights
     from sparsefield.io.model_file import load_field, save_field
     from sparsefield.io.pgmpy_export import to_pgmpy
     from sparsefield.io.row_blocks import read_blocks, save_rows
-    from sparsefield.io.schema_file import describe, read_schema
+    from sparsefield.io.schema_file import parse_schema_file, read_schema
     from sparsefield.io.triples import read_triples
     from sparsefield.io.uai import LOG_ZERO, read_uai, write_uai
     from sparsefield.io.uai_evidence import read_evidence, write_evidence
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LOG_ZERO",
     "Factor",
-    "Factors",
-    "Reading",
-    "describe",
-    "expand",
-    "factors_of",
+    "FieldFactors",
+    "ReadOptions",
     "load_field",
+    "log_linear_weights",
+    "parse_schema_file",
     "read_atoms",
     "read_blocks",
     "read_database",
@@ -39,6 +38,7 @@ __all__ = [
     "read_uai",
     "save_field",
     "save_rows",
+    "to_factors",
     "to_networkx",
     "to_pgmpy",
     "write_evidence",
@@ -46,14 +46,14 @@ __all__ = [
     "write_uai",
 ]
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "Factor": "field_factors",
-    "Factors": "field_factors",
+    "FieldFactors": "field_factors",
     "LOG_ZERO": "uai",
-    "Reading": "files",
-    "describe": "schema_file",
-    "expand": "log_linear",
-    "factors_of": "field_factors",
+    "ReadOptions": "files",
+    "parse_schema_file": "schema_file",
+    "log_linear_weights": "log_linear",
+    "to_factors": "field_factors",
     "load_field": "model_file",
     "read_atoms": "atoms",
     "read_blocks": "row_blocks",
@@ -74,9 +74,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Readers are imported when they are first used, so that the command line starts quickly."""
-    if name not in _HOMES:
+    """Import a reader when it is first used, so that the command line starts quickly."""
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'sparsefield.io' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"sparsefield.io.{_HOMES[name]}"), name)
+    return getattr(import_module(f"sparsefield.io.{_MODULE_OF_NAME[name]}"), name)

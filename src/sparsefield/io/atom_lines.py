@@ -1,4 +1,4 @@
-"""Lines of Alchemy's ground-atom format: declarations, constants and atoms, each with the number of its line."""
+"""This module parses Alchemy's ground-atom format: declarations, constants and atoms, each with its line number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparsefield.errors import DataError
 
-__all__ = ["Atom", "Lines", "Predicate", "parse", "text_of"]
+__all__ = ["Atom", "AtomFile", "Predicate", "parse_atoms", "read_text_or_lines"]
 
 _NAME = r"[^\W\d][\w\-]*"
 _QUOTED = r'"[^"]*"'
@@ -18,12 +18,12 @@ _CONSTANT = re.compile(rf"{_QUOTED}|-?\d+(?:\.\d+)?|[A-Z][\w\-.']*")
 _TYPE = re.compile(r"([a-z_]\w*)(!?)")
 _COMMENT = re.compile(rf"({_QUOTED})|//.*")
 _PARTS = re.compile(rf"((?:{_QUOTED}|[^,\"])*)(?:,|$)")
-MOST_IN_A_RANGE = 1_000_000
+MAX_RANGE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A declared predicate: the types of its arguments, and whether the last one is its value (``type!``)."""
+    """A predicate has typed arguments; the last one may be its value (``type!``)."""
 
     name: str
     types: tuple[str, ...]
@@ -33,7 +33,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Atom:
-    """A statement: a predicate of constants, true or false."""
+    """A ground atom states that a predicate of some constants is true or false."""
 
     name: str
     constants: tuple[str, ...]
@@ -42,17 +42,17 @@ class Atom:
 
 
 @dataclass
-class Lines:
-    """What a text says, in the order in which it says it."""
+class AtomFile:
+    """The declarations, constants and atoms of a text, in order of appearance."""
 
     predicates: dict[str, Predicate] = field(default_factory=dict)
     constants: dict[str, list[str]] = field(default_factory=dict)
-    """By type."""
+    """Constants by type."""
     atoms: list[Atom] = field(default_factory=list)
 
 
-def text_of(given: Path | str, what: str) -> tuple[str, str]:
-    """The text of a file, or the text itself; and what to call a line of it."""
+def read_text_or_lines(given: Path | str, what: str) -> tuple[str, str]:
+    """Return the text of a file, or the text itself, and the prefix that names a line in error messages."""
     if isinstance(given, str) and _holds_lines(given):
         return given, f"{what}, line"
     path = Path(given)
@@ -70,12 +70,12 @@ def _holds_lines(given: str) -> bool:
     return ("(" in given or "{" in given) and not Path(given).is_file()
 
 
-def parse(text: str, line_word: str, into: Lines, *, only_declarations: bool = False) -> Lines:
-    """Add what stands in a text to what is known already.
+def parse_atoms(text: str, line_word: str, into: AtomFile, *, only_declarations: bool = False) -> AtomFile:
+    """Parse a text and add its declarations, constants and atoms to ``into``.
 
     Examples
     --------
-    >>> lines = parse("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", Lines())
+    >>> lines = parse_atoms("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", AtomFile())
     >>> lines.predicates["Swims"].types, lines.atoms[0].constants
     (('animal',), ('Dolphin',))
     """
@@ -100,18 +100,18 @@ def parse(text: str, line_word: str, into: Lines, *, only_declarations: bool = F
                 "Swims(animal), nor a list of constants such as animal = {Dolphin, Ant}."
             )
         if only_declarations and into.atoms:
-            raise DataError(f"{place}: a ground atom among the types: put it into the file of atoms.")
+            raise DataError(f"{place}: the file of types contains a ground atom: move it to the file of atoms.")
     return into
 
 
 def _split(inside: str) -> list[str]:
-    """Words between commas, of which there may be some inside quotes."""
+    """Split a text at commas that are not inside quotes."""
     if not inside.strip():
         return []
     words, at = [], 0
     while at <= len(inside):
         found = _PARTS.match(inside, at)
-        if found is None:  # a quote that is not closed
+        if found is None:  # an unclosed quote
             return [*words, inside[at:].strip()]
         words.append(found.group(1).strip())
         at = found.end() + (found.end() == len(inside) and not found.group(0).endswith(","))
@@ -121,13 +121,13 @@ def _split(inside: str) -> list[str]:
 def _constant(word: str, place: str) -> str:
     if not _CONSTANT.fullmatch(word):
         raise DataError(
-            f"{place}: {word!r} is no constant: those begin with a capital, are numbers, or stand in double quotes. "
-            "Types, which begin with a small letter, are declared before the first ground atom."
+            f"{place}: {word!r} is not a constant: constants begin with a capital letter, are numbers, or are in "
+            "double quotes. Declare types, which begin with a lowercase letter, before the first ground atom."
         )
     return word[1:-1] if word.startswith('"') else word
 
 
-def _atom(sign: str, name: str, arguments: list[str], place: str, lines: Lines) -> Atom:
+def _atom(sign: str, name: str, arguments: list[str], place: str, lines: AtomFile) -> Atom:
     known = lines.predicates.get(name)
     wanted = (len(known.types),) if known else (1, 2)
     if len(arguments) not in wanted:
@@ -136,23 +136,22 @@ def _atom(sign: str, name: str, arguments: list[str], place: str, lines: Lines) 
             + (
                 f"{known.place} declares {len(known.types)}."
                 if known
-                else "1 or 2 are what can be read: attributes and relations of two."
+                else "only 1 (an attribute) or 2 (a relation) are supported."
             )
         )
     if known is None and lines.predicates:
         raise DataError(
-            f"{place}: the predicate {name!r} is not declared; those that are: {', '.join(lines.predicates)}."
+            f"{place}: the predicate {name!r} is not declared; declared predicates: {', '.join(lines.predicates)}."
         )
     return Atom(name, tuple(_constant(word, place) for word in arguments), not sign, place)
 
 
-def _declare(lines: Lines, sign: str, name: str, arguments: list[str], place: str) -> None:
+def _declare(lines: AtomFile, sign: str, name: str, arguments: list[str], place: str) -> None:
     if sign:
-        raise DataError(f"{place}: a declaration has no '!' before it.")
+        raise DataError(f"{place}: a declaration cannot begin with '!': remove it.")
     if len(arguments) not in (1, 2):
         raise DataError(
-            f"{place}: {name} has {_arguments(len(arguments))}; 1 or 2 are what can be read: attributes and relations "
-            "of two."
+            f"{place}: {name} has {_arguments(len(arguments))}; only 1 (an attribute) or 2 (a relation) are supported."
         )
     marks = [word.endswith("!") for word in arguments]
     if any(marks[:-1]) or (marks[-1] and len(marks) == 1):
@@ -161,25 +160,25 @@ def _declare(lines: Lines, sign: str, name: str, arguments: list[str], place: st
     known = lines.predicates.setdefault(name, made)
     if (known.types, known.valued) != (made.types, made.valued):
         raise DataError(
-            f"{place}: {name} is declared otherwise than in {known.place}. (If "
-            f"{arguments[0]!r} is meant as a constant: those begin with a capital or stand in double quotes.)"
+            f"{place}: {name} is declared differently in {known.place}. (If "
+            f"{arguments[0]!r} is a constant, begin it with a capital letter or put it in double quotes.)"
         )
 
 
-def _add_constants(lines: Lines, kind: str, words: list[str], place: str) -> None:
+def _add_constants(lines: AtomFile, kind: str, words: list[str], place: str) -> None:
     if not _TYPE.fullmatch(kind):
-        raise DataError(f"{place}: {kind!r} is no type: the name of a type begins with a small letter.")
+        raise DataError(f"{place}: {kind!r} is not a type: the name of a type begins with a lowercase letter.")
     if kind in lines.constants:
-        raise DataError(f"{place}: the constants of {kind!r} are listed twice: make it one list.")
+        raise DataError(f"{place}: the constants of {kind!r} are listed twice: merge the two lists.")
     if not words:
         raise DataError(f"{place}: the list of constants of {kind!r} is empty.")
     if len(words) == 3 and words[1] == "...":
         try:
             first, last = int(words[0]), int(words[2])
         except ValueError:
-            raise DataError(f"{place}: a range of constants goes from one whole number to another.") from None
-        if not first <= last < first + MOST_IN_A_RANGE:
-            raise DataError(f"{place}: the range {first}, ..., {last} is empty or longer than {MOST_IN_A_RANGE:,}.")
+            raise DataError(f"{place}: a range of constants needs an integer at each end.") from None
+        if not first <= last < first + MAX_RANGE:
+            raise DataError(f"{place}: the range {first}, ..., {last} is empty or longer than {MAX_RANGE:,}.")
         words = [str(number) for number in range(first, last + 1)]
     lines.constants[kind] = list(dict.fromkeys(_constant(word, place) for word in words))
 

@@ -1,4 +1,4 @@
-"""Ground atoms, as in Alchemy: predicates become columns of tables of entities and of pairs."""
+"""This module reads ground atoms (Alchemy's format) as tables of entities and tables of pairs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ import numpy as np
 
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-from sparsefield.io.atom_lines import Atom, Lines, Predicate, parse, text_of
-from sparsefield.io.pair_statements import Statements, World, check_negatives, check_world, place_on_pairs
+from sparsefield.io.atom_lines import Atom, AtomFile, Predicate, parse_atoms, read_text_or_lines
+from sparsefield.io.pair_statements import (
+    ClosedWorld,
+    Statements,
+    build_pair_rows,
+    check_closed_world,
+    require_negatives,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,32 +25,34 @@ if TYPE_CHECKING:
 __all__ = ["read_atoms"]
 
 ENDS = ("subject", "object")
-MEND = "Add atoms with '!' before them"
+REMEDY = "Add atoms with '!' before them"
 
 
-def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, closed_world: World = True) -> Relational:
-    """Linked tables from ground atoms, such as ``Swims(Dolphin)``, ``!Swims(Ant)`` and ``Eats(Dolphin, Squid)``.
+def read_atoms(
+    path_or_text: Path | str, *, types: Path | str | None = None, closed_world: ClosedWorld = True
+) -> Relational:
+    """Read linked tables from ground atoms such as ``Swims(Dolphin)``, ``!Swims(Ant)`` and ``Eats(Dolphin, Squid)``.
 
-    This is the format of Alchemy. Constants begin with a capital, are numbers or stand in double quotes; what follows
-    ``//`` is a comment. Predicates may be declared before the first atom, or in a file of their own, with types that
-    begin with a small letter: ``Swims(animal)``, ``Lives(animal, place)``. ``Color(animal, color!)`` declares that
+    The format is that of Alchemy. Constants begin with a capital letter, are numbers or are in double quotes; ``//``
+    starts a comment. Predicates may be declared before the first atom, or in a file of their own, with types that
+    begin with a lowercase letter: ``Swims(animal)``, ``Lives(animal, place)``. ``Color(animal, color!)`` declares that
     an animal has one color. ``animal = {Dolphin, Ant}`` lists the constants of a type; without a list they are those
     that occur. If no predicate is declared, all constants are of one type, ``entity``.
 
     Parameters
     ----------
-    path_or_text : file, or the lines themselves
-    types : file or lines with declarations, if they do not stand before the atoms
+    path_or_text : file, or its lines as text
+    types : file or lines with declarations, if they do not precede the atoms
     closed_world : {True, "mentioned", False}
-        What it means that an atom is not stated. True: it is false, and each ordered pair is a row, one of an entity
-        with itself included. ``"mentioned"``: it is false, but only pairs that some atom mentions are rows.
-        False: it is unknown, a gap. A predicate with a value (``!``) is a gap where none is stated.
+        The meaning of an atom that is not stated. True: it is false, and each ordered pair is a row, including pairs
+        of an entity with itself. ``"mentioned"``: it is false, but only pairs that some atom mentions are rows.
+        False: it is missing. A predicate with a value (``!``) is missing where no value is stated.
 
     Returns
     -------
     Relational
         For each type of entity a table with that name and a key of that name; predicates of one argument are its 0/1
-        columns, those with a value its categorical columns. For each two types with a predicate between them, such as
+        columns, those with a value its categorical columns. For every two types that a predicate connects, such as
         ``animal`` and ``place``, a table ``animal_place`` with the links ``subject`` and ``object``; where there are
         several such tables, the links are called ``animal_place.subject`` and so on.
 
@@ -61,15 +69,15 @@ def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, clo
     >>> data.tables["animal"].rows()
     [('Dolphin', 1), ('Squid', 0)]
     """
-    check_world(closed_world)
-    lines = Lines()
+    check_closed_world(closed_world)
+    lines = AtomFile()
     if types is not None:
-        parse(*text_of(types, "types"), lines, only_declarations=True)
-    parse(*text_of(path_or_text, "atoms"), lines)
+        parse_atoms(*read_text_or_lines(types, "types"), lines, only_declarations=True)
+    parse_atoms(*read_text_or_lines(path_or_text, "atoms"), lines)
     if not lines.atoms:
         raise DataError(
-            "There are no ground atoms, such as Swims(Dolphin): constants begin with a capital, are numbers, or stand "
-            "in double quotes."
+            "There are no ground atoms such as Swims(Dolphin): constants begin with a capital letter, are numbers, or "
+            "are in double quotes."
         )
     predicates = _predicates(lines)
     stated = _statements(lines.atoms, predicates)
@@ -79,7 +87,9 @@ def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, clo
     for kinds in dict.fromkeys(p.types for p in predicates.values() if len(p.types) == 2 and not p.valued):
         name = "_".join(kinds)
         if name in tables:
-            raise DataError(f"The pairs of {kinds[0]!r} and {kinds[1]!r} make a second table {name!r}: rename a type.")
+            raise DataError(
+                f"The pairs of {kinds[0]!r} and {kinds[1]!r} would make a second table {name!r}: rename a type."
+            )
         mine = [p for p in predicates.values() if p.types == kinds and not p.valued]
         tables[name] = _pair_table(kinds, mine, members, stated, closed_world)
         ends[name] = (kinds[0], kinds[1])
@@ -91,14 +101,14 @@ def read_atoms(path_or_text: Path | str, *, types: Path | str | None = None, clo
     return Relational(tables, keys={kind: kind for kind in members}, links=links)
 
 
-def _predicates(lines: Lines) -> dict[str, Predicate]:
-    """The declared predicates; where there are none, those that occur, with one type for all."""
+def _predicates(lines: AtomFile) -> dict[str, Predicate]:
+    """Return the declared predicates; if none are declared, those that occur, with one type for all."""
     if lines.predicates:
         return lines.predicates
     if len(lines.constants) > 1:
         raise DataError(
-            f"Constants of {', '.join(lines.constants)} are listed, but no predicate is declared: say which types each "
-            "one takes, as in Swims(animal)."
+            f"Constants of {', '.join(lines.constants)} are listed, but no predicate is declared: declare the types "
+            "of each one, as in Swims(animal)."
         )
     kind = next(iter(lines.constants), "entity")
     found: dict[str, Predicate] = {}
@@ -117,35 +127,35 @@ Stated = dict[str, dict[tuple[str, ...], Atom]]
 
 
 def _statements(atoms: Iterable[Atom], predicates: Mapping[str, Predicate]) -> Stated:
-    """Atoms by predicate and entities, free of contradictions; the value of a predicate with ``!`` is no entity."""
+    """Index atoms by predicate and entities, without the value of a ``!`` predicate, and refuse contradictions."""
     stated: Stated = {name: {} for name in predicates}
     for atom in atoms:
         valued = predicates[atom.name].valued
         if valued and not atom.true:
             raise DataError(
-                f"{atom.place}: {atom.name} has a value ('!' in its declaration), so the value that holds is stated, "
-                "not one that does not: leave the line out."
+                f"{atom.place}: {atom.name} has a value ('!' in its declaration), so it cannot be negated: "
+                "remove the line."
             )
         key = atom.constants[:1] if valued else atom.constants
         known = stated[atom.name].setdefault(key, atom)
         if (known.true, known.constants) != (atom.true, atom.constants):
             raise DataError(
-                f"{atom.place}: this contradicts {known.place} on {atom.name}({', '.join(key)}): drop one of them."
+                f"{atom.place}: this contradicts {known.place} on {atom.name}({', '.join(key)}): remove one."
             )
     return stated
 
 
-def _members(lines: Lines, predicates: Mapping[str, Predicate]) -> dict[str, list[str]]:
-    """Constants of each type of entity: those listed, or those that occur, in sorted order."""
+def _members(lines: AtomFile, predicates: Mapping[str, Predicate]) -> dict[str, list[str]]:
+    """Return the constants of each type of entity: those listed, or those that occur, in sorted order."""
     listed = {kind: dict.fromkeys(names) for kind, names in lines.constants.items()}
     met: dict[str, dict[str, None]] = {}
     home: dict[str, tuple[str, str]] = {name: (kind, "the lists") for kind in listed for name in listed[kind]}
     for atom in lines.atoms:
         for constant, kind in zip(atom.constants, predicates[atom.name].types, strict=True):
             if kind in listed and constant not in listed[kind]:
-                raise DataError(f"{atom.place}: {constant} is not among the constants of {kind!r}: add it to the list.")
+                raise DataError(f"{atom.place}: {constant} is not in the list of constants of {kind!r}: add it.")
             known, where = home.setdefault(constant, (kind, atom.place))
-            # Numbers may count several things.
+            # The same number may be a constant of several types.
             if known != kind and constant not in listed.get(kind, ()) and not _is_number(constant):
                 raise DataError(f"{atom.place}: {constant} is of type {kind!r} here, but {known!r} in {where}.")
             met.setdefault(kind, {}).setdefault(constant)
@@ -154,7 +164,7 @@ def _members(lines: Lines, predicates: Mapping[str, Predicate]) -> dict[str, lis
     for kind in dict.fromkeys(kind for several in kinds for kind in several):
         members[kind] = list(listed.get(kind, ())) or sorted(met.get(kind, ()))
         if not members[kind]:
-            raise DataError(f"There is no constant of type {kind!r}: list some, as in {kind} = {{A, B}}.")
+            raise DataError(f"There are no constants of type {kind!r}: list some, as in {kind} = {{A, B}}.")
     return members
 
 
@@ -163,7 +173,7 @@ def _is_number(constant: str) -> bool:
 
 
 def _entity_table(
-    kind: str, members: Sequence[str], predicates: Mapping[str, Predicate], stated: Stated, closed_world: World
+    kind: str, members: Sequence[str], predicates: Mapping[str, Predicate], stated: Stated, closed_world: ClosedWorld
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -173,16 +183,16 @@ def _entity_table(
         if predicate.types[0] != kind or (len(predicate.types) == 2 and not predicate.valued):
             continue
         if name in columns:
-            raise DataError(f"{predicate.place}: the predicate {name!r} has the name of its type: rename one.")
+            raise DataError(f"{predicate.place}: the predicate {name!r} has the same name as its type: rename one.")
         atoms = [stated[name].get((member,)) for member in members]
         if predicate.valued:
             columns[name] = pl.Series(name, [atom and atom.constants[1] for atom in atoms], dtype=pl.String)
             continue
-        unsaid = -1 if closed_world is False else 0
-        flags[name] = np.array([unsaid if atom is None else int(atom.true) for atom in atoms], dtype=np.int8)
+        unstated = -1 if closed_world is False else 0
+        flags[name] = np.array([unstated if atom is None else int(atom.true) for atom in atoms], dtype=np.int8)
         columns[name] = pl.Series(name, flags[name]).replace(-1, None)
     if closed_world is False:
-        check_negatives(list(flags), list(flags.values()), MEND)
+        require_negatives(list(flags), list(flags.values()), REMEDY)
     return pl.DataFrame(columns)
 
 
@@ -191,14 +201,14 @@ def _pair_table(
     predicates: Sequence[Predicate],
     members: Mapping[str, Sequence[str]],
     stated: Stated,
-    closed_world: World,
+    closed_world: ClosedWorld,
 ) -> pl.DataFrame:
     import polars as pl
 
     taken = next((p for p in predicates if p.name in ENDS), None)
     if taken:
         raise DataError(
-            f"{taken.place}: the predicate {taken.name!r} has the name of a column of the pairs: rename it."
+            f"{taken.place}: the predicate {taken.name!r} has the name of a column of the table of pairs: rename it."
         )
     rows = [{name: k for k, name in enumerate(members[kind])} for kind in kinds]
     atoms = [(relation, atom) for relation, p in enumerate(predicates) for atom in stated[p.name].values()]
@@ -210,13 +220,13 @@ def _pair_table(
     )
     if not atoms and closed_world is not True:
         raise DataError(
-            f"No atom mentions a pair of {kinds[0]!r} and {kinds[1]!r}: drop the declaration of its predicates."
+            f"No atom mentions a pair of {kinds[0]!r} and {kinds[1]!r}: remove the declarations of its predicates."
         )
     what = f"pairs of {kinds[0]!r} and {kinds[1]!r}"
-    placed = place_on_pairs(statements, (len(rows[0]), len(rows[1])), len(predicates), closed_world, what)
+    placed = build_pair_rows(statements, (len(rows[0]), len(rows[1])), len(predicates), closed_world, what)
     names = [p.name for p in predicates]
     if closed_world is False:
-        check_negatives(names, list(placed.cells), MEND)
+        require_negatives(names, list(placed.cells), REMEDY)
     ends = {
         end: pl.Series(members[kind]).gather(codes) for end, kind, codes in zip(ENDS, kinds, placed[:2], strict=True)
     }

@@ -1,4 +1,4 @@
-"""Databases behind one face: which tables there are, what is in them, and which keys they declare."""
+"""This module gives DuckDB, SQLite, PostgreSQL and Parquet files one interface: tables, queries and declared keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from sparsefield.io.files import PARQUET
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Connection", "Declared", "DuckConnection", "Foreign", "Primary", "SqliteConnection", "TableName", "connect"]
+__all__ = [
+    "Connection",
+    "DeclaredKeys",
+    "DuckDBConnection",
+    "ForeignKeyConstraint",
+    "PrimaryKey",
+    "SQLiteConnection",
+    "TableName",
+    "connect",
+]
 
 CATALOG = "source"
 CONNECT_SECONDS = 10
@@ -32,25 +41,25 @@ _HOME_SCHEMAS = ("main", "public")
 
 
 class TableName(NamedTuple):
-    """A table by its schema and name."""
+    """A table is identified by its schema and name."""
 
     schema: str
     name: str
 
     def folded(self) -> TableName:
-        """The same without regard to case, as SQL takes names."""
+        """Return the case-folded name, because SQL ignores case."""
         return TableName(self.schema.casefold(), self.name.casefold())
 
 
-class Primary(NamedTuple):
-    """A primary key."""
+class PrimaryKey(NamedTuple):
+    """A primary key of a table."""
 
     table: TableName
     columns: tuple[str, ...]
 
 
-class Foreign(NamedTuple):
-    """A foreign key: columns of a table that refer to columns of another."""
+class ForeignKeyConstraint(NamedTuple):
+    """A foreign key: columns of a table that reference columns of another table."""
 
     table: TableName
     columns: tuple[str, ...]
@@ -59,11 +68,11 @@ class Foreign(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Declared:
-    """Keys that a database declares."""
+class DeclaredKeys:
+    """The primary and foreign keys that a database declares."""
 
-    primary: tuple[Primary, ...] = ()
-    foreign: tuple[Foreign, ...] = ()
+    primary: tuple[PrimaryKey, ...] = ()
+    foreign: tuple[ForeignKeyConstraint, ...] = ()
 
 
 class Connection(ABC):
@@ -71,7 +80,8 @@ class Connection(ABC):
 
     Parameters
     ----------
-    place : what to call it in errors
+    place : str
+        Name of the database in error messages.
     """
 
     def __init__(self, place: str) -> None:
@@ -79,104 +89,109 @@ class Connection(ABC):
 
     @abstractmethod
     def list_tables(self) -> list[TableName]:
-        """Tables and views."""
+        """Return tables and views."""
 
     @abstractmethod
     def query(self, name: str, query: str) -> pl.DataFrame:
-        """What one SELECT answers; ``name`` is the table that it makes."""
+        """Return the result of one SELECT; ``name`` is the name of the resulting table in error messages."""
 
     @abstractmethod
-    def declared(self) -> Declared:
-        """Primary and foreign keys."""
+    def declared_keys(self) -> DeclaredKeys:
+        """Return the declared primary and foreign keys."""
 
     @cached_property
     def tables(self) -> list[TableName]:
         return self.list_tables()
 
     def table(self, table: TableName) -> pl.DataFrame:
-        """All of a table."""
-        return self.query(table.name, f"SELECT * FROM {quoted(table.schema)}.{quoted(table.name)}")
+        """Return all rows of a table."""
+        return self.query(table.name, f"SELECT * FROM {quote_identifier(table.schema)}.{quote_identifier(table.name)}")
 
-    def find(self, asked: str) -> TableName | None:
-        """The table of a name, with or without its schema; None for a query."""
+    def find(self, table_or_query: str) -> TableName | None:
+        """Return the table with the given name, with or without its schema, or None if the text is a query."""
         for spell in (str, str.casefold):
-            fits = [t for t in self.tables if spell(asked) in (spell(t.name), spell(f"{t.schema}.{t.name}"))]
+            fits = [t for t in self.tables if spell(table_or_query) in (spell(t.name), spell(f"{t.schema}.{t.name}"))]
             fits = fits if len(fits) < 2 else [t for t in fits if t.schema in _HOME_SCHEMAS] or fits
             if len(fits) == 1:
                 return fits[0]
             if fits:
                 several = ", ".join(f"{t.schema}.{t.name}" for t in fits)
-                raise DataError(f"{self.place}: {asked!r} may be any of {several}: say which.")
-        if _QUERY.match(asked):
+                raise DataError(
+                    f"{self.place}: {table_or_query!r} is ambiguous ({several}): add the schema to the name."
+                )
+        if _QUERY.match(table_or_query):
             return None
         names = [t.name for t in self.tables]
         shown = ", ".join(names[:SHOWN_TABLES]) or "none"
         more = f" and {len(names) - SHOWN_TABLES} more" if len(names) > SHOWN_TABLES else ""
         raise DataError(
-            f"{self.place}: there is no table {asked!r}; tables: {shown}{more}. A query begins with SELECT."
+            f"{self.place}: there is no table {table_or_query!r}; tables: {shown}{more}. A query must begin with "
+            "SELECT."
         )
 
 
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever it is made of."""
+def quote_identifier(name: str) -> str:
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(value: str) -> str:
+def _quote_literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-class DuckConnection(Connection):
-    """Anything that DuckDB reads, attached as a catalog and made the current one."""
+class DuckDBConnection(Connection):
+    """A database that DuckDB has attached as its current catalog."""
 
-    def __init__(self, place: str, connection: Any, catalog: str, *, hidden: Sequence[str] = ()) -> None:
+    def __init__(self, place: str, connection: Any, catalog: str, *, secrets: Sequence[str] = ()) -> None:
         super().__init__(place)
         self._connection = connection
         self._catalog = catalog
-        self._hidden = hidden
+        self._secrets = secrets
 
     def list_tables(self) -> list[TableName]:
         query = (
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = ? "
             "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY ALL"
         )
-        with duck_errors(self.place, self._hidden):
+        with duckdb_errors(self.place, self._secrets):
             return [TableName(*row) for row in self._connection.execute(query, [self._catalog]).fetchall()]
 
     def query(self, name: str, query: str) -> pl.DataFrame:
         import duckdb
         import polars as pl
 
-        with duck_errors(f"{self.place}, table {name!r}", self._hidden):
+        with duckdb_errors(f"{self.place}, table {name!r}", self._secrets):
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise DataError(f"{self.place}: the query for table {name!r} must be one SELECT.")
+                raise DataError(f"{self.place}: the query for table {name!r} must be a single SELECT.")
             answer = self._connection.sql(query)
-            _refuse_twice(answer.columns, self.place, name)
-            # Without pyarrow polars takes the answer too, but DuckDB 2.0 then prints at exit that it is still held.
+            _refuse_duplicate_columns(answer.columns, self.place, name)
+            # polars also works without pyarrow, but DuckDB 2.0 then prints at exit that the result is still in use.
             return answer.pl() if find_spec("pyarrow") else pl.DataFrame(answer)
 
-    def declared(self) -> Declared:
+    def declared_keys(self) -> DeclaredKeys:
         query = (
             "SELECT constraint_type, schema_name, table_name, constraint_column_names, referenced_table, "
             "referenced_column_names FROM duckdb_constraints() WHERE database_name = ? ORDER BY table_oid, "
             "constraint_index"
         )
-        with duck_errors(self.place, self._hidden):
+        with duckdb_errors(self.place, self._secrets):
             rows = self._connection.execute(query, [self._catalog]).fetchall()
         primary, foreign = [], []
         for kind, schema, table, columns, to, referred in rows:
             if kind == "PRIMARY KEY":
-                primary.append(Primary(TableName(schema, table), tuple(columns)))
+                primary.append(PrimaryKey(TableName(schema, table), tuple(columns)))
             elif kind == "FOREIGN KEY":
                 foreign.append(
-                    Foreign(TableName(schema, table), tuple(columns), TableName(schema, to), tuple(referred))
+                    ForeignKeyConstraint(
+                        TableName(schema, table), tuple(columns), TableName(schema, to), tuple(referred)
+                    )
                 )
-        return Declared(tuple(primary), tuple(foreign))
+        return DeclaredKeys(tuple(primary), tuple(foreign))
 
 
-class SqliteConnection(Connection):
-    """A SQLite file, through Python's own module."""
+class SQLiteConnection(Connection):
+    """A SQLite file, read through Python's ``sqlite3``."""
 
     def __init__(self, place: str, connection: sqlite3.Connection) -> None:
         super().__init__(place)
@@ -198,10 +213,10 @@ class SqliteConnection(Connection):
                 rows = cursor.fetchall()
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise DataError(f"{self.place}, table {name!r}: {error}.") from None
-        _refuse_twice(names, self.place, name)
+        _refuse_duplicate_columns(names, self.place, name)
         return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None, strict=False)
 
-    def declared(self) -> Declared:
+    def declared_keys(self) -> DeclaredKeys:
         primary: dict[TableName, tuple[str, ...]] = {}
         for table in self.tables:
             rows = self._rows("SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", table.name)
@@ -216,12 +231,12 @@ class SqliteConnection(Connection):
                 parts.setdefault(number, []).append(tuple(part))
             for several in parts.values():
                 to = TableName("main", several[0][0])
-                # A foreign key that names no columns refers to the primary key.
+                # A foreign key without column names references the primary key.
                 named = tuple(column for _, _, column in several if column is not None)
                 referred = named or folded.get(to.folded(), ())
                 if len(referred) == len(several):
-                    foreign.append(Foreign(table, tuple(column for _, column, _ in several), to, referred))
-        return Declared(tuple(Primary(table, columns) for table, columns in primary.items()), tuple(foreign))
+                    foreign.append(ForeignKeyConstraint(table, tuple(column for _, column, _ in several), to, referred))
+        return DeclaredKeys(tuple(PrimaryKey(table, columns) for table, columns in primary.items()), tuple(foreign))
 
     def _rows(self, query: str, *values: str) -> list[tuple]:
         try:
@@ -230,62 +245,64 @@ class SqliteConnection(Connection):
             raise DataError(f"{self.place}: {error}.") from None
 
 
-class _SqliteThroughDuck(DuckConnection):
-    """DuckDB does not see the keys that a SQLite file declares, so SQLite itself is asked for them."""
+class _SQLiteViaDuckDB(DuckDBConnection):
+    """A SQLite file, read through DuckDB; its declared keys, which DuckDB does not expose, come from ``sqlite3``."""
 
     def __init__(self, place: str, connection: Any, path: Path) -> None:
         super().__init__(place, connection, CATALOG)
         self._path = path
 
-    def declared(self) -> Declared:
+    def declared_keys(self) -> DeclaredKeys:
         with closing(_open_sqlite(self._path)) as connection:
-            return SqliteConnection(self.place, connection).declared()
+            return SQLiteConnection(self.place, connection).declared_keys()
 
 
 @contextmanager
 def connect(database: Path | str) -> Iterator[Connection]:
-    """Open a database for reading, by what it is: a file, a folder or pattern of Parquet files, or an address."""
+    """Open a database for reading: a file, a folder or glob pattern of Parquet files, or an address."""
     address, path = str(database), Path(database)
     if address.startswith(_POSTGRES):
-        with _duck() as connection:
+        with _open_duckdb() as connection:
             yield _postgres(connection, address)
     elif path.is_dir() or (not path.exists() and any(mark in address for mark in "*?[")):
-        with _duck() as connection:
+        with _open_duckdb() as connection:
             yield _parquet(connection, address, path)
     elif not path.is_file():
-        raise DataError(f"{address}: there is no such database; a file, a folder of Parquet files or postgresql://...")
-    elif path.suffix.lower() in (*TEXT, *PARQUET):
-        mend = "name its folder" if path.suffix.lower() in PARQUET else "read it with read_table"
         raise DataError(
-            f"{address}: this is a file with one table, not a database: {mend}, or in a schema file leave 'database' "
-            "out and name the file under [tables.NAME]."
+            f"{address}: there is no such database; give a file, a folder of Parquet files or postgresql://..."
+        )
+    elif path.suffix.lower() in (*TEXT, *PARQUET):
+        remedy = "give its folder" if path.suffix.lower() in PARQUET else "read it with read_table"
+        raise DataError(
+            f"{address}: this file holds one table, not a database: {remedy}, or in a schema file remove 'database' "
+            "and name the file under [tables.NAME]."
         )
     elif _is_sqlite(path):
         with _sqlite(path) as opened:
             yield opened
     else:
-        with _duck() as connection, duck_errors(address):
-            connection.execute(f"ATTACH {_text(address)} AS {CATALOG} (READ_ONLY)")
+        with _open_duckdb() as connection, duckdb_errors(address):
+            connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} (READ_ONLY)")
             connection.execute(f"USE {CATALOG}")
-            yield DuckConnection(address, connection, CATALOG)
+            yield DuckDBConnection(address, connection, CATALOG)
 
 
 @contextmanager
-def duck_errors(place: str, hidden: Sequence[str] = ()) -> Iterator[None]:
-    """DuckDB's errors in one line, with the name of the place and without what is to stay hidden."""
+def duckdb_errors(place: str, secrets: Sequence[str] = ()) -> Iterator[None]:
+    """Raise DuckDB's errors as one-line `DataError` with the name of the database and without passwords."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
         line = str(error).strip().splitlines()[0].rstrip(".")
-        for secret in hidden:
+        for secret in secrets:
             line = line.replace(secret, "***")
         raise DataError(f"{place}: {line}.") from None
 
 
 @contextmanager
-def _duck() -> Iterator[Any]:
+def _open_duckdb() -> Iterator[Any]:
     try:
         import duckdb
     except ImportError:
@@ -294,19 +311,19 @@ def _duck() -> Iterator[Any]:
         ) from None
     with closing(duckdb.connect()) as connection:
         connection.execute("SET autoinstall_known_extensions = false")
-        # A query must not find Python's variables where a table is missing.
+        # A query must not resolve to a Python variable when a table does not exist.
         connection.execute("SET python_enable_replacements = false")
         yield connection
 
 
-def _refuse_twice(names: Sequence[str], place: str, table: str) -> None:
+def _refuse_duplicate_columns(names: Sequence[str], place: str, table: str) -> None:
     twice = next((name for name in names if list(names).count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"{place}: table {table!r} has several columns {twice!r}: name them apart, with AS in a query.")
+        raise DataError(f"{place}: table {table!r} has several columns {twice!r}: rename them with AS in a query.")
 
 
 def _load(connection: Any, extension: str, *, fetch: bool) -> None:
-    """Load an extension of DuckDB that is installed, or else fetch it."""
+    """Load an installed extension of DuckDB; with ``fetch``, install it if needed."""
     import duckdb
 
     try:
@@ -334,37 +351,39 @@ def _sqlite(path: Path) -> Iterator[Connection]:
     except ImportError:
         duckdb = None
     if duckdb is not None:
-        with _duck() as connection:
+        with _open_duckdb() as connection:
             try:
                 _load(connection, "sqlite", fetch=False)
             except duckdb.Error:
                 pass
             else:
-                with duck_errors(str(path)):
-                    connection.execute(f"ATTACH {_text(str(path))} AS {CATALOG} (TYPE sqlite, READ_ONLY)")
+                with duckdb_errors(str(path)):
+                    connection.execute(f"ATTACH {_quote_literal(str(path))} AS {CATALOG} (TYPE sqlite, READ_ONLY)")
                     connection.execute(f"USE {CATALOG}")
-                yield _SqliteThroughDuck(str(path), connection, path)
+                yield _SQLiteViaDuckDB(str(path), connection, path)
                 return
     with closing(_open_sqlite(path)) as plain:
-        yield SqliteConnection(str(path), plain)
+        yield SQLiteConnection(str(path), plain)
 
 
 def _parquet(connection: Any, address: str, path: Path) -> Connection:
-    """Each file a view that is called as the file."""
+    """Create a view for each Parquet file, named after the file."""
     import glob
 
     found = sorted(str(file) for file in path.iterdir()) if path.is_dir() else sorted(glob.glob(address))
     files = [Path(file) for file in found if Path(file).suffix.lower() in PARQUET]
     if not files:
-        raise DataError(f"{address}: there are no Parquet files.")
+        raise DataError(f"{address}: no Parquet files were found.")
     known: dict[str, Path] = {}
     for file in files:
         before = known.setdefault(file.stem.casefold(), file)
         if before != file:
             raise DataError(f"{address}: {before} and {file} would both be the table {file.stem!r}: rename one.")
-        with duck_errors(str(file)):
-            connection.execute(f"CREATE VIEW {quoted(file.stem)} AS SELECT * FROM read_parquet({_text(str(file))})")
-    return DuckConnection(address, connection, "memory")
+        with duckdb_errors(str(file)):
+            connection.execute(
+                f"CREATE VIEW {quote_identifier(file.stem)} AS SELECT * FROM read_parquet({_quote_literal(str(file))})"
+            )
+    return DuckDBConnection(address, connection, "memory")
 
 
 def _postgres(connection: Any, address: str) -> Connection:
@@ -372,20 +391,20 @@ def _postgres(connection: Any, address: str) -> Connection:
 
     parts = urlsplit(address)
     given = [parts.password or "", *parse_qs(parts.query).get("password", ())]
-    hidden = [secret for word in given if word for secret in (word, unquote(word))]
+    secrets = [secret for word in given if word for secret in (word, unquote(word))]
     place = address
-    for secret in hidden:
+    for secret in secrets:
         place = place.replace(secret, "***")
     try:
         _load(connection, "postgres", fetch=True)
     except duckdb.Error:
         raise DataError(
-            f"{place}: DuckDB's extension for PostgreSQL is not installed and cannot be fetched: run INSTALL postgres "
-            "in DuckDB where there is a network, or export the tables to Parquet."
+            f"{place}: DuckDB's extension for PostgreSQL is not installed and could not be downloaded: run INSTALL "
+            "postgres in DuckDB while online, or export the tables to Parquet."
         ) from None
     if "connect_timeout" not in parse_qs(parts.query):
         address += ("&" if parts.query else "?") + f"connect_timeout={CONNECT_SECONDS}"
-    with duck_errors(place, hidden):
-        connection.execute(f"ATTACH {_text(address)} AS {CATALOG} (TYPE postgres, READ_ONLY)")
+    with duckdb_errors(place, secrets):
+        connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} (TYPE postgres, READ_ONLY)")
         connection.execute(f"USE {CATALOG}")
-    return DuckConnection(place, connection, CATALOG, hidden=hidden)
+    return DuckDBConnection(place, connection, CATALOG, secrets=secrets)

@@ -1,4 +1,4 @@
-"""Linked tables from a database: DuckDB, SQLite, PostgreSQL, or Parquet files side by side."""
+"""This module reads linked tables from DuckDB, SQLite, PostgreSQL, or a folder of Parquet files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.data.links import Link
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-from sparsefield.io.connections import Connection, Declared, Foreign, Primary, TableName, connect
+from sparsefield.io.connections import Connection, DeclaredKeys, ForeignKeyConstraint, PrimaryKey, TableName, connect
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,26 +27,26 @@ def read_database(
     ignore: Mapping[str, Sequence[str]] | None = None,
     templates: Sequence[Any] | None = None,
 ) -> Relational:
-    """Linked tables from a database, which is opened for reading only.
+    """Read linked tables from a database, which is opened read-only.
 
-    Needs DuckDB: ``pip install 'sparsefield[sql]'``. A SQLite file is read through DuckDB's extension ``sqlite`` where
-    that is installed, and through Python's own ``sqlite3`` otherwise, so that queries should keep to what both
-    understand. PostgreSQL needs DuckDB's extension ``postgres``, which DuckDB fetches the first time.
+    This needs DuckDB: ``pip install 'sparsefield[sql]'``. A SQLite file is read through DuckDB's extension ``sqlite``
+    if that is installed, and through Python's ``sqlite3`` otherwise, so queries should use SQL that both understand.
+    PostgreSQL needs DuckDB's extension ``postgres``, which DuckDB downloads on first use.
 
     Parameters
     ----------
     database : path or address
-        A DuckDB or SQLite file; a folder of Parquet files or a pattern such as ``"data/*.parquet"``, each file a table
-        that is called as the file; or ``"postgresql://user@host/name"``.
+        A DuckDB or SQLite file; a folder of Parquet files or a pattern such as ``"data/*.parquet"``, where each
+        file is a table with its name; or ``"postgresql://user@host/name"``.
     tables : {name: table or query}
-        ``{"nation": "nations"}`` reads a table, ``{"nation": "SELECT name, area FROM nations"}`` what a query answers.
-        Rows of a table come in no order that could be relied on: a `Step` needs its column ``along``.
+        ``{"nation": "nations"}`` reads a table, ``{"nation": "SELECT name, area FROM nations"}`` the result of a query.
+        The order of rows is not defined, so an `OffsetLink` needs its column ``along``.
     keys : {table: column}
-        Which column names the rows of a table. None takes the primary keys that the database declares.
+        The key column of each table. None takes the primary keys that the database declares.
     links : {name: (table, column, table)}
-        As for `Relational`. None takes the foreign keys that the database declares between the tables that are read; a
-        link is called as its column, or ``table.column`` where two tables have such a column. DuckDB and SQLite files
-        declare them; PostgreSQL is not asked for them.
+        As for `Relational`. None takes the foreign keys that the database declares between these tables; a link has the
+        name of its column, or ``table.column`` if several tables have a column of that name. Declared keys are read
+        from DuckDB and SQLite files, not from PostgreSQL.
     observed, ignore, templates : as for `Relational`
 
     Returns
@@ -56,7 +56,7 @@ def read_database(
     Raises
     ------
     DataError
-        When the database cannot be opened, or lacks a table.
+        If the database cannot be opened or does not have a table.
 
     Examples
     --------
@@ -64,26 +64,26 @@ def read_database(
     Relational(nation: 14 rows, 111 variables)
     """
     if not tables:
-        raise DataError("There are no tables to read: tables={name: table or query, ...}.")
+        raise DataError("No tables were given: pass tables={name: table or query, ...}.")
     with connect(database) as connection:
-        found = {name: connection.find(asked) for name, asked in tables.items()}
-        frames = {name: _read(connection, name, asked, found[name]) for name, asked in tables.items()}
-        declared = connection.declared() if keys is None or links is None else Declared()
-    declared = _among(declared, found, frames)
+        found = {name: connection.find(text) for name, text in tables.items()}
+        frames = {name: _read(connection, name, text, found[name]) for name, text in tables.items()}
+        declared = connection.declared_keys() if keys is None or links is None else DeclaredKeys()
+    declared = _keys_between(declared, found, frames)
     keys = _declared_keys(declared) if keys is None else keys
     links = _declared_links(declared, keys) if links is None else links
     return Relational(frames, keys=keys, links=links, observed=observed, ignore=ignore, templates=templates)
 
 
-def _read(connection: Connection, name: str, asked: str, found: TableName | None) -> pl.DataFrame:
-    frame = connection.table(found) if found is not None else connection.query(name, asked)
+def _read(connection: Connection, name: str, query: str, found: TableName | None) -> pl.DataFrame:
+    frame = connection.table(found) if found is not None else connection.query(name, query)
     if frame.height == 0:
         raise DataError(f"{connection.place}: table {name!r} has no rows.")
-    return _plain(frame, connection.place, name)
+    return _with_plain_types(frame, connection.place, name)
 
 
-def _plain(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
-    """Exact decimals, as which sums and wide integers come, as plain numbers; enumerations as words."""
+def _with_plain_types(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
+    """Cast decimals, which SQL sums return, to integers or floats, and enumerations to text."""
     import polars as pl
 
     def plain(kind: Any) -> Any:
@@ -97,11 +97,13 @@ def _plain(frame: pl.DataFrame, place: str, table: str) -> pl.DataFrame:
     try:
         return frame.cast({name: kind for name, kind in wanted.items() if kind != frame.schema[name]})
     except pl.exceptions.InvalidOperationError:
-        raise DataError(f"{place}: table {table!r} has numbers of more than 64 bits: cast them in a query.") from None
+        raise DataError(f"{place}: table {table!r} has integers of more than 64 bits: cast them in a query.") from None
 
 
-def _among(declared: Declared, found: Mapping[str, TableName | None], frames: Mapping[str, pl.DataFrame]) -> Declared:
-    """Declarations of one column about the tables that were read, by the names they were read under."""
+def _keys_between(
+    declared: DeclaredKeys, found: Mapping[str, TableName | None], frames: Mapping[str, pl.DataFrame]
+) -> DeclaredKeys:
+    """Return the single-column keys of the tables that were read, under their new names."""
     names: dict[TableName, str] = {}
     for name, place in found.items():
         if place is not None:
@@ -112,36 +114,36 @@ def _among(declared: Declared, found: Mapping[str, TableName | None], frames: Ma
         name = names.get(key.table.folded())
         if name is not None and len(key.columns) == 1:
             columns = (spelled[name][key.columns[0].casefold()],)
-            primary.append(Primary(TableName("", name), columns))
+            primary.append(PrimaryKey(TableName("", name), columns))
     for key in declared.foreign:
         name, to = names.get(key.table.folded()), names.get(key.to.folded())
         if name is not None and to is not None and len(key.columns) == 1:
             columns = (spelled[name][key.columns[0].casefold()],)
             referred = (spelled[to][key.referred[0].casefold()],)
-            foreign.append(Foreign(TableName("", name), columns, TableName("", to), referred))
-    return Declared(tuple(primary), tuple(foreign))
+            foreign.append(ForeignKeyConstraint(TableName("", name), columns, TableName("", to), referred))
+    return DeclaredKeys(tuple(primary), tuple(foreign))
 
 
-def _declared_keys(declared: Declared) -> dict[str, str]:
-    """Primary keys; for a table without one, the column that foreign keys refer to."""
+def _declared_keys(declared: DeclaredKeys) -> dict[str, str]:
+    """Return primary keys; for a table without one, the column that foreign keys reference."""
     keys = {key.table.name: key.columns[0] for key in declared.primary}
     for key in declared.foreign:
         keys.setdefault(key.to.name, key.referred[0])
     return keys
 
 
-def _declared_links(declared: Declared, keys: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
+def _declared_links(declared: DeclaredKeys, keys: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
     links: dict[str, tuple[str, str, str]] = {}
     columns = [key.columns[0] for key in declared.foreign]
     for key in declared.foreign:
         table, column, to = key.table.name, key.columns[0], key.to.name
         if keys.get(to) != key.referred[0]:
             raise DataError(
-                f"Column {column!r} of table {table!r} is declared to refer to {key.referred[0]!r} of table {to!r}, "
-                f"whose key is {keys.get(to)!r}: say keys= and links= yourself."
+                f"Column {column!r} of table {table!r} is declared to reference {key.referred[0]!r} of table {to!r}, "
+                f"whose key is {keys.get(to)!r}: pass keys= and links= explicitly."
             )
         name = column if columns.count(column) == 1 else f"{table}.{column}"
         name = name if "_".join(name.split()) not in links else f"{name}.{to}"
-        # The name of a link is one word.
+        # The name of a link has no spaces.
         links["_".join(name.split())] = (table, column, to)
     return links

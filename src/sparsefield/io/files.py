@@ -1,4 +1,4 @@
-"""One table in a file: CSV or Parquet."""
+"""This module reads one table from a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "Reading", "is_parquet", "listed", "polars_errors", "read_table", "separator_of"]
+__all__ = ["PARQUET", "ReadOptions", "is_parquet", "list_columns", "polars_errors", "read_table", "resolve_separator"]
 
-MISSING = ("", "NA", "NaN", "null", "?")
+MISSING_MARKERS = ("", "NA", "NaN", "null", "?")
 PARQUET = (".parquet", ".pq")
 SHOWN_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a file is to be read.
+class ReadOptions:
+    """Options for reading a table from a file.
 
     Attributes
     ----------
     missing : tuple of str
-        Words that stand for a gap; none given means the usual ones. An empty cell is always a gap. In
-        Parquet, which has gaps of its own, only words that were given count.
+        Markers of missing values; if empty, NA, NaN, null and ? are used. An empty cell is always missing. In
+        Parquet, which has nulls, only the markers given here count.
     header : bool
-        Whether a CSV's first line has the names; else the columns are x0, x1, ...
+        Whether the first line of a CSV has the column names; otherwise they are x0, x1, ...
     separator : str or None
-        None is a comma, or a tab for .tsv.
+        The separator of a CSV; None is a comma, or a tab for .tsv.
     """
 
     missing: tuple[str, ...] = ()
@@ -41,23 +41,23 @@ class Reading:
     separator: str | None = None
 
     def markers(self, path: Path) -> list[str]:
-        """Words that stand for a gap in the file at ``path``."""
+        """Return the markers of missing values for the file at ``path``."""
         if is_parquet(path):
             return list(self.missing)
-        return ["", *self.missing] if self.missing else list(MISSING)
+        return ["", *self.missing] if self.missing else list(MISSING_MARKERS)
 
 
 def read_table(
-    path: Path | str, reading: Reading | None = None, *, as_text: bool = False, may_be_empty: bool = False
+    path: Path | str, reading: ReadOptions | None = None, *, as_text: bool = False, may_be_empty: bool = False
 ) -> pl.DataFrame:
     """Read one table from a CSV or Parquet file, by its suffix.
 
     Parameters
     ----------
-    path : file; all but ``.parquet`` and ``.pq`` is read as CSV
-    reading : which words are gaps, and how a CSV is laid out; None takes the usual
-    as_text : whether the cells of a CSV stay the text they are, markers of gaps included
-    may_be_empty : whether a table without rows, such as a CSV with a header alone, is let through
+    path : file; every suffix except ``.parquet`` and ``.pq`` is read as CSV
+    reading : options for missing values and the CSV format; None takes the defaults
+    as_text : whether the cells of a CSV are returned as text, including markers of missing values
+    may_be_empty : whether a table without rows, such as a CSV with only a header, is accepted
 
     Returns
     -------
@@ -66,45 +66,45 @@ def read_table(
     Raises
     ------
     DataError
-        When there is no such file, or no table in it.
+        If the file does not exist or holds no table.
     """
     import polars as pl
 
-    path, reading = Path(path), reading or Reading()
+    path, reading = Path(path), reading or ReadOptions()
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     with polars_errors(path):
         if is_parquet(path):
             table = pl.read_parquet(path)
-            table = table if as_text else _with_gaps(table, reading.markers(path))
+            table = table if as_text else _replace_markers(table, reading.markers(path))
         else:
             table = _read_csv(path, reading, as_text)
     if table.height == 0 and not may_be_empty:
-        raise DataError(f"{path}: there are no rows.")
+        raise DataError(f"{path}: the table has no rows.")
     return table
 
 
-def listed(columns: Sequence[str]) -> str:
-    """Some of the columns, for a message."""
+def list_columns(columns: Sequence[str]) -> str:
+    """Return a short list of column names for a message."""
     rest = len(columns) - SHOWN_COLUMNS
     return f"columns: {', '.join(columns[:SHOWN_COLUMNS])}" + (f" and {rest} more" if rest > 0 else "")
 
 
-def _read_csv(path: Path, reading: Reading, as_text: bool) -> pl.DataFrame:
+def _read_csv(path: Path, reading: ReadOptions, as_text: bool) -> pl.DataFrame:
     import polars as pl
 
-    options: dict[str, Any] = {"separator": separator_of(path, reading.separator)}
+    options: dict[str, Any] = {"separator": resolve_separator(path, reading.separator)}
     first = pl.read_csv(path, has_header=False, n_rows=1, infer_schema=False, **options)
     names = [name or "" for name in first.row(0)] if first.height else []
     if reading.header:
         _check_header(names, path)
         if any('"' in name for name in names):
-            options["new_columns"] = names  # of a header polars keeps doubled quotes, of cells it does not
+            options["new_columns"] = names  # polars keeps doubled quotes in a header but not in cells
     else:
         options["new_columns"] = [f"x{k}" for k in range(first.width)]
     if as_text:
         return pl.read_csv(path, has_header=reading.header, infer_schema=False, **options)
-    # Types are found from all rows, so that a late word in a column of numbers makes it a column of words.
+    # Types are inferred from all rows, so that a column with any text is text.
     return pl.read_csv(
         path,
         has_header=reading.header,
@@ -119,18 +119,18 @@ def _check_header(names: list[str], path: Path) -> None:
     if twice:
         shown = ", ".join(repr(name) for name in twice[:5])
         raise DataError(
-            f"{path}: several columns are named {shown}: rename them so that each name stands once. "
-            "(Is there a header at all? Without one, on the command line: --no-header.)"
+            f"{path}: several columns are named {shown}: make the names unique. (If the file has no header, use "
+            "--no-header on the command line or header = false in a schema file.)"
         )
     other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
     if other:
         raise DataError(
-            f"{path}: there is only one column, {names[0]!r}: do the cells stand between {other!r}? Then say so: "
-            f"--separator {other!r} on the command line, separator = {other!r} in a schema file."
+            f"{path}: there is only one column, {names[0]!r}: if cells are separated by {other!r}, use "
+            f"--separator {other!r} on the command line or separator = {other!r} in a schema file."
         )
 
 
-def _with_gaps(table: pl.DataFrame, markers: list[str]) -> pl.DataFrame:
+def _replace_markers(table: pl.DataFrame, markers: list[str]) -> pl.DataFrame:
     import polars as pl
     import polars.selectors as cs
 
@@ -141,7 +141,7 @@ def _with_gaps(table: pl.DataFrame, markers: list[str]) -> pl.DataFrame:
 
 @contextmanager
 def polars_errors(path: Path) -> Iterator[None]:
-    """polars' errors, with the name of the file and without advice for programmers."""
+    """Raise polars' errors as one-line `DataError` with the name of the file."""
     import polars as pl
 
     try:
@@ -154,12 +154,12 @@ def polars_errors(path: Path) -> Iterator[None]:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file is Parquet, by its suffix."""
+    """Return whether the suffix of a file is that of Parquet."""
     return path.suffix.lower() in PARQUET
 
 
-def separator_of(path: Path, wanted: str | None) -> str:
-    """The separator of a CSV: the one wanted, else the usual one for the suffix."""
+def resolve_separator(path: Path, wanted: str | None) -> str:
+    """Return the separator of a CSV: the requested one, otherwise the default for the suffix."""
     if wanted is None:
         return "\t" if path.suffix.lower() == ".tsv" else ","
     if wanted in ("\\t", "tab"):

@@ -1,4 +1,4 @@
-"""A field as a graph: a node for each variable, an edge for each two that share features."""
+"""This module turns a field into a graph: a node for each variable, an edge for every two that share features."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
 
-__all__ = ["Drawing", "Edge", "Node", "draw", "to_networkx"]
+__all__ = ["FieldGraph", "GraphEdge", "GraphNode", "build_graph", "to_networkx"]
 
 
 @dataclass(frozen=True)
-class Node:
-    """A variable."""
+class GraphNode:
+    """A node represents a variable."""
 
     name: str
     attributes: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Edge:
-    """Two variables that share features; over links they may be one variable, of two rows."""
+class GraphEdge:
+    """An edge joins two variables that share features; over links both ends may be one variable of two rows."""
 
     ends: tuple[str, str]
     attributes: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A graph before any library has it."""
+class FieldGraph:
+    """The nodes and edges of a field, independent of any graph library."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    """Strongest first."""
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    """Edges, strongest first."""
     linked: bool
-    """Whether variables are of linked tables, where several templates may join the same two."""
+    """Whether the tables are linked, so that several templates may join the same two variables."""
 
 
 class _Ends(NamedTuple):
@@ -54,23 +54,23 @@ class _Ends(NamedTuple):
 
 
 def to_networkx(field: Field, *, flat: bool = False) -> Any:
-    """The field as a ``networkx.Graph``; of linked tables, as a ``networkx.MultiGraph``.
+    """Return the field as a ``networkx.Graph``, or for linked tables as a ``networkx.MultiGraph``.
 
-    Needs networkx: ``pip install 'sparsefield[graph]'``.
+    This needs networkx: ``pip install 'sparsefield[graph]'``.
 
-    A node is called as its column, over linked tables ``table.column``, and has
+    A node has the name of its column, or ``table.column`` for linked tables, and the attributes
 
-    - ``role``: "target" or "observed"; "count" for the number of neighbors that rows see over a link
-    - ``states`` and ``base``, the state against which weights count; a numeric column has ``mean`` and ``deviation``
-    - ``shares``: how often each state was seen, where the field was learned
-    - ``weights``: {state: weight} of the features of one state
+    - ``role``: "target" or "observed"; "count" for the number of linked rows
+    - ``states`` and ``base``, the reference state of the weights; a numeric column has ``mean`` and ``deviation``
+    - ``shares``: the frequency of each state in training, if the field was learned
+    - ``weights``: {state: unary weight}
 
-    An edge has
+    An edge has the attributes
 
-    - ``strength``: the norm of all weights that the two share; ``strongest``: the largest of them, with its sign
+    - ``strength``: the norm of all weights that the two share; ``strongest``: the weight of largest magnitude
     - ``variable_a``, ``variable_b``, and ``weights``: {(state of a, state of b): weight}
-    - ``conjunctions``, where there are any: a list of ({column: state}, weight), features of these two and others
-    - ``template``, ``table_a``, ``table_b``, over linked tables
+    - ``conjunctions``, if any: a list of ({column: state}, weight) for features of these two and other columns
+    - ``template``, ``table_a``, ``table_b``, for linked tables
 
     The state of a numeric column is None: its weight is per standard deviation.
 
@@ -78,8 +78,8 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
     ----------
     field : Field
     flat : bool
-        Text for whatever is a list or a dict, as GraphML wants it; nodes then have a ``label``, and edges a ``weight``,
-        which is their strength under the name that many programs look for.
+        Whether lists and dicts become text, as GraphML requires; nodes then also have a ``label``, and edges a
+        ``weight``, which is their strength under the name that many programs expect.
 
     Examples
     --------
@@ -95,18 +95,18 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
         import networkx as nx
     except ImportError:
         raise DataError("networkx is not installed: pip install 'sparsefield[graph]'.") from None
-    drawing = draw(field, flat=flat)
-    graph: Any = nx.MultiGraph() if drawing.linked else nx.Graph()
-    graph.add_nodes_from((node.name, node.attributes) for node in drawing.nodes)
-    if drawing.linked:
-        graph.add_edges_from((*edge.ends, k, edge.attributes) for k, edge in enumerate(drawing.edges))
+    field_graph = build_graph(field, flat=flat)
+    graph: Any = nx.MultiGraph() if field_graph.linked else nx.Graph()
+    graph.add_nodes_from((node.name, node.attributes) for node in field_graph.nodes)
+    if field_graph.linked:
+        graph.add_edges_from((*edge.ends, k, edge.attributes) for k, edge in enumerate(field_graph.edges))
     else:
-        graph.add_edges_from((*edge.ends, edge.attributes) for edge in drawing.edges)
+        graph.add_edges_from((*edge.ends, edge.attributes) for edge in field_graph.edges)
     return graph
 
 
-def draw(field: Field, *, flat: bool = False) -> Drawing:
-    """Nodes and edges of a field, with the attributes that `to_networkx` tells of."""
+def build_graph(field: Field, *, flat: bool = False) -> FieldGraph:
+    """Return the nodes and edges of a field, with the attributes that `to_networkx` lists."""
     layout = field.layout
     linked = layout.tables != ("",) or bool(layout.neighbor_views)
     edges = list(_edges(field, linked))
@@ -114,33 +114,33 @@ def draw(field: Field, *, flat: bool = False) -> Drawing:
     names = [node.name for node in nodes]
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise DataError(f"Two columns would both be called {twice!r}: rename a table or a column.")
+        raise DataError(f"Two nodes would have the name {twice!r}: rename a table or a column.")
     there = set(names)
     for end in dict.fromkeys(end for edge in edges for end in edge.ends if end not in there):
-        nodes.append(Node(end, {"role": "count"}))
+        nodes.append(GraphNode(end, {"role": "count"}))
     edges.sort(key=lambda edge: -edge.attributes["strength"])
     if flat:
-        nodes = [Node(node.name, {"label": node.name, **_flat_node(node.attributes)}) for node in nodes]
-        edges = [Edge(edge.ends, _flat_edge(edge.attributes)) for edge in edges]
-    return Drawing(tuple(nodes), tuple(edges), linked)
+        nodes = [GraphNode(node.name, {"label": node.name, **_flat_node(node.attributes)}) for node in nodes]
+        edges = [GraphEdge(edge.ends, _flat_edge(edge.attributes)) for edge in edges]
+    return FieldGraph(tuple(nodes), tuple(edges), linked)
 
 
 # -- nodes ---------------------------------------------------------------------------------------------------
 
 
-def _nodes(field: Field, linked: bool) -> Iterator[Node]:
+def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
     layout = field.layout
-    known = field.about.get("objective") is not None  # one that was given has seen no data
+    known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
         unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]]
         for variable, weights in _with_weights(schema, unary):
             attributes = {"table": table, "variable": variable.name} if linked else {}
-            attributes |= {"role": variable.role, **_told(variable, known), "weights": weights}
-            yield Node(_name(table, variable.name, linked), attributes)
+            attributes |= {"role": variable.role, **_state_attributes(variable, known), "weights": weights}
+            yield GraphNode(_name(table, variable.name, linked), attributes)
 
 
 def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable, dict[Label, float]]]:
-    """Every variable with the unary weights of its states; observed ones have none."""
+    """Yield every variable with the unary weights of its states; observed variables have none."""
     for k, variable in enumerate(schema.variables):
         if variable.role == "observed":
             yield variable, {}
@@ -150,11 +150,11 @@ def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable,
         yield variable, {state: weight for state, weight in zip(states, own, strict=True) if weight}
 
 
-def _told(variable: Variable, known: bool) -> dict[str, Any]:
+def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
     if variable.numeric:
         return {"mean": variable.center, "deviation": variable.scale}
-    told: dict[str, Any] = {"states": list(variable.states), "base": variable.states[variable.base]}
-    return {**told, "shares": list(variable.frequencies)} if known else told
+    attributes: dict[str, Any] = {"states": list(variable.states), "base": variable.states[variable.base]}
+    return {**attributes, "shares": list(variable.frequencies)} if known else attributes
 
 
 def _name(table: str, variable: str, linked: bool) -> str:
@@ -164,14 +164,14 @@ def _name(table: str, variable: str, linked: bool) -> str:
 # -- edges ---------------------------------------------------------------------------------------------------
 
 
-def _edges(field: Field, linked: bool) -> Iterator[Edge]:
+def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
     pairs: dict[_Ends, dict[tuple[Any, Any], float]] = {}
-    for columns, weight in _used(field.pairs, field.weights):
+    for columns, weight in _active(field.pairs, field.weights):
         name = field.layout.feature_name(*sorted(columns))
         own, states = pairs.setdefault(_ends(name), {}), (name.state_a, name.state_b)
         own[states] = own.get(states, 0.0) + weight
     more: dict[_Ends, list[tuple[dict[str, Any], float]]] = {}
-    for columns, weight in _used(field.conjunctions, field.conjunction_weights):
+    for columns, weight in _active(field.conjunctions, field.conjunction_weights):
         states, ends = _conjunction(field, [column for column in columns if column >= 0])
         for key in ends:
             more.setdefault(key, []).append((states, weight))
@@ -186,10 +186,10 @@ def _edges(field: Field, linked: bool) -> Iterator[Edge]:
         attributes["weights"] = weights
         attributes |= {"conjunctions": conjunctions} if conjunctions else {}
         ends = _name(key.table_a, key.variable_a, linked), _name(key.table_b, key.variable_b, linked)
-        yield Edge(ends, attributes)
+        yield GraphEdge(ends, attributes)
 
 
-def _used(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[int], float]]:
+def _active(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[int], float]]:
     used = np.flatnonzero(weights)
     return zip(features[used].tolist(), weights[used].tolist(), strict=True)
 
@@ -199,7 +199,7 @@ def _ends(name: FeatureName) -> _Ends:
 
 
 def _conjunction(field: Field, columns: list[int]) -> tuple[dict[str, Any], list[_Ends]]:
-    """A feature of several columns of one table in words, and every two of its variables."""
+    """Return the states of a higher-order feature by column, and every pair of its variables."""
     states, ends = {}, []
     for a, b in combinations(columns, 2):
         name = field.layout.feature_name(a, b)
@@ -235,5 +235,5 @@ def _flat_edge(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sentence(states: Iterable[tuple[str, Any]], weight: float) -> str:
-    """``a=u & b=v: 1.5``; a number has no state."""
+    """Return text such as ``a=u & b=v: 1.5``; a numeric column has no state."""
     return " & ".join(name if state is None else f"{name}={state}" for name, state in states) + f": {weight:.6g}"

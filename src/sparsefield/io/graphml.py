@@ -1,7 +1,4 @@
-"""Graphs as GraphML, which Gephi, Cytoscape, yEd, igraph and networkx open.
-
-Written here and not by networkx: what we need of the format is a few lines, and so it needs no further library.
-"""
+"""This module writes GraphML, which Gephi, Cytoscape, yEd, igraph and networkx read, without needing networkx."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.errors import DataError
-from sparsefield.io.graph_export import draw
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.graph_export import build_graph
 from sparsefield.model.field import Field
 
 __all__ = ["write_graphml"]
@@ -23,20 +20,20 @@ HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">"""
 TYPES = {str: "string", float: "double"}
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML document may hold, even escaped."""
+"""Characters that are not allowed in XML, even when escaped."""
 
 
 def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     """Write the graph of a field as GraphML; all attributes are text or numbers.
 
-    What networkx reads from it is ``to_networkx(field, flat=True)``; of linked tables, with ``force_multigraph=True``.
-    A file that is there is replaced only by a complete new one.
+    networkx reads the file as ``to_networkx(field, flat=True)``; for linked tables, pass it ``force_multigraph=True``.
+    An existing file is replaced atomically.
 
     Parameters
     ----------
     field : Field
-        Over one table or linked ones.
-    path : of the file
+        A field over one table or linked tables.
+    path : path of the file
 
     Examples
     --------
@@ -50,19 +47,19 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     >>> text.count("<node "), text.count("<edge ")
     (3, 1)
     """
-    drawing = draw(field, flat=True)
-    names = {node.name: _clean(node.name) for node in drawing.nodes}
+    graph = build_graph(field, flat=True)
+    names = {node.name: _clean(node.name) for node in graph.nodes}
     if len(set(names.values())) < len(names):
-        raise DataError("Two columns have names that differ only in characters that XML has no room for: rename one.")
+        raise DataError("Two columns have names that differ only in characters that XML does not allow: rename one.")
     lines = [HEAD]
-    lines += _keys("node", (node.attributes for node in drawing.nodes))
-    lines += _keys("edge", (edge.attributes for edge in drawing.edges))
+    lines += _keys("node", (node.attributes for node in graph.nodes))
+    lines += _keys("edge", (edge.attributes for edge in graph.edges))
     lines.append('<graph edgedefault="undirected">')
-    for node in drawing.nodes:
+    for node in graph.nodes:
         lines += [f"<node id={quoteattr(names[node.name])}>", *_data("node", node.attributes), "</node>"]
-    for k, edge in enumerate(drawing.edges):
+    for k, edge in enumerate(graph.edges):
         # networkx takes ids for the keys of parallel edges, and for one more attribute where there are none.
-        own = f' id="{k}"' if drawing.linked else ""
+        own = f' id="{k}"' if graph.linked else ""
         ends = (quoteattr(names[end]) for end in edge.ends)
         lines += ["<edge{} source={} target={}>".format(own, *ends), *_data("edge", edge.attributes), "</edge>"]
     lines += ["</graph>", "</graphml>", ""]
@@ -70,7 +67,7 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
 
 
 def _keys(what: str, attributes: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A declaration of every attribute that some node or edge has."""
+    """Yield the declarations of all attributes of nodes or edges."""
     found: dict[str, str] = {}
     for own in attributes:
         for name, value in own.items():
@@ -82,7 +79,7 @@ def _keys(what: str, attributes: Iterable[dict[str, Any]]) -> Iterator[str]:
 def _data(what: str, attributes: dict[str, Any]) -> Iterator[str]:
     for name, value in attributes.items():
         text = _clean(value) if isinstance(value, str) else repr(value)
-        # A bare carriage return would come back as a line feed.
+        # An unescaped carriage return would be read as a line feed.
         yield f'<data key="{what}_{name}">{escape(text, {chr(13): "&#13;"})}</data>'
 
 

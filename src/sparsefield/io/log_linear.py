@@ -1,20 +1,21 @@
-"""From a full table of logarithms to weights of conjunctions of states, which are 0 where a state is the first."""
+"""This module computes log-linear weights from a full table of log-potentials by a Möbius transform."""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["contrasts", "expand"]
+__all__ = ["log_linear_weights", "moebius_transform"]
 
 Conjunction = tuple[tuple[int, ...], tuple[int, ...]]
-"""Axes of a table, and a state other than 0 of each."""
+"""The axes of a table, and a nonzero state for each."""
 
 
-def contrasts(log_table: np.ndarray, first: int = 0) -> np.ndarray:
-    """The weight of every conjunction, in an array of the table's shape (a Moebius transform).
+def moebius_transform(log_table: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return the log-linear weights of a table, in an array of the same shape (a Möbius transform).
 
-    The entry at (s, t, ...) belongs to the axes at which it is not 0. An entry of the table is the sum of the weights
-    of all conjunctions that hold there, the constant at (0, 0, ...) included. Axes before ``first`` only number tables.
+    The weight at (s, t, ...) belongs to the conjunction of its nonzero states. An entry of the table is the sum of the
+    weights of all conjunctions that hold there, including the constant at (0, 0, ...). Axes before ``first`` are batch
+    axes.
     """
     weights = np.array(log_table, dtype=float)
     for axis in range(first, weights.ndim):
@@ -23,25 +24,25 @@ def contrasts(log_table: np.ndarray, first: int = 0) -> np.ndarray:
     return weights
 
 
-def expand(log_table: np.ndarray) -> dict[Conjunction, float]:
-    """Weights of the conjunctions that make up a table, relative to state 0 of every axis.
+def log_linear_weights(log_table: np.ndarray) -> dict[Conjunction, float]:
+    """Return the nonzero log-linear weights of a table, relative to state 0 of every axis.
 
     Parameters
     ----------
-    log_table : array of any number of axes
-        Finite logarithms.
+    log_table : array with any number of axes
+        Finite log-potentials.
 
     Returns
     -------
     dict of (axes, states) to weight
-        Weights that are 0 are left out; ``((), ())`` is the constant.
+        The key ``((), ())`` is the constant.
 
     Examples
     --------
-    >>> expand(np.array([[0.0, 1.0], [2.0, 7.0]]))
+    >>> log_linear_weights(np.array([[0.0, 1.0], [2.0, 7.0]]))
     {((1,), (1,)): 1.0, ((0,), (1,)): 2.0, ((0, 1), (1, 1)): 4.0}
     """
-    weights = contrasts(log_table)
+    weights = moebius_transform(log_table)
     found = {}
     for place in zip(*np.nonzero(weights), strict=True) if weights.ndim else [()] * bool(weights):
         axes = tuple(axis for axis, state in enumerate(place) if state)

@@ -1,4 +1,4 @@
-"""Data larger than memory: blocks of rows go through files once and come out as a sparse table that lies on disk."""
+"""This module converts blocks of rows that exceed memory into a sparse table on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
-from sparsefield.data.disk_arrays import GrowingArray, OnRows
+from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize, label_sort_key, unify_labels
@@ -30,15 +30,22 @@ from sparsefield.data.schema_learning import (
 from sparsefield.data.sparse_table import SparseTable, make_sparse_table, refuse_too_large
 from sparsefield.errors import DataError
 
-__all__ = ["Roles", "Spool", "look_at_blocks", "open_spool", "refuse_other_columns", "spool_rows"]
+__all__ = [
+    "ColumnRoles",
+    "SparseTableWriter",
+    "check_blocks",
+    "check_same_columns",
+    "open_table_writer",
+    "table_from_rows",
+]
 
 # -- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
-    """Each block, and what `read` makes of it; all must be of one kind and have the same columns.
+def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
+    """Yield each block with its `Source`; all blocks must be of one kind and have the same columns.
 
-    A stream without any block is refused.
+    A stream without blocks is refused.
     """
     first: Source | None = None
     for number, block in enumerate(blocks):
@@ -46,18 +53,18 @@ def look_at_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any
         block = _as_table(block)
         source = as_source(block, what=name, may_be_empty=True)
         if first is None:
-            first = replace(source, native=None)  # or it would stay in memory
-        refuse_other_columns(source, first, f"B{name[1:]}")
+            first = replace(source, native=None)  # do not keep the block in memory
+        check_same_columns(source, first, f"B{name[1:]}")
         yield block, source
     if first is None:
         raise DataError(
-            f"{what} is a stream without a single block: 0 sample(s) while a minimum of 1 is required. "
-            "(Was it read to its end before? A generator can be read once.)"
+            f"{what} is a stream without blocks: 0 sample(s) while a minimum of 1 is required. "
+            "(A generator can be read only once: pass a new one.)"
         )
 
 
 def _as_table(block: Any) -> Any:
-    """Arrow's batches, which its readers hand out, as tables; anything else as it is."""
+    """Convert a record batch of Arrow to a table; return any other block unchanged."""
     if type(block).__module__.startswith("pyarrow") and type(block).__name__ == "RecordBatch":
         import pyarrow as pa
 
@@ -65,50 +72,52 @@ def _as_table(block: Any) -> Any:
     return block
 
 
-def refuse_other_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
-    """DataError that calls a part ``name`` where it is of another kind than the first, or has other columns.
+def check_same_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
+    """Raise DataError if a part differs from the first in kind or columns; the message calls it ``name``.
 
-    ``unit`` is what parts are.
+    ``unit`` is the noun for a part, such as "block".
     """
     if source.kind != first.kind:
         raise DataError(
-            f"{name} is of another kind ({source.kind}) than the first ({first.kind}): make all {unit}s of one kind."
+            f"{name} is of another kind ({source.kind}) than the first ({first.kind}): use one kind for all {unit}s."
         )
     if source.names == first.names:
         return
     if len(source.names) != len(first.names):
         raise DataError(
             f"{name} has {len(source.names):,} columns, the first {unit} {len(first.names):,}: all {unit}s "
-            "have the same columns."
+            "must have the same columns."
         )
     k = next(k for k, (one, other) in enumerate(zip(source.names, first.names, strict=True)) if one != other)
     raise DataError(
         f"{name} has the column {source.names[k]!r} where the first {unit} has {first.names[k]!r}: all "
-        f"{unit}s have the same columns in the same order."
+        f"{unit}s must have the same columns in the same order."
     )
 
 
-# -- spools ---------------------------------------------------------------------------------------------------------
+# -- writers --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Roles:
-    """What is asked of the columns, and the weights of all rows."""
+class ColumnRoles:
+    """The roles and states of the columns, and the weights of the rows."""
 
     observed: Sequence[str]
     numeric: Sequence[str] | Literal["auto"]
     states: Mapping[str, Sequence[Label]]
     weight: np.ndarray | float | None
-    """(rows,), one for all, or None"""
+    """(rows,) weights, one weight for all rows, or None."""
 
     def check(self, names: Sequence[str]) -> None:
         check_roles(names, self.observed, self.numeric, self.states)
 
     def weights(self, start: int, stop: int) -> np.ndarray | None:
-        """Of some rows; None where all weigh 1."""
+        """Return the weights of some rows, or None if all are 1."""
         if self.weight is None or isinstance(self.weight, np.ndarray):
             if self.weight is not None and stop > len(self.weight):
-                raise DataError(f"sample_weight has {len(self.weight):,} weights, and there are more rows than that.")
+                raise DataError(
+                    f"sample_weight has {len(self.weight):,} weights, but there are more rows: pass one weight per row."
+                )
             return None if self.weight is None else self.weight[start:stop]
         return np.full(stop - start, self.weight, dtype=config.FLOAT)
 
@@ -121,10 +130,10 @@ class Roles:
         return np.ones(n_rows, dtype=config.FLOAT) if weight is None else weight
 
 
-class Spool(ABC):
-    """Takes blocks, then gives the sparse table of all their rows; both lie in files of a folder."""
+class SparseTableWriter(ABC):
+    """A writer collects blocks of rows in a folder and then builds the sparse table of all rows there."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         roles.check(names)
         self.folder, self.names, self.roles, self.n_rows = folder, names, roles, 0
 
@@ -135,7 +144,7 @@ class Spool(ABC):
             self.n_rows += source.n_rows
 
     def finish(self) -> SparseTable:
-        """The table, when all blocks are in."""
+        """Return the table of all blocks that were added."""
         if self.n_rows == 0:
             raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
         return self._finish(self.roles.all_weights(self.n_rows))
@@ -148,23 +157,23 @@ class Spool(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give files back; the folder stays."""
+        """Close the files; the folder is kept."""
 
 
-def open_spool(folder: Path, first: Source, roles: Roles) -> Spool:
-    """A spool for blocks like ``first``, which is not added yet."""
-    # With states of its own a column of 0 and 1 is one of categories, as it is in memory.
-    kind = _Switches if first.kind == "sparse" and not roles.states else _Categories
+def open_table_writer(folder: Path, first: Source, roles: ColumnRoles) -> SparseTableWriter:
+    """Return a writer for blocks like ``first``, which is not yet added."""
+    # A 0/1 column with explicit states is categorical, as in memory.
+    kind = _BinaryWriter if first.kind == "sparse" and not roles.states else _CategoricalWriter
     return kind(folder, first.names, roles)
 
 
-class _Switches(Spool):
-    """Of sparse 0/1 blocks: the numbers of the columns that are on."""
+class _BinaryWriter(SparseTableWriter):
+    """A writer of sparse 0/1 blocks, which stores the indices of the nonzero columns."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         super().__init__(folder, names, roles)
-        self._offsets = GrowingArray(folder / "came_offsets.npy", np.int64)
-        self._columns = GrowingArray(folder / "came_columns.npy", np.int32)
+        self._offsets = GrowingArray(folder / "block_offsets.npy", np.int64)
+        self._columns = GrowingArray(folder / "block_columns.npy", np.int32)
         self._offsets.append(np.zeros(1))
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
@@ -173,7 +182,7 @@ class _Switches(Spool):
         self._columns.append(matrix.indices)
 
     def _finish(self, weight: np.ndarray) -> SparseTable:
-        rows = OnRows(len(self.names), self._offsets.map(), self._columns.map())
+        rows = BinaryCSR(len(self.names), self._offsets.map(), self._columns.map())
         return _from_rows(self.folder, rows, self.roles, weight)
 
     def close(self) -> None:
@@ -181,14 +190,14 @@ class _Switches(Spool):
         self._columns.close()
 
 
-def spool_rows(folder: Path, rows: OnRows, roles: Roles) -> SparseTable:
-    """The table of rows that lie on disk already."""
+def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> SparseTable:
+    """Return the table of rows that are already on disk."""
     roles.check(rows.names)
     return _from_rows(folder, rows, roles, roles.all_weights(rows.n_rows))
 
 
-def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> SparseTable:
-    """They are written once more only where columns have to move."""
+def _from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles, weight: np.ndarray) -> SparseTable:
+    """Return the table of ``rows``; they are rewritten only if the schema renumbers columns."""
     given = None if roles.weight is None else weight
     counts, sums = count_active(rows.offsets, rows.columns, rows.n_columns, given)
     mass = float(rows.n_rows) if given is None else float(weight.sum())
@@ -197,11 +206,11 @@ def _from_rows(folder: Path, rows: OnRows, roles: Roles, weight: np.ndarray) -> 
     if np.array_equal(number, np.arange(len(number))):
         refuse_too_large(schema, len(rows.columns))
         return SparseTable(schema, rows.offsets, rows.columns, weight)
-    return _write(folder, schema, weight, _moved(rows, schema))
+    return _write(folder, schema, weight, _renumbered(rows, schema))
 
 
-def _moved(rows: OnRows, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(cells per row, their columns) piece by piece, under the numbers of the schema; constant columns are left out."""
+def _renumbered(rows: BinaryCSR, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (cells per row, columns) in pieces, with the column numbers of the schema and without constant columns."""
     for start, stop in pieces_of_rows(rows.offsets):
         offsets = rows.offsets[start : stop + 1]
         columns = rows.columns[offsets[0] : offsets[-1]]
@@ -212,7 +221,7 @@ def _moved(rows: OnRows, schema: BinarySchema) -> Iterator[tuple[np.ndarray, np.
 def _write(
     folder: Path, schema: Schema, weight: np.ndarray, pieces: Iterable[tuple[np.ndarray, np.ndarray]]
 ) -> SparseTable:
-    """A table on disk, from pieces of (cells per row, their columns)."""
+    """Write a table to disk from pieces of (cells per row, columns)."""
     offsets, columns = GrowingArray(folder / "offsets.npy", np.int64), GrowingArray(folder / "columns.npy", np.int32)
     try:
         offsets.append(np.zeros(1))
@@ -226,16 +235,16 @@ def _write(
         columns.close()
 
 
-class _Part(NamedTuple):
-    """Where a block's codes lie: (columns, rows) of one type."""
+class _CodeBlock(NamedTuple):
+    """The position of a block's codes, (columns, rows) of one dtype, in the file."""
 
     start: int
     n_rows: int
     dtype: np.dtype
 
 
-class _Column:
-    """What is known so far of a column: its labels, in the order in which they were met, and their weight."""
+class _ColumnLabels:
+    """The labels of a column in order of appearance, and their total weights."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -244,7 +253,7 @@ class _Column:
         self.are_objects: bool | None = None
 
     def take(self, labels: Sequence[Label], codes: np.ndarray, weights: Weights) -> np.ndarray:
-        """(rows,) numbers of the labels of further cells, which ``codes`` gives as places in ``labels``."""
+        """Add cells, given as (rows,) codes into ``labels``, and return the (rows,) numbers of their labels."""
         number = np.array([self.number.setdefault(label, len(self.number)) for label in labels], dtype=np.int64)
         codes = number[codes]
         totals = weights.totals(codes, len(self.number))
@@ -253,7 +262,7 @@ class _Column:
         return codes
 
     def labels(self) -> list[Label]:
-        """All of them in order, as if they had come in one column."""
+        """Return all labels sorted, as for a column in memory."""
         return unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
 
     def variable(self, role: Role, seen: int, known: Sequence[Label]) -> Variable:
@@ -262,34 +271,34 @@ class _Column:
         return make_categorical(self.name, role, labels, rounded(totals), seen, known)
 
 
-class _Categories(Spool):
-    """Of frames and arrays: a number for every cell, until all labels are known."""
+class _CategoricalWriter(SparseTableWriter):
+    """A writer of frames and arrays, which stores a code for every cell until all labels are known."""
 
-    def __init__(self, folder: Path, names: tuple[str, ...], roles: Roles) -> None:
+    def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         super().__init__(folder, names, roles)
         if roles.numeric != "auto" and roles.numeric:
-            raise DataError(_is_number(roles.numeric[0]))
-        self._columns = [_Column(name) for name in names]
-        self._parts: list[_Part] = []
+            raise DataError(_numeric_message(roles.numeric[0]))
+        self._columns = [_ColumnLabels(name) for name in names]
+        self._parts: list[_CodeBlock] = []
         self._file: BinaryIO = (folder / "codes").open("wb")
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
-        codes = np.empty((len(self._columns), source.n_rows), dtype=np.uint8)
+        codes = np.zeros((len(self._columns), source.n_rows), dtype=np.uint8)
         weights = Weights(weight)
         for k, column in enumerate(self._columns):
             taken = column.take(*self._labels(source, column), weights)
             if len(column.number) > np.iinfo(codes.dtype).max + 1:
                 codes = codes.astype(np.min_scalar_type(len(column.number) - 1))
             codes[k] = taken
-            # Asked with every block: identifiers would fill the memory before the end is there to tell.
+            # Checked after every block: the labels of an identifier would fill the memory before the last block.
             if len(column.number) > MANY_LABELS and is_identifier(len(column.number), self.n_rows + source.n_rows):
-                column.variable("target", self.n_rows + source.n_rows, ())  # refuses it in its own words
-        self._parts.append(_Part(self._file.tell(), source.n_rows, codes.dtype))
+                column.variable("target", self.n_rows + source.n_rows, ())  # raises the error for identifiers
+        self._parts.append(_CodeBlock(self._file.tell(), source.n_rows, codes.dtype))
         self._file.write(codes.data)
 
-    def _labels(self, source: Source, column: _Column) -> tuple[Sequence[Label], np.ndarray]:
-        """Labels of a block's column, and (rows,) their index per cell."""
-        words = source.text_categories(column.name)
+    def _labels(self, source: Source, column: _ColumnLabels) -> tuple[Sequence[Label], np.ndarray]:
+        """Return the labels of a block's column and their (rows,) index per cell."""
+        words = source.values(column.name)
         if words is not None:
             self._check_type(column, True)
             return words
@@ -299,25 +308,25 @@ class _Categories(Spool):
         return factorize(raw, part=True)
 
     def _check_cells(self, raw: RawColumn) -> None:
-        """Refuse what a sparse table cannot hold, with its place."""
+        """Refuse cells that a sparse table cannot hold, and name the row."""
         if not raw.present.all():
             row = self.n_rows + int(np.argmin(raw.present))
             raise DataError(
-                f"Column {raw.name!r} has a gap in row {row:,} (counted from 0 over all blocks). Data in blocks "
-                "are learned without gaps: fill them, or fit in memory, where gaps are hidden cells."
+                f"Column {raw.name!r} has a missing value in row {row:,} (counted from 0 over all blocks). Data in "
+                "blocks cannot have missing values: impute them, or fit in memory."
             )
         if raw.name in self.roles.observed and self.roles.numeric == "auto" and raw.values.dtype.kind == "f":
             fractions = raw.values != np.floor(raw.values)
             if fractions.any() and not self.roles.states.get(raw.name):
-                raise DataError(_is_number(raw.name, self.n_rows + int(np.argmax(fractions))))
+                raise DataError(_numeric_message(raw.name, self.n_rows + int(np.argmax(fractions))))
 
-    def _check_type(self, column: _Column, are_objects: bool) -> None:
-        """Refuse numbers here and text there, which would make states of their own: 1 and "1"."""
+    def _check_type(self, column: _ColumnLabels, are_objects: bool) -> None:
+        """Refuse a column that mixes numbers and text, because 1 and "1" would be different states."""
         if column.are_objects not in (None, are_objects):
             now, before = ("text or objects", "numbers") if are_objects else ("numbers", "text or objects")
             raise DataError(
-                f"Column {column.name!r} holds {now} from row {self.n_rows:,} on (counted from 0 over all blocks), and "
-                f"{before} in earlier blocks: give it one type in all of them, for instance with astype(str)."
+                f"Column {column.name!r} holds {now} from row {self.n_rows:,} on (counted from 0 over all blocks), but "
+                f"{before} in earlier blocks: convert it to one type, for instance with astype(str)."
             )
         column.are_objects = are_objects
 
@@ -340,10 +349,10 @@ class _Categories(Spool):
         return Schema(tuple(variables), self.names)
 
     def _placed(self, schema: Schema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(cells per row, their columns) piece by piece."""
+        """Yield (cells per row, columns) in pieces."""
         position = {column.name: k for k, column in enumerate(self._columns)}
         places = [
-            (position[variable.name], _place_of_number(self._columns[position[variable.name]], variable, int(offset)))
+            (position[variable.name], _column_of_label(self._columns[position[variable.name]], variable, int(offset)))
             for variable, offset in zip(schema.variables, schema.offsets, strict=False)
             if variable.width
         ]
@@ -363,23 +372,23 @@ class _Categories(Spool):
         self._file.close()
 
 
-def _place_of_number(column: _Column, variable: Variable, offset: int) -> np.ndarray:
-    """(labels,): the column of the flat numbering for each number of a label, -1 for the base state."""
+def _column_of_label(column: _ColumnLabels, variable: Variable, offset: int) -> np.ndarray:
+    """Return the (labels,) flat column of each label, -1 for the reference state."""
     code = np.array([variable.code_of_label[label] for label in column.number], dtype=np.int32)
     return np.where(code > 0, offset + code - 1, -1).astype(np.int32)
 
 
-def _refuse_numbers(column: _Column) -> None:
-    """Where a table in memory would read an observed column as numbers."""
+def _refuse_numbers(column: _ColumnLabels) -> None:
+    """Refuse an observed column that would be numeric in memory."""
     if not all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in column.number):
         return
     if len(column.number) > config.NUMERIC_STATES or any(float(label) % 1 for label in column.number):
-        raise DataError(_is_number(column.name))
+        raise DataError(_numeric_message(column.name))
 
 
-def _is_number(name: str, row: int | None = None) -> str:
+def _numeric_message(name: str, row: int | None = None) -> str:
     place = "" if row is None else f" (row {row:,}, counted from 0 over all blocks, has a fraction)"
     return (
-        f"Observed column {name!r} is a number{place}, and data in blocks are categories: cut it into classes, or fit "
-        "in memory. Whole numbers are taken as categories with numeric=[] (in Python)."
+        f"Observed column {name!r} is numeric{place}, but data in blocks must be categorical: bin it, or fit in "
+        "memory. To use integers as categories, pass numeric=[] (in Python)."
     )

@@ -1,4 +1,4 @@
-"""Statements about ordered pairs become rows: what both triples and ground atoms come down to."""
+"""This module turns statements about ordered pairs, from triples or ground atoms, into rows of a table."""
 
 from __future__ import annotations
 
@@ -9,19 +9,27 @@ import numpy as np
 
 from sparsefield.errors import DataError
 
-__all__ = ["MAX_PAIRS", "PairRows", "Statements", "World", "check_negatives", "check_world", "place_on_pairs"]
+__all__ = [
+    "MAX_PAIRS",
+    "ClosedWorld",
+    "PairRows",
+    "Statements",
+    "build_pair_rows",
+    "check_closed_world",
+    "require_negatives",
+]
 
-World = bool | Literal["mentioned"]
-"""What a relation that is not stated of a pair means; see `place_on_pairs`."""
+ClosedWorld = bool | Literal["mentioned"]
+"""The meaning of a relation that is not stated for a pair; see `build_pair_rows`."""
 
 MAX_PAIRS = 1_000_000
-"""Rows that a closed world may have: a thousand entities, beyond which most rows would hold nothing but zeros."""
+"""The largest number of rows in a closed world, that of a thousand entities; most rows of more would be all zeros."""
 
 SHOWN = 3
 
 
 class Statements(NamedTuple):
-    """Relation ``relation[k]`` holds (``value[k]`` 1) or does not (0) of ``subject[k]`` and ``object[k]``."""
+    """Statement k: ``relation[k]`` is true (``value[k]`` 1) or false (0) for ``subject[k]`` and ``object[k]``."""
 
     subject: np.ndarray
     object: np.ndarray
@@ -30,39 +38,39 @@ class Statements(NamedTuple):
 
 
 class PairRows(NamedTuple):
-    """Rows of a pair table: who stands in them, and (relations, rows) 1, 0 or -1 for a gap."""
+    """Rows of a pair table: subjects, objects, and (relations, rows) cells with 1, 0 or -1 for a missing value."""
 
     subject: np.ndarray
     object: np.ndarray
     cells: np.ndarray
 
 
-def check_world(closed_world: World) -> None:
-    """Refuse what is neither True, False nor ``"mentioned"``."""
+def check_closed_world(closed_world: ClosedWorld) -> None:
+    """Refuse values other than True, False and ``"mentioned"``."""
     if not isinstance(closed_world, bool) and closed_world != "mentioned":
         raise DataError(f"closed_world is {closed_world!r}; it must be True, False or 'mentioned'.")
 
 
-def place_on_pairs(
-    statements: Statements, sizes: tuple[int, int], n_relations: int, closed_world: World, what: str
+def build_pair_rows(
+    statements: Statements, sizes: tuple[int, int], n_relations: int, closed_world: ClosedWorld, what: str
 ) -> PairRows:
-    """Lay statements out as rows.
+    """Return one row per pair with the values of all relations.
 
     Parameters
     ----------
-    statements : numbers of subjects, objects and relations, from 0, free of contradictions
-    sizes : how many subjects and objects there are
-    n_relations : how many relations there are
+    statements : statements without contradictions, with indices from 0
+    sizes : number of subjects and of objects
+    n_relations : number of relations
     closed_world : {True, "mentioned", False}
-        True makes a row for each ordered pair, and what is not stated is 0; ``"mentioned"`` does so for the pairs
-        that occur in a statement; False does too, but what is not stated is a gap.
-    what : what to call the pairs in an error
+        True makes a row for each ordered pair, and unstated relations are 0; ``"mentioned"`` makes rows only for pairs
+        that occur in a statement; False does too, but unstated relations are missing.
+    what : name of the pairs in error messages
 
     Examples
     --------
     >>> import numpy as np
     >>> one = Statements(*(np.array([k]) for k in (0, 1, 0, 1)))
-    >>> place_on_pairs(one, (2, 2), 1, True, "pairs").cells.tolist()
+    >>> build_pair_rows(one, (2, 2), 1, True, "pairs").cells.tolist()
     [[0, 1, 0, 0]]
     """
     code = statements.subject * sizes[1] + statements.object
@@ -70,8 +78,8 @@ def place_on_pairs(
         total = sizes[0] * sizes[1]
         if total > MAX_PAIRS:
             raise DataError(
-                f"A closed world has a row for each of {total:,} {what}; {MAX_PAIRS:,} are the most. Pass "
-                "closed_world='mentioned' to take only pairs that are mentioned; what is not stated of them is false."
+                f"A closed world would have {total:,} rows for {what}, more than {MAX_PAIRS:,}. Pass "
+                "closed_world='mentioned' to use only pairs that are mentioned; unstated relations are then false."
             )
         codes, row = np.arange(total), code
     else:
@@ -81,13 +89,13 @@ def place_on_pairs(
     return PairRows(codes // sizes[1], codes % sizes[1], cells)
 
 
-def check_negatives(names: Sequence[str], cells: Sequence[np.ndarray], mend: str) -> None:
-    """In an open world, refuse relations that are never stated to be false: nothing could be learned of them."""
+def require_negatives(names: Sequence[str], cells: Sequence[np.ndarray], remedy: str) -> None:
+    """Refuse relations that are never false in an open world, because nothing can be learned about them."""
     never = [name for name, column in zip(names, cells, strict=True) if not (column == 0).any()]
     if never:
         shown = ", ".join(repr(name) for name in never[:SHOWN]) + (", ..." if len(never) > SHOWN else "")
         raise DataError(
-            f"In an open world (closed_world=False) what is not stated is unknown, and nothing says where {shown} "
-            f"{'is' if len(never) == 1 else 'are'} false, so a column would only ever be 1. {mend}, or pass "
-            "closed_world='mentioned' or True, so that what is not stated is false."
+            f"In an open world (closed_world=False) unstated relations are missing, and no statement says that {shown} "
+            f"{'is' if len(never) == 1 else 'are'} false, so the column would be 1 everywhere. {remedy}, or pass "
+            "closed_world='mentioned' or True, which makes unstated relations false."
         )

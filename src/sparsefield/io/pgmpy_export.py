@@ -1,4 +1,4 @@
-"""A field as a Markov network of pgmpy."""
+"""This module exports a field as a Markov network of pgmpy."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 
 from sparsefield.errors import DataError
-from sparsefield.io.field_factors import factors_of
+from sparsefield.io.field_factors import to_factors
 from sparsefield.model.field import Field
 
 __all__ = ["to_pgmpy"]
 
 
 def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
-    """The same distribution as a ``pgmpy.models.DiscreteMarkovNetwork``, with the names of columns and states.
+    """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
 
-    Needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of many
-    factors do not overflow. What pgmpy's ``VariableElimination`` answers about a Markov network is not normalized:
-    ``query(...).normalize(inplace=False)`` is.
+    This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
+    many factors do not overflow. pgmpy's ``VariableElimination`` returns unnormalized results for a Markov network: use
+    ``query(...).normalize(inplace=False)``.
 
     Parameters
     ----------
     field : Field
-        Over one table.
+        A field over one table.
     given : {column: state or number}
-        Values of observed columns, and of any others that are known: they are folded in.
+        Values of observed columns, and optionally of others; the distribution is conditioned on them.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
         from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
-    found = factors_of(field, given)
+    found = to_factors(field, given)
     names = [variable.name for variable in found.variables]
     network = DiscreteMarkovNetwork()
     network.add_nodes_from(names)

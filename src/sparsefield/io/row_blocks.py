@@ -1,4 +1,4 @@
-"""Data larger than memory, from where they lie: Parquet files and rows of a sparse matrix, block by block."""
+"""This module reads data larger than memory, Parquet files or saved sparse rows, block by block."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, GrowingArray, OnRows, map_rows
+from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, GrowingArray, map_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import PARQUET, is_parquet, polars_errors
-from sparsefield.io.out_of_core import look_at_blocks
+from sparsefield.io.out_of_core import check_blocks
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
     "ParquetFiles",
-    "holds_rows",
+    "check_same_names",
     "is_matrix_file",
+    "is_saved_rows",
     "is_stream",
     "open_rows",
     "open_stream",
@@ -34,14 +35,13 @@ __all__ = [
     "parquet_rows",
     "read_blocks",
     "read_matrix",
-    "refuse_other_names",
     "save_rows",
 ]
 
-LEAST_ROWS = 1024
-"""Of a Parquet file: each look at one has its cost, however few rows it takes."""
+MIN_BLOCK_ROWS = 1024
+"""The fewest rows per block of a Parquet file, because each read has a fixed cost."""
 
-FACES_OF_TABLES = (
+TABLE_ATTRIBUTES = (
     "__array__",
     "__array_interface__",
     "__dataframe__",
@@ -52,39 +52,39 @@ FACES_OF_TABLES = (
     "columns",
     "shape",
 )
-"""What tables have, of which some can be iterated over as well."""
+"""Attributes that mark an object as a table, even if it is iterable."""
 
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """Parquet files for the workers of a cluster to read."""
+    """Parquet files that the workers of a cluster read."""
 
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-    """A file, a folder, a pattern with ``*``, or a list; as workers see it."""
+    """A file, a folder, a glob pattern, or a list, as paths on the workers."""
     columns: Sequence[str] | None = None
-    """Which to read; all when None."""
+    """The columns to read; None reads all."""
 
 
 INDPTR, INDICES, SHAPE = "indptr.npy", "indices.npy", "shape.npy"
 
 
 def is_matrix_file(X: Any) -> bool:
-    """Whether ``X`` is the path of a sparse matrix in a file of scipy's."""
+    """Return whether ``X`` is the path of a sparse matrix that scipy saved (``.npz``)."""
     return isinstance(X, (str, os.PathLike)) and Path(X).suffix.lower() == ".npz"
 
 
 def read_matrix(path: str | os.PathLike[str]) -> Any:
-    """The sparse matrix that ``scipy.sparse.save_npz`` wrote. Nothing in the file is ever run."""
+    """Read a sparse matrix that ``scipy.sparse.save_npz`` wrote; no code in the file is run."""
     if not Path(path).is_file():
         raise DataError(f"{path}: there is no such file.")
     try:
         return sp.csr_matrix(sp.load_npz(path))
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: not a sparse matrix as scipy.sparse.save_npz writes it ({error}).") from None
+        raise DataError(f"{path}: this is not a sparse matrix that scipy.sparse.save_npz wrote ({error}).") from None
 
 
 def is_stream(X: Any) -> bool:
-    """Whether ``X`` is to be read block by block: paths, an iterator, or something that makes one.
+    """Return whether ``X`` is read block by block: paths, an iterator, or a function that returns one.
 
     Examples
     --------
@@ -93,28 +93,28 @@ def is_stream(X: Any) -> bool:
     >>> is_stream([[0, 1], [1, 0]])
     False
     """
-    if isinstance(X, (str, os.PathLike, Iterator, OnRows)) or _are_paths(X):
+    if isinstance(X, (str, os.PathLike, Iterator, BinaryCSR)) or _is_path_list(X):
         return True
     if isinstance(X, (list, tuple, Mapping, np.ndarray)) or sp.issparse(X) or isinstance(X, type):
         return False
-    if any(hasattr(type(X), face) for face in FACES_OF_TABLES):
+    if any(hasattr(type(X), name) for name in TABLE_ATTRIBUTES):
         return False
     return callable(X) or isinstance(X, Iterable)
 
 
-def open_stream(X: Any) -> OnRows | Iterable[Any]:
-    """The blocks of a stream; rows that `save_rows` wrote stay where they are."""
-    if isinstance(X, OnRows):
+def open_stream(X: Any) -> BinaryCSR | Iterable[Any]:
+    """Return the blocks of a stream; rows that `save_rows` wrote are memory-mapped."""
+    if isinstance(X, BinaryCSR):
         return X
-    if isinstance(X, (str, os.PathLike)) and holds_rows(Path(X)):
+    if isinstance(X, (str, os.PathLike)) and is_saved_rows(Path(X)):
         return open_rows(Path(X))
-    if isinstance(X, (str, os.PathLike)) or _are_paths(X):
+    if isinstance(X, (str, os.PathLike)) or _is_path_list(X):
         return read_blocks(X)
     if isinstance(X, Iterable):
         return X
     made = X()
     if not isinstance(made, Iterable):
-        raise DataError(f"X is a function, and returns a {type(made).__name__}: it is to return an iterator of blocks.")
+        raise DataError(f"X is a function that returns a {type(made).__name__}: it must return an iterator of blocks.")
     return made
 
 
@@ -124,13 +124,13 @@ def read_blocks(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
 ) -> Iterator[Any]:
-    """Blocks of rows of data on disk, for ``fit``, or to go through them with ``transform`` and ``predict_proba``.
+    """Yield blocks of rows from disk, for ``fit``, ``transform`` or ``predict_proba``.
 
     Parameters
     ----------
     path : Parquet file, folder or list of Parquet files with the same columns, or folder that `save_rows` wrote
-    columns : which to read of Parquet files, by name; all when None
-    rows : how many make a block; None takes about two million cells
+    columns : names of the columns to read from Parquet files; None reads all
+    rows : rows per block; None takes about two million cells
 
     Yields
     ------
@@ -145,19 +145,19 @@ def read_blocks(
     ...     [len(block) for block in read_blocks(f"{folder}/days.parquet", rows=2)]
     [2, 1]
     """
-    if isinstance(path, (str, os.PathLike)) and holds_rows(Path(path)):
+    if isinstance(path, (str, os.PathLike)) and is_saved_rows(Path(path)):
         if columns is not None:
-            raise DataError(f"{path}: rows of a sparse matrix are read with all their columns.")
+            raise DataError(f"{path}: saved rows of a sparse matrix are read with all columns: leave columns out.")
         found = open_rows(Path(path))
         return found.blocks(rows)
     files = parquet_files(path)
     names = list(columns) if columns is not None else parquet_columns(files)
-    rows = rows or max(CELLS_OF_BLOCK // max(len(names), 1), LEAST_ROWS)
+    rows = rows or max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
     return _parquet_blocks(files, names, rows)
 
 
 def parquet_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The files that a path, a folder or a list stands for; those of a folder in the order of their names."""
+    """Return the Parquet files of a path, a folder or a list; those of a folder are sorted by name."""
     if isinstance(path, (str, os.PathLike)):
         folder = Path(path)
         if not folder.is_dir():
@@ -165,7 +165,7 @@ def parquet_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         else:
             files = sorted(file for file in folder.iterdir() if is_parquet(file) and file.is_file())
             if not files:
-                raise DataError(f"{folder}: there are no Parquet files in this folder, and no rows of save_rows.")
+                raise DataError(f"{folder}: this folder holds neither Parquet files nor rows that save_rows wrote.")
     else:
         files = [Path(file) for file in path]
     for file in files:
@@ -173,43 +173,43 @@ def parquet_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
             raise DataError(f"{file}: there is no such file.")
         if not is_parquet(file):
             raise DataError(
-                f"{file}: block by block Parquet is read ({', '.join(PARQUET)}). A CSV becomes one without being read "
-                "whole by polars.scan_csv(...).sink_parquet(...)."
+                f"{file}: only Parquet ({', '.join(PARQUET)}) is read block by block. To convert a CSV that exceeds "
+                "memory, use polars.scan_csv(...).sink_parquet(...)."
             )
     return files
 
 
 def parquet_columns(files: Sequence[Path]) -> list[str]:
-    """Names of the columns, which must be the same in all files; their order may differ."""
+    """Return the column names, which must be the same in all files; their order may differ."""
     names = _names(files[0])
     for file in files[1:]:
-        refuse_other_names(file, _names(file), files[0], names)
+        check_same_names(file, _names(file), files[0], names)
     return names
 
 
-def refuse_other_names(file: Path, names: Sequence[str], first: Path, those: Sequence[str]) -> None:
-    """DataError where a file has other columns than the first; their order may differ."""
+def check_same_names(file: Path, names: Sequence[str], first: Path, those: Sequence[str]) -> None:
+    """Raise DataError if a file has other columns than the first; their order may differ."""
     odd = sorted(set(names) ^ set(those))
     if odd:
         where = file if odd[0] in names else first
-        raise DataError(f"{file}: the columns are not those of {first}: only {where} has {odd[0]!r}.")
+        raise DataError(f"{file}: the columns differ from those of {first}: only {where} has {odd[0]!r}.")
 
 
 def parquet_rows(files: Sequence[Path]) -> int:
-    """Rows of all files."""
+    """Return the number of rows of all files."""
     return sum(_height(file) for file in files)
 
 
 def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
-    """Write sparse 0/1 matrices to a folder that later fits map into memory instead of reading it.
+    """Write sparse 0/1 matrices to a folder that later fits memory-map instead of reading.
 
-    The folder has three files of NumPy's: ``indptr.npy`` and ``indices.npy``, as in a CSR matrix but without its
-    values, and ``shape.npy``. It appears when all is written, or not at all.
+    The folder holds three NumPy files: ``indptr.npy`` and ``indices.npy``, as in a CSR matrix but without its values,
+    and ``shape.npy``. It appears only when it is complete.
 
     Parameters
     ----------
-    X : sparse 0/1 matrix, or iterator of such with the same columns, or a function that returns one
-    folder : path of a folder that is not there yet
+    X : sparse 0/1 matrix, iterator of such matrices with the same columns, or a function that returns one
+    folder : path of a folder that does not exist yet
 
     Returns
     -------
@@ -226,9 +226,9 @@ def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
     """
     folder = Path(folder)
     if folder.exists():
-        raise DataError(f"{folder} is there already: name another folder, or remove it first.")
+        raise DataError(f"{folder} already exists: choose another folder, or remove it first.")
     if not folder.parent.is_dir():
-        raise DataError(f"{folder}: the folder '{folder.parent}' does not exist; make it first.")
+        raise DataError(f"{folder}: the folder '{folder.parent}' does not exist; create it first.")
     unfinished = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
     unfinished.mkdir()
     try:
@@ -245,9 +245,9 @@ def _write_rows(blocks: Any, folder: Path) -> None:
     try:
         n_columns = 0
         offsets.append(np.zeros(1))
-        for _, source in look_at_blocks(blocks.blocks() if isinstance(blocks, OnRows) else blocks):
+        for _, source in check_blocks(blocks.blocks() if isinstance(blocks, BinaryCSR) else blocks):
             if source.kind != "sparse":
-                raise DataError("save_rows writes sparse 0/1 matrices; frames are best written to Parquet files.")
+                raise DataError("save_rows writes sparse 0/1 matrices; write frames to Parquet files instead.")
             matrix, n_columns = source.native, len(source.names)
             offsets.append(columns.length + matrix.indptr[1:].astype(np.int64))
             columns.append(matrix.indices)
@@ -259,27 +259,27 @@ def _write_rows(blocks: Any, folder: Path) -> None:
         columns.close()
 
 
-def holds_rows(folder: Path) -> bool:
-    """Whether a folder is one that `save_rows` wrote."""
+def is_saved_rows(folder: Path) -> bool:
+    """Return whether `save_rows` wrote this folder."""
     return folder.is_dir() and all((folder / name).is_file() for name in (INDPTR, INDICES, SHAPE))
 
 
-def open_rows(folder: Path) -> OnRows:
-    """The rows in a folder that `save_rows` wrote, on disk."""
+def open_rows(folder: Path) -> BinaryCSR:
+    """Memory-map the rows in a folder that `save_rows` wrote."""
     try:
         shape = np.load(folder / SHAPE, allow_pickle=False)
         rows = map_rows(int(shape[1]), folder / INDPTR, folder / INDICES)
     except DataError:
         raise
     except (ValueError, IndexError, OSError, EOFError) as error:
-        raise DataError(f"{folder}: the files are not as save_rows writes them ({error}).") from None
+        raise DataError(f"{folder}: save_rows did not write these files ({error}).") from None
     if rows.n_rows != shape[0]:
-        raise DataError(f"{folder}: there are {rows.n_rows:,} rows, and {SHAPE} says {shape[0]:,}: write them anew.")
+        raise DataError(f"{folder}: there are {rows.n_rows:,} rows, but {SHAPE} says {shape[0]:,}: write them again.")
     return rows
 
 
-def _are_paths(X: Any) -> bool:
-    """Whether ``X`` is a list of files; a list of other words is a table that has gone wrong."""
+def _is_path_list(X: Any) -> bool:
+    """Return whether ``X`` is a list of Parquet paths; a list of other text is a malformed table."""
     if not isinstance(X, (list, tuple)) or not X:
         return False
     return all(isinstance(x, os.PathLike) or (isinstance(x, str) and is_parquet(Path(x))) for x in X)

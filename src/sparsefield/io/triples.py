@@ -1,4 +1,4 @@
-"""Subject, relation, object: triples become a table of entities and a table of their pairs."""
+"""This module reads triples (subject, relation, object) as a table of entities and a table of pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 from sparsefield.io.files import read_table
-from sparsefield.io.pair_statements import Statements, World, check_negatives, check_world, place_on_pairs
+from sparsefield.io.pair_statements import (
+    ClosedWorld,
+    Statements,
+    build_pair_rows,
+    check_closed_world,
+    require_negatives,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,26 +37,26 @@ def read_triples(
     triples: Any,
     *,
     entities: Any = None,
-    closed_world: World = True,
+    closed_world: ClosedWorld = True,
     entity: str = "entity",
     pair: str = "pair",
 ) -> Relational:
-    """Linked tables from triples (subject, relation, object), as in knowledge graphs.
+    """Read linked tables from triples (subject, relation, object), as in knowledge graphs.
 
     Parameters
     ----------
     triples : frame, sequence of triples, or path of a CSV or Parquet file
-        Columns ``subject``, ``relation`` and ``object``, else the first three. A further column, called ``value`` or
-        ``truth`` or just the fourth, says 1 where the triple is true and 0 where it is false; without it all are true.
-        The columns of a file must be called so, since a file without such a line would lose its first triple to it.
+        Columns ``subject``, ``relation`` and ``object``, or else the first three. An optional column ``value`` or
+        ``truth``, or else the fourth, is 1 for a true triple and 0 for a false one; without it all are true. A file
+        must have these column names, because a file without a header would lose its first triple.
     entities : frame or path, optional
-        Attributes of the entities: one row for each, named in the column ``entity``, else in the first one. Without
-        it the entities are those that the triples mention, in sorted order.
+        Attributes of the entities: one row for each, with its name in the column ``entity``, or else in the first
+        column. By default the entities are those that the triples mention, in sorted order.
     closed_world : {True, "mentioned", False}
-        What it means that a relation is not stated of a pair. True: it is false, and each ordered pair of entities is
-        a row, one with itself included. ``"mentioned"``: it is false, but only pairs that some triple mentions are
-        rows, as there are too many others. False: it is unknown, a gap.
-    entity, pair : names of the two tables; that of the entities is also the name of its key
+        The meaning of a relation that is not stated for a pair. True: it is false, and each ordered pair of entities
+        is a row, including pairs of an entity with itself. ``"mentioned"``: it is false, but only pairs that some
+        triple mentions are rows. False: it is missing.
+    entity, pair : names of the two tables; the key of the entities has the name of their table
 
     Returns
     -------
@@ -68,26 +74,26 @@ def read_triples(
     """
     import polars as pl
 
-    check_world(closed_world)
+    check_closed_world(closed_world)
     if entity == pair:
-        raise DataError(f"Both tables are called {entity!r}: give entity= and pair= two names.")
+        raise DataError(f"Both tables have the name {entity!r}: pass different names as entity= and pair=.")
     source = _source(triples, "triples")
     file = str(triples) if isinstance(triples, (str, Path)) else None
-    columns = [_full(source, name) for name in _parts(source, file)]
+    columns = [_complete_column(source, name) for name in _parts(source, file)]
     relations, relation = _codes(columns[1])
     taken = [name for name in relations if name in ENDS]
     if taken:
-        raise DataError(f"A relation is called {taken[0]!r}, as a column of the pairs is: rename it.")
+        raise DataError(f"A relation has the name {taken[0]!r}, like a column of the table of pairs: rename it.")
     table = _entity_table(entities, columns, entity)
     names = table[entity].to_list()
-    subject, object_ = (_numbers(column, names, entity) for column in (columns[0], columns[2]))
+    subject, object_ = (_entity_rows(column, names, entity) for column in (columns[0], columns[2]))
     value = _truth(columns[3]) if len(columns) > 3 else np.ones(source.n_rows, dtype=np.int8)
     statements = Statements(subject, object_, relation, value)
     _refuse_contradictions(statements, columns, len(names))
     size = len(names)
-    rows = place_on_pairs(statements, (size, size), len(relations), closed_world, f"pairs of {size:,} entities")
+    rows = build_pair_rows(statements, (size, size), len(relations), closed_world, f"pairs of {size:,} entities")
     if closed_world is False:
-        check_negatives(relations, list(rows.cells), "Add triples with value 0")
+        require_negatives(relations, list(rows.cells), "Add triples with value 0")
     ends = {name: table[entity].gather(codes) for name, codes in zip(ENDS, rows[:2], strict=True)}
     cells = {
         name: pl.Series(name, column).replace(-1, None) for name, column in zip(relations, rows.cells, strict=True)
@@ -105,38 +111,40 @@ def _source(given: Any, what: str) -> Source:
 
 
 def _parts(source: Source, file: str | None) -> list[str]:
-    """Columns of subject, relation, object and perhaps value; in a file they are called so."""
+    """Return the columns of subject, relation, object and, if present, value; a file must name them."""
     names = source.names
     named = all(part in names for part in PARTS)
     if file is not None and not named:
         raise DataError(
-            f"{file}: the first line must name the columns subject, relation and object, and perhaps value; there "
-            f"stands {', '.join(names[:4])}. Put the line subject,relation,object before it, or rename the columns."
+            f"{file}: the first line must name the columns subject, relation and object, and optionally value; it "
+            f"is {', '.join(names[:4])}. Insert the line subject,relation,object, or rename the columns."
         )
     if len(names) < 3:
-        raise DataError(f"Triples have the columns subject, relation and object; there are only {', '.join(names)}.")
+        raise DataError(f"Triples need the columns subject, relation and object; there are only {', '.join(names)}.")
     parts = list(PARTS if named else names[:3])
     rest = [name for name in names if name not in parts]
     value = [name for name in rest if name in VALUES][:1] or ([] if named else rest[:1])
     unused = [name for name in rest if name not in value]
     if unused:
         raise DataError(
-            f"Triples have the columns subject, relation, object and perhaps value; {unused[0]!r} is none of them: "
-            "drop it."
+            f"Triples have the columns subject, relation, object and optionally value, but not {unused[0]!r}: "
+            "remove it."
         )
     return parts + value
 
 
-def _full(source: Source, name: str) -> RawColumn:
+def _complete_column(source: Source, name: str) -> RawColumn:
     column = source.column(name)
     if not column.present.all():
         row = int(np.flatnonzero(~column.present)[0]) + 1
-        raise DataError(f"Column {name!r} of the triples has a gap in row {row}: fill it in, or drop the row.")
+        raise DataError(
+            f"Column {name!r} of the triples has a missing value in row {row}: fill it in, or remove the row."
+        )
     return column
 
 
 def _codes(column: RawColumn) -> tuple[list[str], np.ndarray]:
-    """Distinct values as sorted text, and the number of each cell's."""
+    """Return the distinct values as sorted text, and the code of each cell."""
     labels, codes = factorize(column)
     names, inverse = np.unique([str(label) for label in labels], return_inverse=True)
     return names.tolist(), inverse[codes]
@@ -154,16 +162,18 @@ def _entity_table(entities: Any, columns: Sequence[RawColumn], entity: str) -> p
     names, codes = factorize(source.column(key))
     missing = np.flatnonzero(codes < 0)
     if len(missing):
-        raise DataError(f"Column {key!r} of the entities has a gap in row {missing[0] + 1}: each needs a name.")
+        raise DataError(
+            f"Column {key!r} of the entities has a missing value in row {missing[0] + 1}: name each entity."
+        )
     counts = np.bincount(codes)
     if (counts > 1).any():
         twice = names[int(np.argmax(counts > 1))]
-        raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: each has one.")
+        raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: keep one row for each entity.")
     return frame.with_columns(pl.Series(key, [names[code] for code in codes])).rename({key: entity})
 
 
 def _sorted(labels: set[Label]) -> list[Label]:
-    """In order; as text where numbers and words are mixed, since a column is either."""
+    """Sort labels; mixed numbers and text become text, because a column has one type."""
     if len({isinstance(label, str) for label in labels}) > 1:
         return sorted({str(label) for label in labels})
     return sorted(labels)  # pyright: ignore[reportArgumentType]
@@ -183,8 +193,8 @@ def _as_polars(source: Source) -> pl.DataFrame:
     return pl.DataFrame(made)
 
 
-def _numbers(column: RawColumn, names: Sequence[Label], entity: str) -> np.ndarray:
-    """The row of the entity that each cell names; a number may also be named by its text."""
+def _entity_rows(column: RawColumn, names: Sequence[Label], entity: str) -> np.ndarray:
+    """Return the row of the entity in each cell; a number may also be written as text."""
     labels, codes = factorize(column)
     known = {name: row for row, name in enumerate(names)}
     texts = {str(name): row for row, name in enumerate(names)}
@@ -193,8 +203,8 @@ def _numbers(column: RawColumn, names: Sequence[Label], entity: str) -> np.ndarr
     if len(unknown):
         row = int(unknown[0])
         raise DataError(
-            f"Row {row + 1} of the triples names {labels[codes[row]]!r} in {column.name!r}, which is none of the "
-            f"entities: add it to the table of entities ({entity!r}), or drop the triple."
+            f"Row {row + 1} of the triples names {labels[codes[row]]!r} in {column.name!r}, which is not an "
+            f"entity: add it to the table of entities ({entity!r}), or remove the triple."
         )
     return rows
 
@@ -206,8 +216,8 @@ def _truth(column: RawColumn) -> np.ndarray:
     if len(wrong):
         row = int(wrong[0])
         raise DataError(
-            f"Row {row + 1} of the triples has {labels[codes[row]]!r} in {column.name!r}: it must be 1 where the "
-            "triple is true and 0 where it is false."
+            f"Row {row + 1} of the triples has {labels[codes[row]]!r} in {column.name!r}: it must be 1 (true) or "
+            "0 (false)."
         )
     return values
 
@@ -220,4 +230,6 @@ def _refuse_contradictions(statements: Statements, columns: Sequence[RawColumn],
     if len(against):
         one, other = sorted((int(order[against[0]]), int(order[against[0] + 1])))
         shown = " ".join(str(column.values[one]) for column in columns[:3])
-        raise DataError(f"Rows {one + 1} and {other + 1} of the triples contradict each other on {shown!r}: drop one.")
+        raise DataError(
+            f"Rows {one + 1} and {other + 1} of the triples contradict each other on {shown!r}: remove one."
+        )

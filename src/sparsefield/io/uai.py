@@ -1,8 +1,8 @@
-"""UAI files: the text format of the inference competitions, which many solvers read.
+"""This module reads and writes UAI files, the text format of the UAI inference competitions.
 
-A file has the word MARKOV or BAYES, the number of variables, how many states each has, the number of factors, the
-variables of each factor, and their tables, in which the last variable changes fastest. It has no names: variables are
-x0, x1, ... and states 0, 1, ... unless a mapping of names comes with it.
+A file has the word MARKOV or BAYES, the number of variables, the number of states of each, the number of factors, the
+variables of each factor, and the tables, in which the last variable changes fastest. It has no names: variables are
+x0, x1, ... and states 0, 1, ... unless a mapping of names is given.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.io.field_factors import Factors, factors_of
-from sparsefield.io.log_linear import contrasts
-from sparsefield.io.model_file import write_atomically
-from sparsefield.io.uai_tokens import Network, read_network
+from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.field_factors import FieldFactors, to_factors
+from sparsefield.io.log_linear import moebius_transform
+from sparsefield.io.uai_tokens import UAIModel, parse_uai
 from sparsefield.model.field import Field, widen
 
 __all__ = ["LOG_ZERO", "read_uai", "write_uai"]
@@ -31,14 +31,14 @@ Place = str | os.PathLike[str]
 Names = Mapping[str, list[Label]]
 
 LOG_ZERO = -50.0
-"""What stands for the logarithm of 0, beside the smallest other entry of the same table: a field gives every assignment
-a probability above 0. exp(-50) is 2e-22, below the rounding of a probability."""
+"""The substitute for log 0, relative to the smallest nonzero entry of the table, because a field gives every assignment
+a positive probability. exp(-50) is 2e-22, below the rounding error of a probability."""
 
 ROUNDING = 1e-12
-"""Weights that are smaller, beside the largest logarithm of their table, are what is left of rounding."""
+"""Weights below this fraction of the largest logarithm of their table are rounding errors."""
 
 MAX_LOG = 700.0
-"""exp of more is no number any more."""
+"""The largest logarithm whose exponential is finite."""
 
 
 def write_uai(
@@ -46,17 +46,17 @@ def write_uai(
 ) -> dict[str, list[Label]]:
     """Write the exact distribution of a field over one table as a UAI file.
 
-    There is a factor for each variable and for each set of variables that shares features. The entry of base states
-    is 1, so the partition function of the file is that of the field, unless ``given`` folds a constant away.
+    There is a factor for each variable and for each set of variables that share features. Entries of reference states
+    are 1, so without ``given`` the partition function of the file is that of the field.
 
     Parameters
     ----------
     field : Field
-    path : of the file, which is replaced only by a complete new one
+    path : path of the file, which is replaced atomically
     given : {column: state or number}
-        Values of observed columns, and of any others that are known: they are folded in.
+        Values of observed columns, and optionally of others; the distribution is conditioned on them.
     names : path, optional
-        Where to write the names that the format has no room for, as JSON.
+        Path of a JSON file for the names, which the UAI format cannot hold.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def write_uai(
     >>> bool(np.allclose(same.weights, field.weights))
     True
     """
-    found = factors_of(field, given)
+    found = to_factors(field, given)
     write_atomically(path, _as_text(found).encode("ascii"))
     if names is not None:
         write_atomically(names, (json.dumps(found.names, ensure_ascii=False, indent=1) + "\n").encode())
@@ -84,30 +84,30 @@ def write_uai(
 
 
 def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
-    """The field of a UAI file: factors of any number of variables, as weights relative to state 0.
+    """Read a UAI file with factors of any order as a field with weights relative to state 0.
 
-    Tables of BAYES files are factors like any other. Factors over the same variables add up, and constants drop out. A
-    zero counts as exp(-50) times the smallest other entry of its table (`LOG_ZERO`), and a warning tells how many zeros
-    there are. Lines that begin with ``c`` or ``#`` are comments.
+    Tables of BAYES files are treated as factors. Factors over the same variables are added, and constants are dropped.
+    A zero is replaced by exp(-50) times the smallest nonzero entry of its table (`LOG_ZERO`), and a warning gives the
+    number of zeros. Lines that begin with ``c`` or ``#`` are comments.
 
     Parameters
     ----------
-    path : of the file
+    path : path of the file
     names : {column: states} or the path of a JSON file that `write_uai` wrote
-        None calls columns x0, x1, ... and states 0, 1, ...
+        With None, columns are x0, x1, ... and states are 0, 1, ...
 
     Raises
     ------
     ModelFileError
-        If the file is no complete UAI file; the message says what is wrong with it.
+        If the file is not a complete UAI file; the message names the error.
     """
-    network = read_network(path)
-    schema = _schema(network, _names(names), path)
-    parts, zeros = _weights(network, schema.offsets)
+    model = parse_uai(path)
+    schema = _schema(model, _names(names), path)
+    parts, zeros = _weights(model, schema.offsets)
     if zeros:
         warnings.warn(
-            f"{path}: {zeros:,} table entries are 0; each counts as exp({LOG_ZERO:g}) times the smallest other entry "
-            "of its table.",
+            f"{path}: {zeros:,} table entries are 0; each is replaced by exp({LOG_ZERO:g}) times the smallest nonzero "
+            "entry of its table.",
             UserWarning,
             stacklevel=2,
         )
@@ -115,7 +115,7 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
     pairs, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     higher = []
     for order, found in sorted(parts.items()):
-        columns, sums = _added(found)
+        columns, sums = _sum_by_feature(found)
         if order == 1:
             unary[columns[:, 0]] = sums
         elif order == 2:
@@ -130,7 +130,7 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
     return Field(layout, unary, pairs, weights, conjunctions, np.concatenate([sums for _, sums in higher]))
 
 
-def _as_text(found: Factors) -> str:
+def _as_text(found: FieldFactors) -> str:
     lines = ["MARKOV", str(len(found.variables)), " ".join(str(len(v.states)) for v in found.variables)]
     lines.append(str(len(found.factors)))
     lines += [" ".join(map(str, (len(factor.scope), *factor.scope))) for factor in found.factors]
@@ -139,7 +139,7 @@ def _as_text(found: Factors) -> str:
             scope = ", ".join(found.variables[k].name for k in factor.scope)
             raise DataError(
                 f"The weights of {scope} add up to {factor.logs.flat[np.abs(factor.logs).argmax()]:.4g}, whose "
-                "exponential is no number that a table can hold."
+                "exponential is too large for a table."
             )
         numbers = np.exp(factor.logs)
         lines += ["", str(numbers.size)]
@@ -147,24 +147,24 @@ def _as_text(found: Factors) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _weights(network: Network, offsets: np.ndarray) -> tuple[dict[int, list[tuple[np.ndarray, np.ndarray]]], int]:
-    """By number of columns: columns, ascending, and weights; and how many zeros were met."""
+def _weights(model: UAIModel, offsets: np.ndarray) -> tuple[dict[int, list[tuple[np.ndarray, np.ndarray]]], int]:
+    """Return {order: [(columns, ascending, and weights)]}, and the number of zeros in the tables."""
     parts: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     zeros = 0
     alike: dict[tuple[int, ...], list[int]] = {}
-    for k, table in enumerate(network.tables):
-        if table.ndim:  # what is no constant
+    for k, table in enumerate(model.tables):
+        if table.ndim:  # skip constants
             alike.setdefault(table.shape, []).append(k)
     for members in alike.values():
-        logs, few = _logs(np.stack([network.tables[k] for k in members]))
+        logs, few = _logs(np.stack([model.tables[k] for k in members]))
         zeros += few
-        weights = contrasts(logs, first=1)
+        weights = moebius_transform(logs, first=1)
         size = np.abs(logs).max(axis=tuple(range(1, logs.ndim)), keepdims=True)
         places = np.argwhere(np.abs(weights) > ROUNDING * np.maximum(1.0, size))
         found = weights[tuple(places.T)]
-        scopes, states = np.array([network.scopes[k] for k in members])[places[:, 0]], places[:, 1:]
+        scopes, states = np.array([model.scopes[k] for k in members])[places[:, 0]], places[:, 1:]
         columns = np.where(states > 0, offsets[scopes] + states - 1, offsets[-1])
-        columns.sort(axis=1)  # what is no column stands last
+        columns.sort(axis=1)  # reference states are last
         orders = (states > 0).sum(axis=1)
         for order in set(orders.tolist()) - {0}:
             mine = orders == order
@@ -173,7 +173,7 @@ def _weights(network: Network, offsets: np.ndarray) -> tuple[dict[int, list[tupl
 
 
 def _logs(tables: np.ndarray) -> tuple[np.ndarray, int]:
-    """Logarithms of tables of one shape, and how many of their entries are 0."""
+    """Return the logarithms of tables of one shape, and the number of their zeros."""
     off = tables == 0.0
     few = int(off.sum())
     if not few:
@@ -182,8 +182,8 @@ def _logs(tables: np.ndarray) -> tuple[np.ndarray, int]:
     return np.where(off, np.log(least) + LOG_ZERO, np.log(np.where(off, 1.0, tables))), few
 
 
-def _added(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Each feature once, with the sum of its weights."""
+def _sum_by_feature(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return each feature once, with the sum of its weights."""
     columns, weights = (np.concatenate(part) for part in zip(*found, strict=True))
     order = np.lexsort(columns.T[::-1])
     columns, weights = columns[order], weights[order]
@@ -192,12 +192,12 @@ def _added(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
     return columns[first][sums != 0.0], sums[sums != 0.0]
 
 
-def _schema(network: Network, names: Names | None, path: Place) -> Schema:
-    known = {f"x{k}": list(range(count)) for k, count in enumerate(network.states)} if names is None else names
-    if tuple(len(states) for states in known.values()) != network.states:
+def _schema(model: UAIModel, names: Names | None, path: Place) -> Schema:
+    known = {f"x{k}": list(range(count)) for k, count in enumerate(model.states)} if names is None else names
+    if tuple(len(states) for states in known.values()) != model.states:
         raise DataError(
-            f"{path}: the names are of {len(known)} variables with {_shown([len(s) for s in known.values()])} states, "
-            f"the file has {len(network.states)} with {_shown(network.states)}."
+            f"{path}: the names are for {len(known)} variables with {_shown([len(s) for s in known.values()])} "
+            f"states, but the file has {len(model.states)} variables with {_shown(model.states)}."
         )
     variables = tuple(
         Variable(name, "target", tuple(states), 0, (1.0 / len(states),) * len(states)) for name, states in known.items()
@@ -211,9 +211,9 @@ def _names(names: Names | Place | None) -> Names | None:
     try:
         known = json.loads(Path(names).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataError(f"{names}: not a JSON file ({error}).") from None
+        raise DataError(f"{names}: this is not a JSON file ({error}).") from None
     if not isinstance(known, dict) or not all(_are_labels(states) for states in known.values()):
-        raise DataError(f"{names}: not a mapping of columns to lists of different states.")
+        raise DataError(f"{names}: this is not a mapping of columns to lists of distinct states.")
     return known
 
 

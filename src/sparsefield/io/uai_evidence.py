@@ -1,4 +1,4 @@
-"""Evidence files of the UAI format: which states some variables are known to have."""
+"""This module reads and writes UAI evidence files, which give the states of some variables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from sparsefield.data.schema import Label
 from sparsefield.errors import DataError
-from sparsefield.io.model_file import write_atomically
-from sparsefield.io.uai_tokens import Words
+from sparsefield.io.atomic_write import write_atomically
+from sparsefield.io.uai_tokens import TokenReader
 
 __all__ = ["read_evidence", "write_evidence"]
 
@@ -17,18 +17,18 @@ Named = list[tuple[str, Sequence[Label]]]
 
 
 def read_evidence(path: str | os.PathLike[str], *, names: Names | None = None) -> list[dict[str, Label]]:
-    """What an evidence file knows: for each sample, the states of some columns.
+    """Read an evidence file: for each sample, the states of some columns.
 
-    A sample is the number of variables that are known, and then each of them with its state. Files of 2010 and earlier
-    begin with the number of samples, later ones have one sample and no such number. Both are read; where numbers could
-    be either, lines decide.
+    A sample is the number of observed variables, followed by each variable and its state. Files of 2010 and earlier
+    begin with the number of samples; later files have one sample and no such number. Both are read; line breaks resolve
+    ambiguous files.
 
     Parameters
     ----------
-    path : of the file
+    path : path of the file
     names : {column: states}
-        What `write_uai` returned, or ``states_`` of a field. None calls columns x0, x1, ... and states 0, 1, ..., and
-        cannot tell whether the network has them.
+        The result of `write_uai`, or ``states_`` of a field. With None, columns are x0, x1, ..., states are 0, 1, ...,
+        and their existence is not checked.
 
     Examples
     --------
@@ -38,28 +38,28 @@ def read_evidence(path: str | os.PathLike[str], *, names: Names | None = None) -
     ...     read_evidence(folder + "/e")
     [{'x1': 1}, {}]
     """
-    words = Words(path)
+    tokens = TokenReader(path)
     known = None if names is None else list(names.items())
     samples = []
-    for numbers in _samples(words):
+    for numbers in _samples(tokens):
         sample: dict[str, Label] = {}
         for variable, state in zip(numbers[::2], numbers[1::2], strict=True):
-            name, label = _named(words, known, variable, state)
+            name, label = _named(tokens, known, variable, state)
             if sample.setdefault(name, label) != label:
-                raise words.wrong(f"variable {variable} has two different states in one sample")
+                raise tokens.error(f"variable {variable} has two states in one sample")
         samples.append(sample)
     return samples
 
 
 def write_evidence(samples: Sequence[Mapping[str, Label]], path: str | os.PathLike[str], *, names: Names) -> None:
-    """Write an evidence file: one sample as solvers since 2014 read it, several with their number before them.
+    """Write an evidence file: one sample in the format since 2014, or several preceded by their number.
 
     Parameters
     ----------
     samples : one or more of {column: state}
-    path : of the file
+    path : path of the file
     names : {column: states}
-        What `write_uai` returned, or ``states_`` of a field.
+        The result of `write_uai`, or ``states_`` of a field.
     """
     if isinstance(samples, Mapping) or not len(samples):
         raise DataError("samples must be a list of one or more {column: state}.")
@@ -75,35 +75,35 @@ def write_evidence(samples: Sequence[Mapping[str, Label]], path: str | os.PathLi
     write_atomically(path, ("\n".join(lines) + "\n").encode("ascii"))
 
 
-def _samples(words: Words) -> list[list[int]]:
-    """Variables and states of each sample, by turns."""
-    lines = [line for line in words.lines if line]
-    numbers = words.wholes(words.left, "evidence")
+def _samples(tokens: TokenReader) -> list[list[int]]:
+    """Return the alternating variables and states of each sample."""
+    lines = [line for line in tokens.lines if line]
+    numbers = tokens.integers(tokens.remaining, "evidence")
     if not numbers:
-        raise words.wrong("the file is empty; evidence about nothing is the number 0")
+        raise tokens.error("the file is empty; a sample without evidence is the number 0")
     if lines[0] == [str(len(lines) - 1)] and all(len(line) == 1 + 2 * int(line[0]) for line in lines[1:]):
         return [[int(word) for word in line[1:]] for line in lines[1:]] or [[]]
     if len(numbers) == 1 + 2 * numbers[0]:
         return [numbers[1:]]
-    samples, place = [], 1
-    while place < len(numbers) and len(samples) < numbers[0]:
-        end = place + 1 + 2 * numbers[place]
-        samples.append(numbers[place + 1 : end])
-        place = end
-    if place != len(numbers) or len(samples) != numbers[0]:
-        raise words.wrong(
-            f"{len(numbers):,} numbers are neither one sample nor {numbers[0]:,} of them: a sample is a number of "
-            "variables, and then each variable with its state"
+    samples, position = [], 1
+    while position < len(numbers) and len(samples) < numbers[0]:
+        end = position + 1 + 2 * numbers[position]
+        samples.append(numbers[position + 1 : end])
+        position = end
+    if position != len(numbers) or len(samples) != numbers[0]:
+        raise tokens.error(
+            f"{len(numbers):,} numbers are neither one sample nor {numbers[0]:,} samples: a sample is a number of "
+            "variables, followed by each variable and its state"
         )
     return samples
 
 
-def _named(words: Words, known: Named | None, variable: int, state: int) -> tuple[str, Label]:
+def _named(tokens: TokenReader, known: Named | None, variable: int, state: int) -> tuple[str, Label]:
     if known is None:
         return f"x{variable}", state
     if variable >= len(known):
-        raise words.wrong(f"evidence about variable {variable}; there are {len(known)}, counted from 0")
+        raise tokens.error(f"evidence for variable {variable}, but there are {len(known)}, counted from 0")
     name, states = known[variable]
     if state >= len(states):
-        raise words.wrong(f"state {state} of variable {variable} ({name}), which has {len(states)}, counted from 0")
+        raise tokens.error(f"state {state} of variable {variable} ({name}), which has {len(states)}, counted from 0")
     return name, states[state]

@@ -1,4 +1,4 @@
-"""The words of a UAI file, read one after another and checked before anything is made of them."""
+"""This module tokenizes and parses UAI files, and validates every number before memory is allocated for it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ import numpy as np
 
 from sparsefield.errors import ModelFileError
 
-__all__ = ["Network", "Words", "read_network"]
+__all__ = ["TokenReader", "UAIModel", "parse_uai"]
 
 KINDS = ("MARKOV", "BAYES")
 
 MAX_LOOSE_STATES = 1_000_000
-"""States of all variables together, unless the file has more numbers than that: a few words should not claim much
-memory."""
+"""The most states of all variables, unless the file has more numbers: a short file must not allocate much memory."""
 
 COMMENT = re.compile(r"^[ \t]*c.*$|#.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Network:
-    """What a UAI file says."""
+class UAIModel:
+    """The content of a UAI file: numbers of states, and the scope and table of each factor."""
 
     states: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
     tables: tuple[np.ndarray, ...]
 
 
-class Words:
-    """The words of a text file, from the first to the last."""
+class TokenReader:
+    """A reader of the whitespace-separated tokens of a text file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -42,43 +41,43 @@ class Words:
         try:
             text = self.path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
-            raise self.wrong("this is no text file") from None
+            raise self.error("this is not a text file") from None
         if "#" in text or "c" in text:
             text = COMMENT.sub("", text)
-        if "_" in text or not text.isascii():  # Python would take 1_000 and digits of other scripts for numbers
+        if "_" in text or not text.isascii():  # Python would accept 1_000 and digits of other scripts as numbers
             odd = next(word for word in text.split() if "_" in word or not word.isascii())
-            raise self.wrong(f"{odd[:20]!r} is no number")
+            raise self.error(f"{odd[:20]!r} is not a number")
         self.lines = [line.split() for line in text.splitlines()]
-        self.words = [word for line in self.lines for word in line]
-        self.place = 0
+        self.tokens = [word for line in self.lines for word in line]
+        self.position = 0
 
-    def wrong(self, what: str) -> ModelFileError:
+    def error(self, what: str) -> ModelFileError:
         return ModelFileError(f"{self.path}: {what}.")
 
     @property
-    def left(self) -> int:
-        return len(self.words) - self.place
+    def remaining(self) -> int:
+        return len(self.tokens) - self.position
 
     def take(self, count: int, what: str) -> list[str]:
-        """The next words."""
-        if count > self.left:
-            raise self.wrong(f"the file ends too early: {what}: {count:,} number(s) are wanted, {self.left:,} left")
-        self.place += count
-        return self.words[self.place - count : self.place]
+        """Return the next tokens."""
+        if count > self.remaining:
+            raise self.error(f"the file ends too early: {what}: {count:,} number(s) expected, {self.remaining:,} left")
+        self.position += count
+        return self.tokens[self.position - count : self.position]
 
-    def whole(self, what: str) -> int:
-        return self.wholes(1, what)[0]
+    def integer(self, what: str) -> int:
+        return self.integers(1, what)[0]
 
-    def wholes(self, count: int, what: str) -> list[int]:
-        """The next words as whole numbers that are not negative."""
+    def integers(self, count: int, what: str) -> list[int]:
+        """Return the next tokens as nonnegative integers."""
         words = self.take(count, what)
         for word in words:
             if not (word.isascii() and word.isdecimal() and len(word) < 19):
-                raise self.wrong(f"{what}: {word!r} is no whole number from 0 up")
+                raise self.error(f"{what}: {word!r} is not a nonnegative integer")
         return [int(word) for word in words]
 
     def numbers(self, count: int, what: str) -> np.ndarray:
-        """The next words as finite numbers that are not negative."""
+        """Return the next tokens as finite nonnegative numbers."""
         words = self.take(count, what)
         try:
             found = np.fromiter(map(float, words), dtype=float, count=count)
@@ -86,7 +85,7 @@ class Words:
             found = np.array([math.nan if _number(word) is None else 0.0 for word in words])
         odd = ~(np.isfinite(found) & (found >= 0.0))
         if odd.any():
-            raise self.wrong(f"{what}: {words[int(odd.argmax())]!r} is no number from 0 up")
+            raise self.error(f"{what}: {words[int(odd.argmax())]!r} is not a finite nonnegative number")
         return found
 
 
@@ -97,44 +96,46 @@ def _number(word: str) -> float | None:
         return None
 
 
-def read_network(path: str | os.PathLike[str]) -> Network:
-    """Variables, scopes and tables of a UAI file; ModelFileError says what is wrong with one."""
-    words = Words(path)
-    kind = words.take(1, "the kind of network")[0] if words.left else ""
+def parse_uai(path: str | os.PathLike[str]) -> UAIModel:
+    """Parse a UAI file into a `UAIModel`; raise ModelFileError if it is malformed."""
+    tokens = TokenReader(path)
+    kind = tokens.take(1, "the kind of network")[0] if tokens.remaining else ""
     if kind.upper() not in KINDS:
-        raise words.wrong(f"a UAI file starts with MARKOV or BAYES, not with {kind[:20]!r}")
-    states = words.wholes(words.whole("the number of variables"), "numbers of states")
+        raise tokens.error(f"a UAI file must start with MARKOV or BAYES, not with {kind[:20]!r}")
+    states = tokens.integers(tokens.integer("the number of variables"), "numbers of states")
     if 0 in states:
-        raise words.wrong(f"variable {states.index(0)} has 0 states; it needs one at least")
-    if sum(states) > max(MAX_LOOSE_STATES, len(words.words)):
-        raise words.wrong(f"{sum(states):,} states in all, more than the tables of this file could speak of")
-    count = words.whole("the number of factors")
-    if count > words.left:
-        raise words.wrong(f"the file ends too early: {count:,} factors are promised")
-    scopes = tuple(_scope(words, k, len(states)) for k in range(count))
-    tables = tuple(_table(words, k, tuple(states[v] for v in scope), scope) for k, scope in enumerate(scopes))
-    if words.left:
-        raise words.wrong(f"{words.left:,} word(s) too many after the last table, from {words.words[words.place]!r} on")
-    return Network(tuple(states), scopes, tables)
+        raise tokens.error(f"variable {states.index(0)} has 0 states; it needs at least one")
+    if sum(states) > max(MAX_LOOSE_STATES, len(tokens.tokens)):
+        raise tokens.error(f"{sum(states):,} states in total, more than the tables of this file can cover")
+    count = tokens.integer("the number of factors")
+    if count > tokens.remaining:
+        raise tokens.error(f"the file ends too early: {count:,} factors are declared")
+    scopes = tuple(_scope(tokens, k, len(states)) for k in range(count))
+    tables = tuple(_table(tokens, k, tuple(states[v] for v in scope), scope) for k, scope in enumerate(scopes))
+    if tokens.remaining:
+        raise tokens.error(
+            f"{tokens.remaining:,} unexpected token(s) after the last table, from {tokens.tokens[tokens.position]!r}"
+        )
+    return UAIModel(tuple(states), scopes, tables)
 
 
-def _scope(words: Words, k: int, n_variables: int) -> tuple[int, ...]:
+def _scope(tokens: TokenReader, k: int, n_variables: int) -> tuple[int, ...]:
     what = f"variables of factor {k}"
-    scope = tuple(words.wholes(words.whole(f"number of {what}"), what))
+    scope = tuple(tokens.integers(tokens.integer(f"number of {what}"), what))
     if any(v >= n_variables for v in scope):
-        raise words.wrong(f"factor {k} is of variable {max(scope)}; there are {n_variables}, counted from 0")
+        raise tokens.error(f"factor {k} contains variable {max(scope)}, but there are {n_variables}, counted from 0")
     if len(set(scope)) < len(scope):
-        raise words.wrong(f"factor {k} names a variable twice")
+        raise tokens.error(f"factor {k} names a variable twice")
     return scope
 
 
-def _table(words: Words, k: int, shape: tuple[int, ...], scope: tuple[int, ...]) -> np.ndarray:
-    """The table of a factor; its size is known to fit before any of it is made."""
-    count, size = words.whole(f"size of table {k}"), math.prod(shape)
+def _table(tokens: TokenReader, k: int, shape: tuple[int, ...], scope: tuple[int, ...]) -> np.ndarray:
+    """Read the table of a factor after checking its size."""
+    count, size = tokens.integer(f"size of table {k}"), math.prod(shape)
     if count != size:
         sides = " x ".join(map(str, shape))
-        raise words.wrong(f"table {k} has {count:,} numbers, but its variables {scope} have {sides} = {size:,} states")
-    table = words.numbers(count, f"table {k}")
+        raise tokens.error(f"table {k} has {count:,} numbers, but its variables {scope} have {sides} = {size:,} states")
+    table = tokens.numbers(count, f"table {k}")
     if not table.any():
-        raise words.wrong(f"table {k} holds nothing but 0, so that no assignment is possible")
+        raise tokens.error(f"all entries of table {k} are 0, so no assignment has positive probability")
     return table.reshape(shape)

@@ -1,12 +1,18 @@
-"""Features and weights: the learned field; reading it; saving and loading it."""
+"""This package holds the learned field, its features and weights, and tables of them."""
 
 from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
-from sparsefield.model.field import Field, Graph, compile_graphs, widen
+from sparsefield.model.field import Adjacency, Field, compile_adjacency, widen
+from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
 __all__ = [
+    "Adjacency",
     "Field",
-    "Graph",
-    "compile_graphs",
+    "FitRecord",
+    "IterationRecord",
+    "LeftOutFeature",
+    "PathRow",
+    "StabilityRecord",
+    "compile_adjacency",
     "edge_table",
     "feature_table",
     "selection_table",

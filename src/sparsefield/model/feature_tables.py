@@ -1,4 +1,4 @@
-"""A field in words: the tables of features and of edges."""
+"""This module builds the tables of features and of edges of a field."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["edge_table", "feature_table", "selection_table"]
 
 
 def feature_table(field: Field, kind: str = "polars") -> Any:
-    """All features with a weight: variable_a, state_a, variable_b, state_b, weight; strongest first.
+    """Return all active features: variable_a, state_a, variable_b, state_b, weight; strongest first.
 
-    A unary feature has no b, and where some feature has more than two columns, most have no c. A numeric observed
-    column has no state: its weight is per standard deviation. All columns of states are of one type, and so text when
-    any state is. A field over linked tables also names the template and the tables.
+    Unary features have nulls for b; if there are higher-order features, the others have nulls for c and so on. A
+    numeric observed column has no state: its weight is per standard deviation. All state columns have one type, which
+    is text if any state is text. A field over linked tables also has columns for the template and the tables.
     """
     rows = [*_unary_rows(field), *_pair_rows(field), *_conjunction_rows(field)]
     rows.sort(key=lambda row: -abs(row.weight))
@@ -29,10 +29,9 @@ def feature_table(field: Field, kind: str = "polars") -> Any:
 
 
 def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Any:
-    """The columns of `feature_table` for the features of two columns and more of ``field``, and how often each was
-    selected; most often first.
+    """Return pair and higher-order features as in `feature_table`, with selection frequencies, most frequent first.
 
-    ``weights`` and ``frequencies`` go by the features of ``field``, whose own weights only say which of them there are.
+    ``weights`` and ``frequencies`` are (features,) in the order of the active features of ``field``.
     """
     rows = [*_pair_rows(field), *_conjunction_rows(field)]
     order = np.lexsort((-np.abs(weights), -frequencies))
@@ -41,7 +40,7 @@ def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, 
 
 
 def _name_columns(field: Field, rows: list[_Row], kind: str) -> dict[str, Any]:
-    """{name: values} of all columns that say which features ``rows`` are."""
+    """Return {name: values} of the columns that identify the features in ``rows``."""
     letters = ascii_lowercase[: max([2, *(len(row.terms) for row in rows)])]
     nothing = (None, None, None)
     columns: dict[str, list[Any]] = {"template": [row.template for row in rows]}
@@ -63,9 +62,9 @@ def _weights(rows: list[_Row]) -> np.ndarray:
 
 
 def edge_table(field: Field, kind: str = "polars") -> Any:
-    """Pairs of variables that share a feature: variable_a, variable_b, strength (the norm of their weights).
+    """Return all pairs of variables that share features: variable_a, variable_b, strength (the norm of their weights).
 
-    A field over linked tables also names the template and the two tables.
+    A field over linked tables also has columns for the template and the two tables.
     """
     squares: dict[tuple[str, ...], float] = {}
     for row in (*_pair_rows(field), *_conjunction_rows(field)):
@@ -81,7 +80,7 @@ def edge_table(field: Field, kind: str = "polars") -> Any:
 
 
 class _Row(NamedTuple):
-    """A feature in words; each of its terms is a table, a variable and a state."""
+    """A feature by names; each of its terms is a table, a variable and a state."""
 
     template: str
     terms: tuple[tuple[str, str, Label | None], ...]

@@ -1,25 +1,28 @@
-"""Features and weights: the learned field, and the arcs that kernels walk."""
+"""This module holds the learned field, its features and weights, and the adjacency arrays that kernels use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
+from sparsefield.model.fit_record import FitRecord
 
-__all__ = ["Field", "Graph", "compile_graphs", "widen"]
+__all__ = ["Adjacency", "Field", "compile_adjacency", "widen"]
 
 
-class Graph(NamedTuple):
-    """Who influences the states of one table, as flat arrays: each arc leads from a column that the table's rows see,
-    their own or a neighbor's, to a target state, and names the feature whose weight it carries."""
+class Adjacency(NamedTuple):
+    """The adjacency lists of one table's target states, as flat (CSR) arrays.
+
+    Each arc leads to a target state from a column of the same row or of its linked rows, and refers to a feature.
+    """
 
     first: int
-    """Place of the table's first unary weight in theta."""
+    """Index of the table's first unary weight in theta."""
     state_offsets: np.ndarray
     """(targets + 1,)"""
     arc_offsets: np.ndarray
@@ -29,21 +32,21 @@ class Graph(NamedTuple):
     """Index into theta: unary weights first, then pair weights, then those of conjunctions."""
     widest: int
     term_offsets: np.ndarray
-    """(states + 1,): arcs from a conjunction of columns, whose product they carry."""
+    """(states + 1,): offsets of the arcs from conjunctions, that is, products of columns."""
     term_source: np.ndarray
-    """(term arcs, columns): own columns of the table, -1 where there are fewer. Arcs that differ in their first column
-    alone follow each other."""
+    """(term arcs, columns): columns of the same row, padded with -1. Arcs that differ only in their first column are
+    consecutive."""
     term_feature: np.ndarray
     term_run: np.ndarray
-    """(term arcs,): how many such arcs there are from here on."""
+    """(term arcs,): number of such consecutive arcs from here on."""
     members: np.ndarray
-    """(features, columns): the columns of each feature of three and more that the table has; member_feature names its
-    weight."""
+    """(features, columns): the columns of each higher-order feature of the table; member_feature is its index into
+    theta."""
     member_feature: np.ndarray
 
 
-def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
-    """The graph of each table, arcs sorted by target state and source."""
+def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
+    """Return the adjacency arrays of each table, with arcs sorted by target state and source."""
     order = np.lexsort((arcs.source, arcs.target))
     order = order[arcs.source[order] < layout.n_columns] if len(arcs.conjunctions) else order
     target, source = arcs.target[order], arcs.source[order]
@@ -56,7 +59,7 @@ def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
         mine = slice(int(offsets[0]), int(offsets[-1]))
         widest = int(np.diff(schema.state_offsets).max(initial=1))
         graphs.append(
-            Graph(
+            Adjacency(
                 first,
                 schema.state_offsets,
                 offsets - offsets[0],
@@ -70,7 +73,7 @@ def compile_graphs(layout: Layout, arcs: Arcs) -> tuple[Graph, ...]:
 
 
 def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
-    """Per table, the arcs of its conjunctions by target state, and the features themselves."""
+    """Return, for each table, the arcs from conjunctions by target state, and the higher-order features."""
     order = np.flatnonzero(arcs.source >= layout.n_columns) if len(arcs.conjunctions) else np.empty(0, dtype=np.int64)
     sources = _last_first(arcs.conjunctions[arcs.source[order] - layout.n_columns])
     by_target = np.lexsort((*sources.T, arcs.target[order]))
@@ -99,10 +102,10 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
 
 
 def _last_first(sources: np.ndarray) -> np.ndarray:
-    """``sources``, ascending with -1 behind, with their last column moved to the front.
+    """Move the last column of each row of ``sources``, which are ascending and padded with -1, to the front.
 
-    Which column goes there must not depend on what other features there are: sums would come out in another order, and
-    a fit that was interrupted with other bits.
+    The choice of this column must not depend on other features: it determines the order of sums, and a resumed fit must
+    reproduce the same bits.
     """
     last = ((sources >= 0).sum(axis=1) - 1)[:, None]
     first = np.take_along_axis(sources, last, axis=1)
@@ -111,7 +114,7 @@ def _last_first(sources: np.ndarray) -> np.ndarray:
 
 
 def _runs(keys: np.ndarray) -> np.ndarray:
-    """(rows,): how many rows from here on are equal."""
+    """Return (rows,) the number of equal consecutive rows from each row on."""
     if not len(keys):
         return np.empty(0, dtype=np.int64)
     ends = np.append(np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1, len(keys))
@@ -120,37 +123,37 @@ def _runs(keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Field:
-    """A conditional random field (Eq. 1): a layout, unary weights, and weighted pairs of columns."""
+    """A conditional random field (Eq. 1): a layout, unary weights, and weighted pairs and conjunctions of columns."""
 
     layout: Layout
     unary: np.ndarray
     """(states,)"""
     pairs: np.ndarray
-    """(features, 2): column numbers of the layout, a target state and what it sees, ascending."""
+    """(features, 2): column numbers of the layout, at least one of them a target state, ascending."""
     weights: np.ndarray
     """(features,)"""
     conjunctions: np.ndarray = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
-    """(features, columns): features of three columns and more, a target state first, -1 where there are fewer."""
+    """(features, columns): higher-order features, a target state first, padded with -1."""
     conjunction_weights: np.ndarray = field(default_factory=lambda: np.empty(0))
-    about: dict[str, Any] = field(default_factory=dict)
-    """How it was learned: options and outcome, plain values."""
+    record: FitRecord = FitRecord()
+    """What is known of the fit."""
 
     @property
     def schema(self) -> Schema:
-        """The columns of a field over one table."""
+        """Return the schema of a field over one table."""
         (schema,) = self.layout.schemas
         return schema
 
     @cached_property
     def features(self) -> np.ndarray:
-        """(features, columns): pairs, then conjunctions, in the order of their weights in theta."""
+        """Return (features, columns): pairs, then conjunctions, in the order of their weights in theta."""
         if not len(self.conjunctions):
             return self.pairs
         return np.concatenate([widen(self.pairs, self.conjunctions.shape[1]), self.conjunctions])
 
     @cached_property
-    def graphs(self) -> tuple[Graph, ...]:
-        return compile_graphs(self.layout, self.layout.arcs(self.features))
+    def graphs(self) -> tuple[Adjacency, ...]:
+        return compile_adjacency(self.layout, self.layout.arcs(self.features))
 
     @cached_property
     def theta(self) -> np.ndarray:
@@ -158,5 +161,5 @@ class Field:
 
 
 def widen(features: np.ndarray, width: int) -> np.ndarray:
-    """(features, width): the same features with -1 behind their columns."""
+    """Return (features, width): the features padded with -1."""
     return np.pad(features, ((0, 0), (0, width - features.shape[1])), constant_values=-1)

@@ -1,4 +1,4 @@
-"""Features of latent variables apart from those between columns that tables have."""
+"""This module separates the features of latent variables from those between columns of the table."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.data import Arcs, Layout
-from sparsefield.model.field import Graph, compile_graphs
+from sparsefield.model.field import Adjacency, compile_adjacency
 
-__all__ = ["Split", "joint_states", "split"]
+__all__ = ["LatentSplit", "joint_states", "split_latent"]
 
 
-class Split(NamedTuple):
-    """A field over one table, cut in two: its visible part, and what latent states have to do with anything."""
+class LatentSplit(NamedTuple):
+    """A field over one table, split into its visible features and the features of latent states."""
 
-    whole: tuple[Graph, ...]
-    visible: Graph
-    """Arcs between columns that are not hidden."""
+    whole: tuple[Adjacency, ...]
+    visible: Adjacency
+    """Arcs between visible columns."""
     first: int
-    """Number of the first hidden state; those before are of columns that tables have."""
+    """Index of the first latent state; earlier states are visible."""
     members: np.ndarray
-    """(latent states, joint states): 1 where a joint state of the latent variables has the state."""
+    """(latent states, joint states): 1 where a joint state of the latent variables contains the state."""
     column: np.ndarray
-    """(features,) each: of a hidden state and a column that is not hidden; ``state`` counts from ``first``."""
+    """(features,): visible column of each feature between a column and a latent state ``first + state``."""
     state: np.ndarray
     feature: np.ndarray
     """Index into theta."""
     one: np.ndarray
-    """(features,) each: of two latent states."""
+    """(features,): ``one`` and ``other`` are two latent states that share the feature ``tie``."""
     other: np.ndarray
     tie: np.ndarray
 
-    def pulls(self, theta: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-        """(columns, joint states): what a joint state adds to a column's logit; (joint states,): its own logit."""
+    def joint_state_logits(self, theta: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return (columns, joint states) contributions to the columns' logits, and (joint states,) their own logits."""
         weights = np.zeros((n_columns, len(self.members)))
         weights[self.column, self.state] = theta[self.feature]
         level = theta[self.first : self.first + len(self.members)] @ self.members
@@ -43,22 +43,24 @@ class Split(NamedTuple):
         return weights @ self.members, level
 
     def add_gradient(self, totals: np.ndarray, moved: np.ndarray, out: np.ndarray) -> None:
-        """Put the gradient of hidden features into ``out``, from sums over rows: (columns, joint states) of how far
-        column and joint state are off together, and (joint states,) of how far the joint states are."""
+        """Write the gradient of latent features to ``out``.
+
+        ``totals`` (columns, joint states) and ``moved`` (joint states,) are sums of residuals over rows.
+        """
         out[self.feature] = (totals @ self.members.T)[self.column, self.state]
         out[self.tie] = (self.members[self.one] * self.members[self.other]) @ moved
 
 
-def split(layout: Layout, arcs: Arcs) -> Split:
-    """Cut the arcs of a field over one table in two."""
+def split_latent(layout: Layout, arcs: Arcs) -> LatentSplit:
+    """Split the arcs of a field over one table into visible and latent ones."""
     (schema,) = layout.schemas
     first, last = int(schema.state_offsets[-1 - len(schema.latent)]), schema.n_states
     from_latent, to_latent = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
     visible = np.flatnonzero(~from_latent & ~to_latent)
     outside, among = to_latent & ~from_latent, to_latent & from_latent & (arcs.target < arcs.source)
-    (graph,) = compile_graphs(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
-    return Split(
-        compile_graphs(layout, arcs),
+    (graph,) = compile_adjacency(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
+    return LatentSplit(
+        compile_adjacency(layout, arcs),
         graph,
         first,
         joint_states(tuple(variable.width for variable in schema.latent)),
@@ -73,7 +75,7 @@ def split(layout: Layout, arcs: Arcs) -> Split:
 
 @lru_cache(maxsize=16)
 def joint_states(widths: tuple[int, ...]) -> np.ndarray:
-    """(latent states, joint states): which states, less the base, each joint state of some variables has."""
+    """Return (latent states, joint states): 1 where a joint state contains a state other than the reference state."""
     codes = np.indices([width + 1 for width in widths]).reshape(len(widths), -1)
     parts = [codes[k] == np.arange(1, width + 1)[:, None] for k, width in enumerate(widths)]
     return np.concatenate(parts).astype(float)

@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.inference.method import InferenceMethod, fill_together
 from sparsefield.kernels import mean_field_sweep as kernels
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective
 
 __all__ = ["EvaluatedBlock"]
@@ -41,7 +41,7 @@ def show(part: EvaluatedBlock) -> EvaluatedBlock:
 
 
 def evaluate(
-    part: EvaluatedBlock, layout: Layout, objective: Objective, graphs: Sequence[Graph], theta: np.ndarray
+    part: EvaluatedBlock, layout: Layout, objective: Objective, graphs: Sequence[Adjacency], theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
     """The part with errors and expectations; loss, gradient, and `uncertainty`."""
     space = objective.prepare(part.block)
@@ -50,7 +50,7 @@ def evaluate(
     return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), uncertainty(part, layout))
 
 
-def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Graph], size: int) -> np.ndarray:
+def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
     """Of graphs with ``size`` parameters, from the errors of the last evaluation."""
     out, graph = np.empty(size), graphs[part.table]
     kernels.gradient(graph, part.errors, part.expectations, out)
@@ -63,7 +63,7 @@ def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Graph], size
 
 
 def impute_missing(
-    part: EvaluatedBlock, layout: Layout, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray
+    part: EvaluatedBlock, layout: Layout, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray
 ) -> tuple[EvaluatedBlock, np.ndarray]:
     """The part with new beliefs in its gaps; (states of all tables,): how far beliefs have moved. Of unlinked rows."""
     block = part.block

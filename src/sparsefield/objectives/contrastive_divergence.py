@@ -6,7 +6,7 @@ import numpy as np
 
 from sparsefield.data import Block
 from sparsefield.kernels.mean_field_sweep import average_into, sweep
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective, Workspace
 
 __all__ = ["ContrastiveDivergence"]
@@ -26,7 +26,7 @@ class ContrastiveDivergence(Objective):
     def prepare(self, block: Block) -> Workspace:
         return Workspace(np.empty((block.n_target_states, block.n_rows)), np.empty_like(block.beliefs))
 
-    def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray, workspace: Workspace) -> float:
         workspace.expectations[:] = block.beliefs
         loss = sweep(block, graph, theta, True, workspace.expectations, workspace.errors)
         average_into(workspace.expectations, block.beliefs, block.n_target_states)

@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Arcs, Block, DenseDataset, DistributedDataset, Layout, update_neighbor_sums
 from sparsefield.inference.method import InferenceMethod, fill_blocks
-from sparsefield.model import Graph, compile_graphs
+from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import Objective
@@ -73,11 +73,11 @@ class DenseEvaluator:
             self._linked = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in sample.blocks()]
             self._told = [block for _, block in sample.blocks()]
 
-    def compile(self, arcs: Arcs) -> tuple[Graph, ...]:
+    def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Arcs in the form that the other methods take."""
-        return compile_graphs(self.layout, arcs)
+        return compile_adjacency(self.layout, arcs)
 
-    def evaluate(self, graphs: Sequence[Graph], theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def evaluate(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Loss and gradient, without penalties. Leaves errors and expectations for `gradient` and `contrast`."""
         self._found = self._rows  # gives back the errors before there are new ones
         self._found, found = self._rows.map_update(
@@ -86,15 +86,15 @@ class DenseEvaluator:
         loss, gradient, self._uncertainty = found
         return float(loss), gradient
 
-    def gradient(self, graphs: Sequence[Graph], size: int) -> np.ndarray:
+    def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
         """Gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
         return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
 
-    def impute_missing(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> float:
+    def impute_missing(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
         """Re-estimate q0 of the hidden cells; returns the largest change of a belief."""
         return float(self._fill(inference, graphs, theta).max(initial=0.0))
 
-    def _fill(self, inference: InferenceMethod, graphs: Sequence[Graph], theta: np.ndarray) -> np.ndarray:
+    def _fill(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> np.ndarray:
         """The same; (states,): of the beliefs of each state."""
         if self._linked:
             assert isinstance(self.sample, DenseDataset)
@@ -160,14 +160,14 @@ class DenseEvaluator:
         """(features,): see `sparsefield.objectives.wald`; at the point of the last evaluation."""
         return wald_statistics(self.layout, self._found, arcs, weights)
 
-    def shared_uncertainty(self, graphs: Sequence[Graph]) -> None:
+    def shared_uncertainty(self, graphs: Sequence[Adjacency]) -> None:
         """Not known for single arcs: it would take as long as a gradient."""
 
-    def state(self, graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
+    def state(self, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
         """What another evaluation at the same point would not give back to the bit: nothing."""
         return {}
 
-    def restore(self, graphs: Sequence[Graph], state: Mapping[str, np.ndarray]) -> None:
+    def restore(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
         """Take over what `state` told."""
 
     def _tell_neighbors(self) -> None:

@@ -11,7 +11,7 @@ from sparsefield.data import Arcs, DenseDataset, Layout
 from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels import mean_field_sweep as kernels
-from sparsefield.model.latent_features import Split, split
+from sparsefield.model.latent_features import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, uncertainty
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
@@ -33,7 +33,7 @@ class LatentEvaluator(DenseEvaluator):
         self.has_missing = any(block.cell_offsets[n_seen] > 0 for _, block in sample.blocks())
 
     def compile(self, arcs: Arcs) -> Any:
-        return split(self.layout, arcs)
+        return split_latent(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self._found, (loss, gradient, self._uncertainty) = self._rows.map_update(_evaluate, self.layout, graphs, theta)
@@ -48,7 +48,9 @@ class LatentEvaluator(DenseEvaluator):
         return float(self._fill(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
 
 
-def _evaluate(part: EvaluatedBlock, layout: Layout, graphs: Split, theta: np.ndarray) -> tuple[EvaluatedBlock, tuple]:
+def _evaluate(
+    part: EvaluatedBlock, layout: Layout, graphs: LatentSplit, theta: np.ndarray
+) -> tuple[EvaluatedBlock, tuple]:
     """The part with beliefs of hidden cells, errors and expectations; loss, gradient and uncertainty."""
     block = part.block._replace(beliefs=part.block.beliefs.copy())
     errors = np.empty((block.n_target_states, block.n_rows))
@@ -57,7 +59,7 @@ def _evaluate(part: EvaluatedBlock, layout: Layout, graphs: Split, theta: np.nda
     return part, (summed.loss, _gradient(part, graphs, len(theta)), _uncertainty(part, layout, graphs.first))
 
 
-def _gradient(part: EvaluatedBlock, graphs: Split, size: int) -> np.ndarray:
+def _gradient(part: EvaluatedBlock, graphs: LatentSplit, size: int) -> np.ndarray:
     out = np.empty(size)
     kernels.gradient(graphs.visible, part.errors, part.expectations, out)
     graphs.add_gradient(part.summed.totals, part.summed.change, out)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sparsefield.data import Arcs, Block
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 
 __all__ = ["Evaluator", "Objective", "Workspace"]
 
@@ -40,7 +40,7 @@ class Objective(ABC):
         """Room for the errors and expectations of a block."""
 
     @abstractmethod
-    def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray, workspace: Workspace) -> float:
         """The loss of a block; errors and expectations go into the workspace."""
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sparsefield.data import Block
 from sparsefield.kernels.mean_field_sweep import sweep
-from sparsefield.model import Graph
+from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective, Workspace
 
 __all__ = ["PseudoLikelihood"]
@@ -21,5 +21,5 @@ class PseudoLikelihood(Objective):
         n_states = block.n_target_states
         return Workspace(np.empty((n_states, block.n_rows)), block.beliefs)
 
-    def sweep(self, block: Block, graph: Graph, theta: np.ndarray, workspace: Workspace) -> float:
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray, workspace: Workspace) -> float:
         return sweep(block, graph, theta, False, block.beliefs, workspace.errors)

@@ -15,7 +15,7 @@ from sparsefield.data import BinarySchema, Dataset, DistributedDataset, SparseDa
 from sparsefield.data.shards import combine_digests, digest_block
 from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.errors import DataError
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 
 __all__ = ["Checkpoint", "fingerprint"]
 

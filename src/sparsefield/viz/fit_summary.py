@@ -15,13 +15,13 @@ WEIGHTS = "a weight counts against the columns' base states: 0, or else the most
 
 def is_learned(field: Field) -> bool:
     """Whether a field came from a fit; one that was given has no objective."""
-    return field.about.get("objective") is not None
+    return field.record.is_learned
 
 
 def size(field: Field) -> str:
     """How many features there are, of how many there might be."""
     unary, pairs = (int((weights != 0).sum()) for weights in (field.unary, field.weights))
-    candidates = field.about["n_candidates"]
+    candidates = field.layout.n_candidate_pairs
     what = "candidates" if is_learned(field) else "possible ones"
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {more:,} of three and more" if more else ""
@@ -30,7 +30,7 @@ def size(field: Field) -> str:
 
 def l1_of(field: Field, params: Mapping[str, Any]) -> float:
     """The l1 that a field was learned with, be it chosen or given."""
-    return float(field.about.get("l1", params["l1"]))
+    return float(params["l1"] if field.record.l1 is None else field.record.l1)
 
 
 def certificate(field: Field, params: Mapping[str, Any]) -> str:
@@ -42,9 +42,9 @@ def certificate(field: Field, params: Mapping[str, Any]) -> str:
     whose = "all candidates"
     if params["max_order"] > 2 and params["lift"] != "all":
         whose = "all pairs, and all conjunctions that a feature with a weight leads to"
-    found = f"misses the optimality conditions by {field.about['kkt_violation']:.2g}"
-    if field.about["converged"]:
-        before = " This is the field before its weights were estimated anew." if field.about.get("refit") else ""
+    found = f"misses the optimality conditions by {field.record.kkt_violation:.2g}"
+    if field.record.converged:
+        before = " This is the field before its weights were estimated anew." if field.record.refit else ""
         return f"Certified: of {whose}, used or not, the worst {found} ({allowed:.2g} is allowed).{before}"
     reason = "the fit stopped early" if params["certify"] else "no certificate was asked for"
     return f"Not certified ({reason}): the worst of {whose} {found}; a certificate allows {allowed:.2g}."

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from sparsefield.errors import DataError
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.markup import asset, document
 from sparsefield.viz.network_svg import draw_still
 from sparsefield.viz.network_view import View

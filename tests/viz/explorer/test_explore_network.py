@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from surveys import stability_of
 
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.datasets import make_markov_field
@@ -145,7 +146,7 @@ def test_styles_mark_evidence_and_what_moved() -> None:
 def test_stability_is_shown_where_the_model_tells_it(field: MarkovField) -> None:
     assert Network(field.field_).stability is None
     shares = np.linspace(0, 1, len(field.field_.weights)).tolist()
-    told = replace(field.field_, about={**field.field_.about, "stability": shares})
+    told = replace(field.field_, record=replace(field.field_.record, stability=stability_of(shares)))
     network = Network(told)
     ties = [tie for number in range(network.n_variables) for one in network.neighbors(number, 9) for tie in one.ties]
     weights = dict(zip(field.field_.weights.tolist(), shares, strict=True))

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
+from sparsefield.model import LeftOutFeature, StabilityRecord
 from sparsefield.viz.feature_sentences import list_features
 from sparsefield.viz.network_view import look_at
 from sparsefield.viz.report.stability_text import expected_false, often_left_out, stability_column, stability_in_words
@@ -25,9 +26,9 @@ def field():
 
 
 def tell(field, shares, **how):
-    about = {"resamples": 40, "seed": 0, "l1": 1.0, "halved": "rows", "given_graph": False, "mean_pairs": 2.0}
-    about |= {"left_out": [], **how}
-    return replace(field, about={**field.about, "stability": list(shares), "resampling": about})
+    facts = {"resamples": 40, "seed": 0, "l1": 1.0, "halved": "rows", "given_graph": False, "mean_pairs": 2.0}
+    stability = StabilityRecord(frequencies=tuple(shares), **{**facts, **how})
+    return replace(field, record=replace(field.record, stability=stability))
 
 
 def test_a_field_without_resamples_says_nothing(field) -> None:
@@ -35,7 +36,7 @@ def test_a_field_without_resamples_says_nothing(field) -> None:
     assert stability_column(field, features) == {}
     assert stability_in_words(field, features) == []
     assert look_at(field).extra == {}
-    assert look_at(replace(field, about={**field.about, "stability": [0.5]})).extra == {}
+    assert look_at(tell(field, [0.5])).extra == {}
 
 
 def test_shares_go_by_feature_and_edges_by_their_best_feature(field) -> None:
@@ -64,7 +65,7 @@ def test_the_bound_is_told_where_it_holds(field) -> None:
     assert expected_false(10, 1000, 0.9) == pytest.approx(100 / (0.8 * 1000))
     features, ones = list_features(field), np.ones(len(field.pairs))
     plain = stability_in_words(tell(field, ones, mean_pairs=1.0), features)[1]
-    assert f"at most {1 / (0.8 * field.about['n_candidates']):.2g} are expected" in plain
+    assert f"at most {1 / (0.8 * field.layout.n_candidate_pairs):.2g} are expected" in plain
     assert "tells nothing" not in plain
     assert "Meinshausen and Bühlmann" in plain
     assert "tells nothing" in stability_in_words(tell(field, ones, mean_pairs=1000.0), features)[1]
@@ -75,7 +76,7 @@ def test_the_bound_is_told_where_it_holds(field) -> None:
 
 def test_what_the_field_lacks_is_named(field) -> None:
     alone = replace(field, pairs=field.pairs[1:], weights=field.weights[1:])
-    lacking = {"columns": field.pairs[0].tolist(), "weight": -0.5, "frequency": 0.75}
+    lacking = LeftOutFeature(columns=tuple(field.pairs[0].tolist()), weight=-0.5, frequency=0.75)
     told = tell(alone, np.ones(len(alone.pairs)), left_out=[lacking])
     ((feature, share),) = often_left_out(told)
     assert share == 0.75

@@ -47,7 +47,7 @@ def variable_panel(network: Network, number: int, *, can_give: bool) -> list[Any
 
 
 def _learned(network: Network) -> bool:
-    return network.field.about.get("objective") is not None
+    return network.field.record.is_learned
 
 
 def _kind(variable: Variable) -> str:

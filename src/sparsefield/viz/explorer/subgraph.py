@@ -298,7 +298,7 @@ class Network:
 
 def _stability(field: Field) -> Array | None:
     """Share of resamples that selected each feature; None where the model does not tell, or of other features."""
-    told = field.about.get("stability")
-    if told is None or np.shape(told) != (len(field.weights) + len(field.conjunction_weights),):
+    stability = field.record.stability
+    if stability is None or len(stability.frequencies) != len(field.weights) + len(field.conjunction_weights):
         return None
-    return np.asarray(told, dtype=float)
+    return np.asarray(stability.frequencies, dtype=float)

@@ -67,7 +67,7 @@ def tell_quality(fitted: Fitted, evidence: ScoredRows | None) -> str:
 def _whose_rows(fitted: Fitted, evidence: ScoredRows) -> str:
     """Whether these may be the rows of training, said plainly."""
     part = f" Of them {evidence.sample.n_rows:,}, spread evenly, were looked at." if evidence.in_part else ""
-    rows, trained = count(evidence.n_rows, "row"), int(fitted.field.about["n_rows"])
+    rows, trained = count(evidence.n_rows, "row"), fitted.field.record.n_rows
     if not is_learned(fitted.field):
         return paragraph(f"The data have {rows}.{part} The field was given, so it has not seen them.")
     if evidence.n_rows == trained:

@@ -44,7 +44,7 @@ def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprise
     also += f", with {count(latent, 'latent variable')} that no table has" if latent else ""
     over = f" of {count(len(layout.tables), 'linked table')} ({', '.join(layout.tables)})" if fitted.linked else ""
     lines = [
-        escape(f"Learned from {count(field.about['n_rows'], 'row')} and {columns}{over}{also}.")
+        escape(f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}.")
         if learned
         else escape(f"A field over {columns}{over}{also} that was given, not learned."),
         escape(f"It has {size(field)}."),
@@ -179,7 +179,7 @@ def tell_structure(view: View) -> str:
 
 def tell_training(fitted: Fitted) -> str:
     """Objective and features, iteration by iteration."""
-    history = fitted.field.about.get("history") or []
+    history = fitted.field.record.iterations
     if not history:
         why = (
             "A field that was given has no training to show."
@@ -191,7 +191,7 @@ def tell_training(fitted: Fitted) -> str:
     steps = [history[k] for k in kept]
 
     def curve(name: str, what: str) -> Curve:
-        return Curve(name, [Spot(step["iteration"], step[what]) for step in steps])
+        return Curve(name, [Spot(step.iteration, getattr(step, what)) for step in steps])
 
     panels = [
         Panel("Objective", "iteration", "loss and penalties, a sum over rows", [curve("objective", "objective")]),
@@ -199,7 +199,7 @@ def tell_training(fitted: Fitted) -> str:
     ]
     phases: dict[str, int] = {}
     for step in history:
-        phases[step["phase"]] = phases.get(step["phase"], 0) + 1
+        phases[step.phase] = phases.get(step.phase, 0) + 1
     told = ", ".join(f"{number:,} of phase \u201c{phase}\u201d" for phase, number in phases.items())
     thinned = f" {len(steps)} of them are drawn." if len(steps) < len(history) else ""
     caption = (
@@ -218,15 +218,15 @@ def tell_certificate(fitted: Fitted) -> str:
     words = (
         f"With penalties l1 = {l1:g} and l2 = {fitted.params['l2']:g} the best field is the one where no weight wants "
         "to move: the gradient of each weight in use is balanced by the penalties, and no candidate that was left out "
-        f"has a gradient beyond l1. One exact pass over all {field.about['n_candidates']:,} candidates, used or not, "
-        f"measured by how much the worst misses this: {field.about['kkt_violation']:.3g}, "
-        f"{_share(field.about['kkt_violation'], l1)}. "
+        f"has a gradient beyond l1. One exact pass over all {field.layout.n_candidate_pairs:,} candidates, used or not, "
+        f"measured by how much the worst misses this: {field.record.kkt_violation:.3g}, "
+        f"{_share(field.record.kkt_violation or 0.0, l1)}. "
     )
     further = "a higher max_iter" if fitted.params["certify"] else "certify=True"
     words += (
         "So no candidate was overlooked: none that was left out would lower the objective beyond this tolerance (gaps "
         "taken as they were filled last)."
-        if field.about["converged"]
+        if field.record.converged
         else "So the field is not quite the best one under these penalties: a feature may be missing, or a weight may "
         f"still move; {further} goes further."
     )

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sparsefield.model import Field
+from sparsefield.model import Field, StabilityRecord
 from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
@@ -24,18 +24,18 @@ SHOWN = 5
 
 def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
     """{name of a feature: share of resamples that selected it}; empty where the field does not tell."""
-    told = field.about.get("stability")
-    if told is None or len(told) != len(field.features):
+    stability = field.record.stability
+    if stability is None or len(stability.frequencies) != len(field.features):
         return {}
     ends = (tuple(column for column in columns if column >= 0) for columns in field.features.tolist())
-    share = dict(zip(ends, told, strict=True))
+    share = dict(zip(ends, stability.frequencies, strict=True))
     return {feature.name: float(share[feature.columns]) for feature in features}
 
 
 def stability_in_words(field: Field, features: Sequence[Feature]) -> list[str]:
     """What resamples told: how much is stable, how much of that may be chance, and what the field lacks."""
-    share, how = stability_column(field, features), field.about.get("resampling")
-    if how is None or "stability" not in field.about:
+    share, how = stability_column(field, features), field.record.stability
+    if how is None:
         return []
     edges: dict[tuple, float] = {}
     for feature in features:
@@ -48,7 +48,7 @@ def stability_in_words(field: Field, features: Sequence[Feature]) -> list[str]:
         f"Stability: of {count(len(edges), 'edge')}, {lasting:,} {_have(lasting)} a feature that is selected in at "
         f"least {STABLE:.0%} of {_resamples(how)}; of {count(len(share), 'feature')}, {stable:,} {_are(stable)}, and "
         f"{rare:,} {_are(rare)} selected in less than half.",
-        _bound_in_words(field),
+        _bound_in_words(field, how),
     ]
     absent = often_left_out(field)[:SHOWN]
     if absent:
@@ -60,15 +60,16 @@ def stability_in_words(field: Field, features: Sequence[Feature]) -> list[str]:
 def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     """Features that the field lacks and resamples often select, with their mean weight there; most frequent first."""
     found = []
-    for told in field.about.get("resampling", {}).get("left_out", ()):
-        columns, weight = np.array([told["columns"]]), np.array([told["weight"]])
+    stability = field.record.stability
+    for absent in () if stability is None else stability.left_out:
+        columns, weight = np.array([absent.columns]), np.array([absent.weight])
         alone = replace(field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
         alone = replace(alone, conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
         if columns.shape[1] == 2:
             alone = replace(alone, pairs=columns, weights=weight)
         else:
             alone = replace(alone, conjunctions=columns, conjunction_weights=weight)
-        found += [(feature, float(told["frequency"])) for feature in list_features(alone)]
+        found += [(feature, absent.frequency) for feature in list_features(alone)]
     return found
 
 
@@ -87,23 +88,22 @@ def expected_false(mean_selected: float, n_candidates: int, share: float = STABL
     return mean_selected**2 / ((2.0 * share - 1.0) * max(n_candidates, 1))
 
 
-def _bound_in_words(field: Field) -> str:
-    how = field.about["resampling"]
-    if how["halved"] == "linked rows":
+def _bound_in_words(field: Field, how: StabilityRecord) -> str:
+    if how.halved == "linked rows":
         return (
             "How many of these are chance cannot be bounded: nearly all rows are linked with each other, so the halves "
             "are not independent."
         )
-    if how["given_graph"]:
+    if how.given_graph:
         return "How many of these are chance is not told: which pairs there may be was given as a graph."
-    chosen, candidates = how["mean_pairs"], field.about["n_candidates"]
+    chosen, candidates = how.mean_pairs, field.layout.n_candidate_pairs
     bound = expected_false(chosen, candidates)
     told = f"{bound:,.0f}" if bound >= 10 else f"{bound:.2g}"
-    stable = sum(value >= STABLE for value in field.about["stability"][: len(field.weights)])
+    stable = sum(value >= STABLE for value in how.frequencies[: len(field.weights)])
     bounded = (
         f"Of pairs that are no better than the average candidate, at most {told} are expected among the stable ones "
         f"(a half selects {chosen:,.1f} of {candidates:,} on average; Shah and Samworth's bound, for independent "
-        f"{'rows' if how['halved'] == 'rows' else 'sets of linked rows'})."
+        f"{'rows' if how.halved == 'rows' else 'sets of linked rows'})."
     )
     if not stable:
         return "So there is nothing to say of how many of them are chance."
@@ -123,10 +123,10 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _resamples(how: dict) -> str:
+def _resamples(how: StabilityRecord) -> str:
     halves = {
         "rows": "of the rows",
         "components": "of the sets of linked rows",
         "linked rows": "of the rows, beside their neighbors",
     }
-    return f"{how['resamples']:,} halves {halves[how['halved']]}"
+    return f"{how.resamples:,} halves {halves[how.halved]}"

@@ -1,4 +1,4 @@
-"""Arcs: every pair of targets reaches both its ends, a pair with an observed column its target alone."""
+"""Adjacency: a pair of targets has arcs to both ends, a pair with an observed column only to its target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.model import Field, compile_graphs
+from sparsefield.model import Field, compile_adjacency
 
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.3, 1.0]))
@@ -15,7 +15,7 @@ def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, sh
     n = problem.schema.n_states
     order = np.random.default_rng(seed).permutation(len(problem.pairs))
     pairs = problem.pairs[order]
-    (graph,) = compile_graphs(problem.layout, problem.layout.arcs(pairs))
+    (graph,) = compile_adjacency(problem.layout, problem.layout.arcs(pairs))
     expected = set()
     for f, (a, b) in enumerate(pairs.tolist()):
         expected.add((a, b, n + f))

@@ -1,4 +1,4 @@
-"""The graph that networkx gets has all that the field has, by name."""
+"""The networkx graph has all variables, features and weights of the field, by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nodes_are_variables() -> None:
     assert nodes["age"] == {"role": "observed", "mean": 40.0, "deviation": 10.0, "weights": {}}
 
 
-def test_a_field_that_was_given_knows_no_shares() -> None:
+def test_a_field_that_was_not_learned_has_no_shares() -> None:
     for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
         assert "shares" not in attributes
 
@@ -58,9 +58,9 @@ def test_edges_are_pairs_of_variables_with_their_weights() -> None:
 
 def test_conjunctions_join_every_two_of_their_variables() -> None:
     graph = to_networkx(one_table())
-    told = [({"smokes": 1, "mood": "glad", "town": True}, 2.0)]
+    expected = [({"smokes": 1, "mood": "glad", "town": True}, 2.0)]
     for ends in (("smokes", "mood"), ("smokes", "town"), ("mood", "town")):
-        assert graph.edges[ends]["conjunctions"] == told
+        assert graph.edges[ends]["conjunctions"] == expected
     assert graph.edges["mood", "town"]["weights"] == {}
     assert graph.edges["mood", "town"]["strength"] == 2.0
     assert graph.edges["smokes", "mood"]["strength"] == pytest.approx(29.0**0.5)
@@ -99,10 +99,10 @@ def test_linked_tables_make_a_multigraph_with_all_features() -> None:
         for e in edges.values()
         for (a, b), weight in e["weights"].items()
     }
-    told = feature_table(field, "pandas").dropna(subset=["variable_b"])
-    assert len(told) == len(features)
+    expected = feature_table(field, "pandas").dropna(subset=["variable_b"])
+    assert len(expected) == len(features)
     columns = ["template", "table_a", "variable_a", "state_a", "table_b", "variable_b", "state_b", "weight"]
-    for *key, weight in told[columns].itertuples(index=False):
+    for *key, weight in expected[columns].itertuples(index=False):
         words = tuple("None" if word != word or word is None else str(word) for word in key)
         assert features[words] == weight
     assert sorted(key for *_, key in graph.edges(keys=True)) == list(range(len(edges)))
@@ -115,7 +115,7 @@ def test_an_estimator_has_the_same_graph() -> None:
     assert nx.utils.graphs_equal(graph, to_networkx(field, flat=True))
 
 
-def test_without_networkx_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_networkx_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(DataError, match=r"networkx is not installed: pip install 'sparsefield\[graph\]'"):
         to_networkx(one_table())

@@ -1,4 +1,4 @@
-"""Data larger than memory, read block by block from where they lie."""
+"""Data larger than memory are read block by block from disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MATRIX = sp.csr_matrix((np.random.default_rng(0).random((30, 6)) < 0.3).astype(n
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three files; the columns of the second stand the other way round."""
+    """Three files; the columns of the second are in reverse order."""
     FRAME[:10].write_parquet(tmp_path / "1.parquet", row_group_size=4)
     FRAME[10:20].select("b", "a").write_parquet(tmp_path / "2.pq")
     FRAME[20:].write_parquet(tmp_path / "3.parquet")
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [None, 1, 4, 100])
-def test_parquet_files_come_in_order_and_whole(folder, rows) -> None:
+def test_parquet_files_are_read_completely_and_in_order(folder, rows) -> None:
     for path in (folder, str(folder), sorted(folder.glob("?.p*"))):
         assert pl.concat(read_blocks(path, rows=rows)).equals(FRAME)
     blocks = list(read_blocks(folder / "1.parquet", rows=4))
@@ -39,21 +39,21 @@ def test_columns_are_chosen_by_name(folder) -> None:
     assert pl.concat(read_blocks(folder, columns=["b"])).equals(FRAME.select("b"))
 
 
-def test_odd_files_are_refused(folder) -> None:
+def test_invalid_files_are_refused(folder) -> None:
     with pytest.raises(DataError, match=r"nothing.parquet: there is no such file"):
         read_blocks(folder / "nothing.parquet")
-    with pytest.raises(DataError, match=r"notes.txt: block by block Parquet is read .*scan_csv"):
+    with pytest.raises(DataError, match=r"notes.txt: only Parquet .* is read block by block.*scan_csv"):
         read_blocks(folder / "notes.txt")
     FRAME.rename({"a": "c"}).write_parquet(folder / "4.parquet")
     with pytest.raises(
-        DataError, match=r"4.parquet: the columns are not those of .*1.parquet: only .*1.parquet has 'a'"
+        DataError, match=r"4.parquet: the columns differ from those of .*1.parquet: only .*1.parquet has 'a'"
     ):
         read_blocks(folder)
     (folder / "5.parquet").write_text("no Parquet")
     with pytest.raises(DataError, match=r"5.parquet: "):
         read_blocks(folder / "5.parquet")
     (folder / "empty").mkdir()
-    with pytest.raises(DataError, match="no Parquet files in this folder"):
+    with pytest.raises(DataError, match="neither Parquet files nor rows"):
         read_blocks(folder / "empty")
 
 
@@ -66,11 +66,11 @@ def test_saved_rows_come_back(tmp_path) -> None:
             assert (found != MATRIX).nnz == 0
     again = save_rows(tmp_path / "rows0", tmp_path / "again")
     assert (again / "indices.npy").read_bytes() == (tmp_path / "rows1" / "indices.npy").read_bytes()
-    with pytest.raises(DataError, match="with all their columns"):
+    with pytest.raises(DataError, match="with all columns"):
         read_blocks(place, columns=["x0"])
 
 
-def test_rows_are_saved_whole_or_not_at_all(tmp_path) -> None:
+def test_rows_are_saved_atomically(tmp_path) -> None:
     def broken():
         yield MATRIX
         raise KeyboardInterrupt
@@ -86,30 +86,30 @@ def test_rows_are_saved_whole_or_not_at_all(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path) -> None:
-    with pytest.raises(DataError, match="is there already"):
+def test_an_existing_folder_is_not_overwritten(tmp_path) -> None:
+    with pytest.raises(DataError, match="already exists"):
         save_rows(MATRIX, tmp_path)
-    with pytest.raises(DataError, match="does not exist; make it first"):
+    with pytest.raises(DataError, match="does not exist; create it first"):
         save_rows(MATRIX, tmp_path / "none" / "rows")
 
 
 def test_damaged_rows_are_refused(tmp_path) -> None:
     place = save_rows(MATRIX, tmp_path / "rows")
     np.save(place / "shape.npy", np.array([29, 6]))
-    with pytest.raises(DataError, match=r"30 rows, and shape\.npy says 29"):
+    with pytest.raises(DataError, match=r"30 rows, but shape\.npy says 29"):
         read_blocks(place)
     np.save(place / "shape.npy", np.array([30, 3]))
     with pytest.raises(DataError, match="do not hold rows of 3 columns"):
         read_blocks(place)
     (place / "indices.npy").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="not as save_rows writes them"):
+    with pytest.raises(DataError, match="save_rows did not write these files"):
         read_blocks(place)
     np.save(place / "indices.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="not as save_rows writes them"):
+    with pytest.raises(DataError, match="save_rows did not write these files"):
         read_blocks(place)
 
 
-def test_matrices_in_files(tmp_path) -> None:
+def test_sparse_matrices_are_read_from_files(tmp_path) -> None:
     sp.save_npz(tmp_path / "m.npz", MATRIX.tocsc())
     assert (read_matrix(tmp_path / "m.npz") != MATRIX).nnz == 0
     with pytest.raises(DataError, match="no such file"):
@@ -122,7 +122,7 @@ def test_matrices_in_files(tmp_path) -> None:
         read_matrix(tmp_path / "p.npz")
 
 
-def test_what_is_a_stream(tmp_path) -> None:
+def test_streams_are_recognized(tmp_path) -> None:
     streams = ["a.parquet", tmp_path, ["a.parquet", "b.pq"], [tmp_path], iter([MATRIX]), lambda: [MATRIX], {1, 2}]
     reader = pd.read_csv(__file__, chunksize=2, sep="\x01", header=None)
     batches = FRAME.to_arrow().to_reader()

@@ -1,4 +1,4 @@
-"""Evidence files in both layouts."""
+"""UAI evidence files are read and written in both layouts."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_there_and_back(tmp_path_factory, samples) -> None:
 
 BAD = {
     "": "the file is empty",
-    "x": "'x' is no whole number",
-    "1 0 -1": "'-1' is no whole number",
-    "3 0 1 1 1": "5 numbers are neither one sample nor 3 of them",
+    "x": "'x' is not a nonnegative integer",
+    "1 0 -1": "'-1' is not a nonnegative integer",
+    "3 0 1 1 1": "5 numbers are neither one sample nor 3 samples",
     "1\n2 0 1 1": "neither one sample nor 1",
-    "2 0 1 0 0": "variable 0 has two different states",
-    "1 4 0": "evidence about variable 4; there are 4",
+    "2 0 1 0 0": "variable 0 has two states",
+    "1 4 0": "evidence for variable 4, but there are 4",
     "1 1 3": r"state 3 of variable 1 \(b c\), which has 3",
 }
 
@@ -65,7 +65,7 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, text) -> None:
     assert str(caught.value).startswith(f"{tmp_path / 'e'}: ")
 
 
-def test_what_the_network_does_not_have_is_not_written(tmp_path: Path) -> None:
+def test_unknown_columns_and_states_are_not_written(tmp_path: Path) -> None:
     for samples in ([{"z": 0}], [{"a": 2}], [{"b c": "High"}]):
         with pytest.raises(DataError, match="no column"):
             write_evidence(samples, tmp_path / "e", names=NAMES)

@@ -1,4 +1,4 @@
-"""What pgmpy answers about the network is what enumeration answers about the field."""
+"""Inference by pgmpy on the exported network agrees with enumeration of the field."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_columns_without_an_edge_and_large_weights(query) -> None:
     assert np.isfinite(query(to_pgmpy(strong), ["col 0", "col 1"]).values).all()
 
 
-def test_observed_columns_are_asked_for_and_linked_tables_refused(query) -> None:
+def test_observed_columns_need_values_and_linked_tables_are_refused(query) -> None:
     with pytest.raises(DataError, match=r"2 observed column\(s\) \('age', 'town'\)"):
         to_pgmpy(one_table())
     with pytest.raises(DataError, match="linked tables has as many variables as there are rows"):
         to_pgmpy(linked_tables())
 
 
-def test_without_pgmpy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pgmpy_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pgmpy", None)
     monkeypatch.setitem(sys.modules, "pgmpy.models", None)
     monkeypatch.setitem(sys.modules, "pgmpy.factors.discrete", None)

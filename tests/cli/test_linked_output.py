@@ -1,4 +1,4 @@
-"""``predict`` for linked tables: gaps are filled, all else stays, and nothing that was read is written over."""
+"""``predict`` on linked tables imputes missing values, keeps all other cells, and never overwrites inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask(school: Path, pupils: str, visits: str = "who,fun\n000,1\n001,0\n") -> P
     return folder
 
 
-def test_only_gaps_change(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_only_missing_values_change(run, school: Path, model: Path, tmp_path: Path) -> None:
     done = run("predict", model, school, "-o", tmp_path / "out")
     assert done.code == 0, done.err
     assert sorted(os.listdir(tmp_path / "out")) == ["pupil.csv", "visit.csv"]
@@ -43,7 +43,7 @@ def test_only_gaps_change(run, school: Path, model: Path, tmp_path: Path) -> Non
     assert (tmp_path / "out" / "visit.csv").read_bytes() == (school / "visits.csv").read_bytes()
 
 
-def test_answers_are_those_of_the_library(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_results_are_those_of_the_library(run, school: Path, model: Path, tmp_path: Path) -> None:
     from sparsefield.io import read_schema
 
     run("predict", model, school, "-o", tmp_path / "out")
@@ -65,7 +65,7 @@ def test_states_have_the_types_of_the_model(run, school: Path, model: Path, tmp_
     assert "'1.0'" in line
 
 
-def test_a_value_that_does_not_fit_stays_and_names_its_table(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_an_unknown_value_stays_and_the_note_names_its_table(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id,grade,mood,name\n000,1,,x\n001,2,,y\n", "who,fun\n000,much\n001,\n")
     done = run("predict", model, folder, "-o", tmp_path / "out")
     assert text(tmp_path / "out" / "visit.csv")["fun"][0] == "much"
@@ -88,7 +88,7 @@ def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: P
     assert filled["fun"].null_count() == 0
 
 
-def test_a_file_without_names_stays_one(run, school: Path, tmp_path: Path) -> None:
+def test_a_file_without_a_header_is_written_without_one(run, school: Path, tmp_path: Path) -> None:
     (school / "visits.tsv").write_text("".join(f"{k % 60:03d}\t{k % 2}\n" for k in range(90)) + "000\tNA\n")
     schema = (school / "schema.toml").read_text().replace('"visits.csv"', '"visits.tsv"\nheader = false')
     (school / "schema.toml").write_text(schema.replace('column = "who"', 'column = "x0"'))
@@ -99,14 +99,14 @@ def test_a_file_without_names_stays_one(run, school: Path, tmp_path: Path) -> No
     assert lines[-1] in ("000\t0", "000\t1")
 
 
-def test_a_predicted_column_that_a_table_lacks_is_added(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_a_missing_target_column_of_a_linked_table_is_added(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id,name,grade\n000,x,1\n001,y,2\n")
     done = run("predict", model, folder, "-o", tmp_path / "out")
     assert "Note: Table 'pupil' has no column 'mood'; it is added and filled." in done.err
     assert (tmp_path / "out" / "pupil.csv").read_text() == "id,name,grade,mood\n000,x,1,glad\n001,y,2,sad\n"
 
 
-def test_an_observed_column_must_be_there(run, school: Path, tmp_path: Path) -> None:
+def test_an_observed_column_is_required(run, school: Path, tmp_path: Path) -> None:
     schema = (school / "schema.toml").read_text()
     (school / "schema.toml").write_text(schema.replace('key = "id"', 'key = "id"\nobserved = ["grade"]'))
     assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
@@ -131,7 +131,7 @@ def test_probabilities_name_the_table(run, school: Path, model: Path, tmp_path: 
     assert "for linked tables the first column is table" in help_text
 
 
-def test_what_was_read_is_never_written_over(run, school: Path, model: Path, monkeypatch) -> None:
+def test_inputs_are_never_overwritten(run, school: Path, model: Path, monkeypatch) -> None:
     schema = (school / "schema.toml").read_text()
     (school / "visit.csv").write_bytes((school / "visits.csv").read_bytes())
     (school / "schema.toml").write_text(schema.replace("visits.csv", "visit.csv"))
@@ -139,12 +139,12 @@ def test_what_was_read_is_never_written_over(run, school: Path, model: Path, mon
     monkeypatch.chdir(school)
     done = run("predict", model, "schema.toml", "-o", ".")
     done.one_error("visit.csv: this is one of the files that are read")
-    assert "Filling" not in done.err
+    assert "Imputing" not in done.err
     run("predict", model, "schema.toml", "-o", "pupils.csv", "--proba").one_error("pupils.csv: this is one of")
     assert {path.name: path.read_bytes() for path in school.iterdir()} == before
 
 
-def test_triples_are_not_written_over_either(run, tmp_path: Path, monkeypatch) -> None:
+def test_files_of_triples_are_never_overwritten(run, tmp_path: Path, monkeypatch) -> None:
     lines = [f"e{a},likes,e{b}" for a in range(6) for b in range(6) if (a + b) % 2 == 0]
     (tmp_path / "pair.csv").write_text("\n".join(["subject,relation,object", *lines]))
     (tmp_path / "t.toml").write_text('[triples]\nfile = "pair.csv"\n')
@@ -156,27 +156,27 @@ def test_triples_are_not_written_over_either(run, tmp_path: Path, monkeypatch) -
 
 
 @pytest.mark.parametrize("name", ["../pupil", "a/b", "..", "a\\\\b"])
-def test_names_of_tables_lead_nowhere_else(run, school: Path, tmp_path: Path, name: str) -> None:
+def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_path: Path, name: str) -> None:
     schema = (school / "schema.toml").read_text().replace('to = "pupil"', f'to = "{name}"')
     (school / "schema.toml").write_text(schema.replace("[tables.pupil]", f'[tables."{name}"]'))
     assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
     done = run("predict", tmp_path / "m", school, "-o", tmp_path / "out")
-    done.one_error("cannot be written to a file of its name")
-    assert "Filling" not in done.err
+    done.one_error("has a name that cannot be a file name")
+    assert "Imputing" not in done.err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_refused_first(
+def test_an_unwritable_folder_is_refused_before_inference(
     run, school: Path, model: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    run("predict", model, school, "-o", tmp_path / "no" / "out").one_error("does not exist; make it first")
-    run("predict", model, school, "-o", tmp_path / "out.csv").one_error("name a folder")
+    run("predict", model, school, "-o", tmp_path / "no" / "out").one_error("does not exist; create it first")
+    run("predict", model, school, "-o", tmp_path / "out.csv").one_error("give a folder")
     (tmp_path / "v1.2").mkdir()
     assert run("predict", model, school, "-o", tmp_path / "v1.2").code == 0
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     done = run("predict", model, school, "-o", tmp_path / "out")
-    done.one_error("cannot be written to")
-    assert "Filling" not in done.err
+    done.one_error("is not writable")
+    assert "Imputing" not in done.err
 
 
 def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ def test_tables_of_a_database_are_written_as_csv(run, tmp_path: Path) -> None:
     assert lines == ["id,a,b", *(f"{k:03d},{k % 2},{k % 2}" for k in range(60))]
 
 
-def test_a_table_that_the_model_does_not_know_stays(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_a_table_that_the_model_lacks_is_unchanged(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "more.csv").write_text("a,b\n01,\n")
     (school / "schema.toml").write_text((school / "schema.toml").read_text() + '[tables.more]\nfile = "more.csv"\n')
     assert run("predict", model, school, "-o", tmp_path / "out").code == 0
     assert (tmp_path / "out" / "more.csv").read_text() == "a,b\n01,\n"
 
 
-def test_a_table_that_the_model_knows_must_be_there(run, school: Path, model: Path, tmp_path: Path) -> None:
+def test_every_table_of_the_model_is_required(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "schema.toml").write_text('[tables.pupil]\nfile = "pupils.csv"\n')
-    run("predict", model, school, "-o", tmp_path / "out").one_error("Table 'visit'", "is not there")
+    run("predict", model, school, "-o", tmp_path / "out").one_error("Table 'visit'", "does not exist")
