@@ -298,7 +298,7 @@ class _CategoricalWriter(SparseTableWriter):
 
     def _labels(self, source: Source, column: _ColumnLabels) -> tuple[Sequence[Label], np.ndarray]:
         """Return the labels of a block's column and their (rows,) index per cell."""
-        words = source.values(column.name)
+        words = source.text_categories(column.name)
         if words is not None:
             self._check_type(column, True)
             return words
