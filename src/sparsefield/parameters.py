@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sparsefield.induction import HigherOrder, InductionRule
+    from sparsefield.induction import InductionRule
+    from sparsefield.induction.higher_order_options import HigherOrder
     from sparsefield.inference import InferenceMethod
-    from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
+    from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
 
 __all__ = ["CommandLineOption", "FieldParameters", "command_line_options"]
 
@@ -53,37 +54,58 @@ class CommandLineOption:
         return self.name.rpartition("__")[2]
 
 
-def _parameter(default: Any, help: str, metavar: str | None = None, minimum: float | None = None) -> Any:
-    """Return a dataclass field that the command line has as an option, too."""
-    return field(default=default, metadata={"help": help, "metavar": metavar, "minimum": minimum})
+def _option(help: str, metavar: str | None = None, minimum: float | None = None) -> dict[str, Any]:
+    """Return the metadata of a parameter that the command line has as an option, too."""
+    return {"help": help, "metavar": metavar, "minimum": minimum}
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class FieldParameters:
     """Parameters that all estimators share, with their defaults; `MarkovField` documents them."""
 
-    induction: str | InductionRule = _parameter(
-        "cfi",
-        "Rule that adds features: cfi, cfi-paper, grafting, ideal-parent, or full (every candidate at once).",
+    induction: str | InductionRule = field(
+        default="cfi",
+        metadata=_option(
+            "Rule that adds features: cfi, cfi-paper, grafting, ideal-parent, or full (every candidate at once)."
+        ),
     )
-    objective: str = _parameter("pl", "pl (pseudo-likelihood) or cd (contrastive divergence, as in the paper).")
-    l1: float | str = _parameter(
-        "auto", "Strength of the penalty that leaves features out; auto selects it, see --selection.", "NUMBER|auto"
+    objective: str = field(
+        default="pl",
+        metadata=_option("pl (pseudo-likelihood) or cd (contrastive divergence, as in the paper)."),
     )
-    l2: float = _parameter(1.0, "Strength of the penalty on large weights.")
-    selection: str | HeldOut | EBIC = _parameter(
-        "heldout",
-        "Criterion of --l1 auto: predictions of held-out cells, or EBIC, which selects fewer features. The default is "
-        "heldout; ebic with --stream, or where workers of --cluster read DATA.",
-        "heldout|ebic",
+    l1: float | str = field(
+        default="auto",
+        metadata=_option(
+            "Strength of the penalty that leaves features out; auto selects it, see --selection.", "NUMBER|auto"
+        ),
     )
-    refit: bool = _parameter(False, "Estimate the selected features again without the penalty that shrinks them.")
-    penalize_unary: bool = _parameter(False, "Apply the penalties to the weights of single states, too.")
-    max_order: int | HigherOrder = _parameter(
-        2, "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
+    l2: float = field(default=1.0, metadata=_option("Strength of the penalty on large weights."))
+    selection: str | SelectionCriterion = field(
+        default="heldout",
+        metadata=_option(
+            "Criterion of --l1 auto: predictions of held-out cells, or EBIC, which selects fewer features. The default "
+            "is heldout; ebic with --stream, or where workers of --cluster read DATA.",
+            "heldout|ebic",
+        ),
     )
-    inference: str | InferenceMethod = _parameter(
-        "mean-field", "How missing cells are inferred, in learning and in predictions.", "mean-field|bp|exact|gibbs"
+    refit: bool = field(
+        default=False,
+        metadata=_option("Estimate the selected features again without the penalty that shrinks them."),
+    )
+    penalize_unary: bool = field(
+        default=False, metadata=_option("Apply the penalties to the weights of single states, too.")
+    )
+    max_order: int | HigherOrder = field(
+        default=2,
+        metadata=_option(
+            "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
+        ),
+    )
+    inference: str | InferenceMethod = field(
+        default="mean-field",
+        metadata=_option(
+            "How missing cells are inferred, in learning and in predictions.", "mean-field|bp|exact|gibbs"
+        ),
     )
     numeric: str | Sequence[str | int] | Mapping[str, Sequence[str]] = "auto"
     solver: Solver | None = None
@@ -111,9 +133,7 @@ NESTED_OPTIONS = {
     ),
 }  # fmt: skip
 SOLVER_OPTIONS = (
-    CommandLineOption(
-        "solver__certify", True, "Continue until no left-out candidate would improve the fit."
-    ),
+    CommandLineOption("solver__certify", True, "Continue until no left-out candidate would improve the fit."),
     CommandLineOption("solver__tol", 1e-6, "Relative change of the objective that counts as convergence."),
     CommandLineOption("solver__max_iter", 1000, "Largest number of iterations.", minimum=1),
 )

@@ -33,4 +33,4 @@ def size(field: FieldEstimator) -> str:
 
 def certificate(field: FieldEstimator) -> str:
     """What the exact pass over all candidates found, in one sentence."""
-    return fit_summary.certificate(field.field_, field.get_params(deep=False))
+    return fit_summary.certificate(field.field_, field.get_params())

@@ -71,7 +71,9 @@ Missing = Annotated[
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", help="The CSV has no header row; columns are named x0, x1, ...", rich_help_panel=READING),
+    typer.Option(
+        "--no-header", help="The CSV has no header row; columns are named x0, x1, ...", rich_help_panel=READING
+    ),
 ]
 Separator = Annotated[
     str | None,
@@ -104,7 +106,12 @@ Latent = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Number of threads; all cores by default. The result does not depend on it.", rich_help_panel=RUNNING),
+    typer.Option(
+        "--jobs",
+        min=1,
+        help="Number of threads; all cores by default. The result does not depend on it.",
+        rich_help_panel=RUNNING,
+    ),
 ]
 Seed = Annotated[
     int,
@@ -148,9 +155,7 @@ def _make_parameter(option: CommandLineOption) -> inspect.Parameter:
         flags = [f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"]
     if option.name == "selection":  # whose default depends on other options
         kind, default = str | None, None
-    info = typer.Option(
-        *flags, metavar=option.metavar, min=option.minimum, help=option.help, rich_help_panel=LEARNING
-    )
+    info = typer.Option(*flags, metavar=option.metavar, min=option.minimum, help=option.help, rich_help_panel=LEARNING)
     annotation = Annotated[kind, info]
     return inspect.Parameter(option.key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 

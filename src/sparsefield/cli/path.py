@@ -21,9 +21,7 @@ PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 
 Output = Annotated[
     Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="Picture (.svg), page (.html) or table (.csv), by the suffix."
-    ),
+    typer.Option("--output", "-o", metavar="FILE", help="Picture (.svg), page (.html) or table (.csv), by the suffix."),
 ]
 
 

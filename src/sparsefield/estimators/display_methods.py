@@ -94,7 +94,7 @@ class DisplayMethods:
         return Fitted(
             type(self).__name__,
             self.field_,
-            estimator.get_params(),
+            estimator.get_params() | {"solver": estimator._solver_to_save()},
             type(self)().get_params(),  # pyright: ignore[reportAttributeAccessIssue]
             data_name or ("schema.toml" if hasattr(self, "templates") else "data.csv"),
             left_out,

@@ -281,7 +281,9 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
     def _warn_not_converged(self, n_iter: int, violation: float) -> None:
         remedy = "Raise max_iter, or l1 and l2."
         if self.objective == "cd":
-            remedy = "The gradient of cd is not that of its loss, so this is expected: Solver(certify=False) accepts it."
+            remedy = (
+                "The gradient of cd is not that of its loss, so this is expected: Solver(certify=False) accepts it."
+            )
         warnings.warn(
             f"The fit stopped after {n_iter} iterations with an optimality violation of {violation:.3g}. {remedy}",
             ConvergenceWarning,
@@ -375,6 +377,8 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
         """Refuse invalid parameters before any work is done."""
         self._training_options()
         rule, order = self._resolve("induction"), self._resolve("max_order")
+        for part in (rule, order, self._resolve("selection"), self._resolve("solver")):
+            part.check()
         self._resolve("inference")
         choose(OBJECTIVES, self.objective, "objective")
         check_engine(self.engine)
@@ -422,12 +426,15 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
             kkt_tol=solver.kkt_tol,
         )
 
+    def _solver_to_save(self) -> Solver | None:
+        """Return the solver's options without the checkpoint, None if they are the defaults."""
+        solver = replace(self._resolve("solver"), checkpoint=None)
+        return None if solver == Solver() else solver
+
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters that a saved file has, as values that JSON can express."""
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_SAVED}
-        if self.solver is not None:
-            solver = replace(self.solver, checkpoint=None)
-            params["solver"] = None if solver == Solver() else solver
+        params["solver"] = self._solver_to_save()
         # The state of a generator is no seed: a loaded field draws new numbers.
         if not isinstance(self.random_state, Integral):
             params["random_state"] = None

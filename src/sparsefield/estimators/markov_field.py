@@ -253,7 +253,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if order > 2:
             raise ValueError(f"latent variables have features of two columns only: max_order is {order}.")
         if self.refit:
-            raise ValueError("refit=True is not possible with latent variables: without L1 their weights are not determined.")
+            raise ValueError(
+                "refit=True is not possible with latent variables: without L1 their weights are not determined."
+            )
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:

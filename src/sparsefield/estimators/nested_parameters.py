@@ -12,10 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsefield.estimators.validation import choose
-from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, HigherOrder, IdealParent, InductionRule, PaperCFI
+from sparsefield.induction import RULES, FixedGraph, InductionRule
+from sparsefield.induction.higher_order_options import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.parameters import FieldParameters
-from sparsefield.solver import EBIC, HeldOut, Solver
+from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
 
 __all__ = ["NestedParameters", "from_plain", "to_plain"]
 
@@ -43,11 +44,12 @@ class AbbreviatedOrder(Abbreviated):
         return HigherOrder(max_order=int(value))
 
 
+NAMED_RULES = {name: rule for name, rule in RULES.items() if rule is not FixedGraph}
+"""Induction rules that a string abbreviates; a fixed graph needs its edges."""
+
 PARTS = {
-    "induction": Abbreviated(
-        (InductionRule,), {rule.name: rule for rule in (CFI, PaperCFI, Grafting, IdealParent, FullL1)}
-    ),
-    "selection": Abbreviated((HeldOut, EBIC), {"heldout": HeldOut, "ebic": EBIC}),
+    "induction": Abbreviated((InductionRule,), NAMED_RULES),
+    "selection": Abbreviated((SelectionCriterion,), SELECTIONS),
     "max_order": AbbreviatedOrder((HigherOrder,), {}),
     "inference": Abbreviated((InferenceMethod,), INFERENCE),
     "solver": Abbreviated((Solver,), {None: Solver}),
@@ -56,8 +58,8 @@ PARTS = {
 
 OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
     kind.__name__: kind
-    for kind in (CFI, PaperCFI, Grafting, IdealParent, FullL1, FixedGraph, HigherOrder, HeldOut, EBIC, Solver)
-} | {kind.__name__: kind for kind in INFERENCE.values()}
+    for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, *INFERENCE.values(), Solver)
+}
 """Option objects that a model file may name."""
 
 

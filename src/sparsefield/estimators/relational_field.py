@@ -195,9 +195,7 @@ class RelationalField(FieldEstimator):
             sample.layout.tables, sample.tables, truth.tables, marginals, strict=True
         ):  # fmt: skip
             if table.n_rows != known.n_rows:
-                raise DataError(
-                    f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_missing."
-                )
+                raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_missing.")
             part, cells = log_belief(table, known, belief)
             total, count = total + part, count + cells
         if count == 0:
@@ -234,7 +232,9 @@ class RelationalField(FieldEstimator):
             raise DataError(f"Table {missing[0]!r}, which the field was learned with, is missing.")
         for template, ends in zip(layout.templates, layout.ends, strict=True):
             if _ends(data, layout.tables, template) != ends:
-                raise DataError(f"The template {template.label!r} connects other tables than those it was learned with.")
+                raise DataError(
+                    f"The template {template.label!r} connects other tables than those it was learned with."
+                )
         return _compile(data, layout, _pairs(data, layout.templates))
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:

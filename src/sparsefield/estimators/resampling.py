@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -14,15 +13,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.compute import Engine
-from sparsefield.data import Dataset, LocalDataset, make_frame
+from sparsefield.data import LocalDataset
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.validation import as_seed
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
-from sparsefield.model import Field, LeftOutFeature, PathRow, StabilityRecord, selection_table, widen
-from sparsefield.solver import PathSelection, SelectionOptions
+from sparsefield.model import Field, LeftOutFeature, StabilityRecord, selection_table, widen
+from sparsefield.solver import PathSelection
 from sparsefield.solver.model_selection import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
@@ -142,7 +140,12 @@ class ResamplingMethods:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        how = {"seed": seed, "l1": l1, "halved": halved_by(sample), "given_graph": isinstance(estimator.induction, FixedGraph)}
+        how = {
+            "seed": seed,
+            "l1": l1,
+            "halved": halved_by(sample),
+            "given_graph": isinstance(estimator.induction, FixedGraph),
+        }
         return self._keep_stability(found, how)
 
     def _check_stability(self) -> None:

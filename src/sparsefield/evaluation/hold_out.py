@@ -351,9 +351,7 @@ def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, se
 
 def _fresh(estimator: Estimator) -> Estimator:
     """An unfitted copy that reports to whom the original does."""
-    copy: Any = clone(estimator)
-    copy._progress = getattr(estimator, "_progress", None)
-    return copy
+    return clone(estimator)
 
 
 def _warm_up(table: _Cells, estimator: Estimator, hidden: list[Array]) -> None:
@@ -369,7 +367,7 @@ def _first_iteration(
     states: Mapping[str, Sequence[Any]] | None = None,
 ) -> Any:
     copy: Any = clone(estimator)
-    copy.set_params(max_iter=1, verbose=0)
+    copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed, states=states)

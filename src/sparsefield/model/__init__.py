@@ -1,6 +1,6 @@
 """Features and weights: the learned field; reading it; saving and loading it."""
 
-from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
+from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
 from sparsefield.model.field import Field, Graph, compile_graphs, widen
 from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
@@ -13,6 +13,7 @@ __all__ = [
     "PathRow",
     "StabilityRecord",
     "compile_graphs",
+    "bias_table",
     "edge_table",
     "feature_table",
     "selection_table",
