@@ -31,7 +31,9 @@ class OptionObject:
 
 def changed_fields(value: Any) -> dict[str, Any]:
     """Return the options of an option object that differ from their defaults."""
-    return {field.name: getattr(value, field.name) for field in fields(value) if getattr(value, field.name) != field.default}
+    return {
+        field.name: getattr(value, field.name) for field in fields(value) if getattr(value, field.name) != field.default
+    }
 
 
 def as_expression(value: Any) -> str:

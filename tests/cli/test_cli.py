@@ -292,7 +292,7 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
     done = run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "f.csv")
     assert (tmp_path / "f.csv").read_text() == "x0,x1\n0,0\n1,1\n"
     assert "Note" not in done.err
-    CRFClassifier().fit(X[:, :1], X[:, 1]).save(tmp_path / "c")
+    CRFClassifier(l1=2.0).fit(X[:, :1], X[:, 1]).save(tmp_path / "c")
     done = run("predict", tmp_path / "c", tmp_path / "t.csv", "-o", tmp_path / "f.csv")
     assert done.code == 2
     assert "holds a CRFClassifier" in done.err

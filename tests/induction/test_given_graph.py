@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import FixedGraph, MarkovField
 from sparsefield.data import Layout, learn_schema, read
 from sparsefield.errors import DataError
 from sparsefield.induction import FixedGraph
@@ -59,7 +59,7 @@ def test_a_field_over_a_given_graph_has_weights_on_its_edges_alone() -> None:
     a = rng.integers(0, 2, 300)
     b = np.where(rng.random(300) < 0.9, a, 1 - a)
     c = np.where(rng.random(300) < 0.9, b, 1 - b)
-    field = MarkovField(induction="graph", graph=[("x0", "x1")], n_jobs=1).fit(np.column_stack([a, b, c]))
+    field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("x0", "x1")]), n_jobs=1).fit(np.column_stack([a, b, c]))
     assert field.edges_["variable_a"].to_list() == ["x0"]
     assert field.edges_["variable_b"].to_list() == ["x1"]
     assert field.converged_
@@ -67,4 +67,4 @@ def test_a_field_over_a_given_graph_has_weights_on_its_edges_alone() -> None:
 
 def test_induction_by_graph_without_a_graph_is_refused() -> None:
     with pytest.raises(ValueError, match="graph="):
-        MarkovField(induction="graph").fit([[0, 1], [1, 0]])
+        MarkovField(l1=2.0, induction="graph").fit([[0, 1], [1, 0]])

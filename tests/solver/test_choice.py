@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
@@ -76,7 +76,7 @@ def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, pena
 @pytest.mark.parametrize("max_order", [2, 3])
 def test_going_down_ends_where_a_fresh_fit_does(max_order: int) -> None:
     sample = sample_of(chain(400))
-    options: dict[str, Any] = {"max_order": max_order, "kkt_tol": 1e-3}
+    options: dict[str, Any] = {"max_order": max_order, "solver__kkt_tol": 1e-3}
     with Threads(1) as engine:
         trainer = trainer_of(sample, engine, l1=1e12, **options)
         trainer.run()
@@ -275,7 +275,7 @@ def test_a_refit_leaves_no_checkpoint_of_its_own(tmp_path) -> None:
 
     X = chain(500, 9)
     whole = MarkovField(l1=2.0, refit=True).fit(X)
-    again = MarkovField(l1=2.0, refit=True, checkpoint=tmp_path / "state")
+    again = MarkovField(l1=2.0, refit=True, solver=Solver(checkpoint=tmp_path / "state"))
     phases = []
 
     def kill(step) -> None:
@@ -283,10 +283,10 @@ def test_a_refit_leaves_no_checkpoint_of_its_own(tmp_path) -> None:
         if len(phases) > whole.n_iter_ + 2:  # within the refit
             raise Killed
 
-    again._progress = kill  # pyright: ignore[reportAttributeAccessIssue]
+    again.callbacks = FitCallbacks(on_iteration=kill)
     with pytest.raises(Killed):
         again.fit(X)
-    del again._progress  # pyright: ignore[reportAttributeAccessIssue]
+    again.callbacks = None
     again.fit(X)
     assert again.n_iter_ == whole.n_iter_
     np.testing.assert_array_equal(again.field_.theta, whole.field_.theta)
@@ -377,7 +377,7 @@ def test_what_is_chosen_is_saved(tmp_path) -> None:
 )
 def test_choices_that_make_no_sense_are_refused(options: dict[str, Any], word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        MarkovField(**options).fit(chain(50))
+        MarkovField().set_params(**options).fit(chain(50))
 
 
 # -- parts of samples --------------------------------------------------------------------------------------------------

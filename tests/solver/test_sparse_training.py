@@ -30,7 +30,7 @@ def fit(X, *, sparse: bool = True, observed=None, sample_weight=None, **options)
         patch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 60)
         begin = Trainer._begin
         patch.setattr(Trainer, "_begin", lambda self: (kinds.append(type(self.evaluator)), begin(self))[1])
-        field = MarkovField(**{"n_jobs": 1, "l1": L1, **options})
+        field = MarkovField().set_params(**{"n_jobs": 1, "l1": L1, **options})
         field.fit(X, observed=observed, sample_weight=sample_weight)
     assert kinds == [SparseEvaluator if sparse else DenseEvaluator]
     return field
@@ -56,17 +56,17 @@ def assert_same_optimum(one: MarkovField, other: MarkovField, tiny: float = 0.02
     [
         {"induction": "grafting"},
         {"induction": "cfi"},
-        {"induction": "cfi", "threshold": 0.0},
+        {"induction": "cfi", "induction__threshold": 0.0},
         {"induction": "full"},
         {"induction": "graph", "graph": [(k, k + 1) for k in range(24)] + [(3, 9)]},
         {"penalize_unary": True},
         {"penalize_unary": True, "l2": 0.0},
         {"l2": 0.0},
         {"l2": 5.0, "l1": 0.5},
-        {"stages": 2},
-        {"batch_size": 3},
-        {"steps_per_batch": 2},
-        {"steps_per_batch": "converge"},
+        {"solver__stages": 2},
+        {"induction__batch_size": 3},
+        {"induction__steps_per_batch": 2},
+        {"induction__steps_per_batch": "converge"},
     ],
     ids=str,
 )
@@ -154,7 +154,7 @@ def test_rows_of_weight_2_are_rows_twice(options) -> None:
     often = np.random.default_rng(1).integers(0, 3, X.shape[0])
     often[:20] = 2
     repeated = X[np.repeat(np.arange(X.shape[0]), often)]
-    options = {"kkt_tol": 1e-6, "tol": 1e-12, **options}
+    options = {"solver__kkt_tol": 1e-6, "solver__tol": 1e-12, **options}
     one, other = fit(X, sample_weight=often, **options), fit(repeated, **options)
     assert one.objective_ == pytest.approx(other.objective_, rel=1e-9)
     np.testing.assert_allclose(one.field_.unary, other.field_.unary, atol=1e-6)

@@ -29,7 +29,7 @@ class SyntheticField:
     samples : array (rows, nodes) of int64
         States are 0, 1, ...; columns are called x0, x1, ...
     edges : list of (str, str)
-        Names of the columns that share a weight: what ``MarkovField(induction="graph", graph=edges)`` takes.
+        Names of the columns that share a weight: what ``FixedGraph(edges=...)`` takes.
     """
 
     field: MarkovField

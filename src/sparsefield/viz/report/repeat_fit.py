@@ -61,9 +61,7 @@ class Fitted:
 
 def changed_options(fitted: Fitted) -> dict[str, Any]:
     """Options that differ from the defaults, as a new estimator would take them."""
-    params = {
-        name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT and "__" not in name
-    }
+    params = {name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT and "__" not in name}
     if params.get("templates") is not None:
         templates = fitted.field.layout.templates
         plain = [t.left is None and t.right is None for t in templates]
