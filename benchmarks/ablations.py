@@ -42,19 +42,19 @@ def run_ablations(
 def _steps(table: Table, nodes: int) -> Iterator[Row]:
     """Coordinates and batches change the way, not the end: the certified optimum is the same."""
     free = {"l1": 30.0, "l2": 0.0, "penalize_unary": False}
-    settings: list[tuple[str, str, TrainingOptions]] = [
-        ("coordinates", "centered", TrainingOptions(**free)),
-        ("coordinates", "plain", TrainingOptions(**free, centered=False)),
-        ("batches", "auto", TrainingOptions(**free)),
-        ("batches", "one per state", TrainingOptions(**free, batch_size=nodes)),
-        ("batches", "50, as in the paper", TrainingOptions(**free, batch_size=50)),
+    settings: list[tuple[str, str, int | str, TrainingOptions]] = [
+        ("coordinates", "centered", "auto", TrainingOptions(**free)),
+        ("coordinates", "plain", "auto", TrainingOptions(**free, centered=False)),
+        ("batches", "auto", "auto", TrainingOptions(**free)),
+        ("batches", "one per state", nodes, TrainingOptions(**free)),
+        ("batches", "50, as in the paper", 50, TrainingOptions(**free)),
     ]
-    for decision, setting, options in settings:
+    for decision, setting, batch_size, options in settings:
         started = time.perf_counter()
         with Threads() as engine:
             learned = Trainer(
                 DenseDataset.single(table),
-                rule=CFI(),
+                rule=CFI(batch_size=batch_size),
                 objective=PseudoLikelihood(),
                 inference=MeanField(),
                 options=options,

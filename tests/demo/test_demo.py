@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsefield.evaluation.baselines import Chained, column_frequencies
-from sparsefield.demo.digits_demo import run_demo
-from sparsefield.demo.digits import DIGIT, PIXELS, Digits, load_pictures, make_table, score_beliefs
 from sparsefield.demo.digit_figures import Completion, Network, draw_completions, draw_histograms, draw_network
+from sparsefield.demo.digits import DIGIT, PIXELS, Digits, load_pictures, make_table, score_beliefs
+from sparsefield.demo.digits_demo import run_demo
+from sparsefield.evaluation.baselines import Chained, column_frequencies
 from sparsefield.viz.svg import Drawing
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
 from plain import graphs_of
+from rule_variants import cfi_with
 
 from sparsefield.data import DenseDataset, Layout, compile_table, learn_schema, read
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
@@ -44,7 +45,7 @@ def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, 
     problem = make_problem(seed, missing=missing)
     contrast = contrast_of(problem, objective)
     exact = score(Grafting(), problem, contrast)
-    found = score(CFI(0.0, 0.0, product), problem, contrast)
+    found = score(cfi_with(product), problem, contrast)
     for pair in candidate_pairs(problem.schema):
         assert found.get(pair, (0.0, 0.0)) == pytest.approx(exact.get(pair, (0.0, 0.0)), abs=1e-11)
     order = sorted(exact, key=lambda pair: -exact[pair][1])
@@ -63,7 +64,7 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
     contrast, layout = evaluator.contrast(), Layout.single(schema)
     exact = Grafting().score(contrast, layout, 0.0, NOTHING)
-    found = CFI(0.0, 0.0, product).score(contrast, layout, 0.0, NOTHING)
+    found = cfi_with(product).score(contrast, layout, 0.0, NOTHING)
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
     assert found.pairs.tolist() == exact.pairs.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
@@ -82,8 +83,8 @@ def test_dense_and_sparse_products_agree_for_any_thresholds(
 ) -> None:
     problem = make_problem(seed, weighted=weighted, n_rows=15)
     contrast = contrast_of(problem, objective)
-    dense = score(rule(errors, signals, "dense"), problem, contrast)
-    sparse = score(rule(errors, signals, "sparse"), problem, contrast)
+    dense = score(cfi_with("dense", (errors, signals), rule), problem, contrast)
+    sparse = score(cfi_with("sparse", (errors, signals), rule), problem, contrast)
     # Estimates that drop small entries are made in single precision.
     digits = 1e-11 if errors == signals == 0.0 else 1e-4
     for pair in set(dense) | set(sparse):
@@ -100,7 +101,7 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     threshold."""
     problem = make_problem(seed)
     contrast = contrast_of(problem, objective)
-    found = score(rule(errors, signals), problem, contrast)
+    found = score(rule((errors, signals)), problem, contrast)
     n = problem.schema.n_states
     err, mid, weight = contrast.errors[0][0], contrast.expectations[0][0], contrast.shown[0][0].block.weight
     means, unary = contrast.means[0], contrast.unary[0]
@@ -124,7 +125,7 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     contrast = contrast_of(problem)
     n = problem.schema.n_states
     err, sig = contrast.errors[0][0], contrast.expectations[0][0] - contrast.means[0][:, None]
-    found = score(IdealParent(0.0, 0.0), problem, contrast)
+    found = score(IdealParent(0.0), problem, contrast)
     assert found
     for (a, b), (gradient, rank) in found.items():
         product, cosine = 0.0, 0.0
@@ -147,7 +148,7 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     assert len(contrast.errors[0]) == 3
     exact = score(Grafting(), problem, contrast)
     for product in ("dense", "sparse"):
-        found = score(CFI(0.0, 0.0, product), problem, contrast)
+        found = score(cfi_with(product), problem, contrast)
         assert set(found) == set(exact)
         values = np.array([found[pair][0] - exact[pair][0] for pair in exact])
         assert np.abs(values).max() < 1e-9

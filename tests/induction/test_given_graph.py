@@ -8,7 +8,6 @@ import pytest
 from sparsefield import FixedGraph, MarkovField
 from sparsefield.data import Layout, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.induction import FixedGraph
 
 
 @pytest.fixture
@@ -19,13 +18,13 @@ def schema():
 
 
 def test_names_and_positions_mean_the_same(schema) -> None:
-    by_name = FixedGraph.of([("x0", "x3"), ("x1", "x2")]).start(Layout.single(schema))
-    by_position = FixedGraph.of([(3, 0), (2, np.int64(1))]).start(Layout.single(schema))
+    by_name = FixedGraph([("x0", "x3"), ("x1", "x2")]).start(Layout.single(schema))
+    by_position = FixedGraph([(3, 0), (2, np.int64(1))]).start(Layout.single(schema))
     assert by_name.tolist() == by_position.tolist()
 
 
 def test_an_edge_holds_every_pair_of_states_of_its_two_variables(schema) -> None:
-    pairs = FixedGraph.of([("x1", "x3"), ("x3", "x1")]).start(Layout.single(schema))
+    pairs = FixedGraph([("x1", "x3"), ("x3", "x1")]).start(Layout.single(schema))
     names = [tuple(schema.column_names[c][0] for c in pair) for pair in pairs]
     assert names == [("x3", "x1")] * 4
 
@@ -41,16 +40,16 @@ def test_an_edge_holds_every_pair_of_states_of_its_two_variables(schema) -> None
 )
 def test_an_edge_that_cannot_be_is_refused_by_name(schema, edges, words) -> None:
     with pytest.raises(DataError, match=words):
-        FixedGraph.of(edges).start(Layout.single(schema))
+        FixedGraph(edges).start(Layout.single(schema))
 
 
 def test_an_edge_to_a_constant_column_holds_nothing_and_is_no_error() -> None:
     """As a fold of a cross-validation may leave a column."""
     X = np.column_stack([np.arange(40) % 2, np.ones(40), np.arange(40) % 3])
     layout = Layout.single(learn_schema(read(X)))
-    alone = FixedGraph.of([("x0", "x2")]).start(layout)
-    assert FixedGraph.of([("x0", "x1")]).start(layout).tolist() == []
-    assert FixedGraph.of([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
+    alone = FixedGraph([("x0", "x2")]).start(layout)
+    assert FixedGraph([("x0", "x1")]).start(layout).tolist() == []
+    assert FixedGraph([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
     assert len(alone) == 2
 
 
@@ -66,5 +65,5 @@ def test_a_field_over_a_given_graph_has_weights_on_its_edges_alone() -> None:
 
 
 def test_induction_by_graph_without_a_graph_is_refused() -> None:
-    with pytest.raises(ValueError, match="graph="):
-        MarkovField(l1=2.0, induction="graph").fit([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="edges="):
+        MarkovField(induction="graph").fit([[0, 1], [1, 0]])

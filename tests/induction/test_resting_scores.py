@@ -201,7 +201,7 @@ def test_errors_within_the_threshold_are_taken_for_those_at_rest(
     with Threads(1) as engine:
         contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
         found = as_dict(score_sparse_pairs(contrast, problem.layout, threshold, cut, NOTHING))
-        rule = CFI(threshold, 0.2)
+        rule = CFI((threshold, 0.2))
         assert as_dict(rule.score(contrast, problem.layout, cut, NOTHING)) == found
     expected = slow_scores(problem, threshold)
     # An estimate may exceed what the exact gradient cannot: such a column is not looked at.

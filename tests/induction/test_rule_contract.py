@@ -76,7 +76,7 @@ def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_starting_pairs_are_candidates_each_once(make_problem, name, shape) -> None:
     problem = make_problem(4, **shape)
-    rule = FixedGraph.of([(0, len(problem.schema.order) - 1)]) if name == "graph" else RULES[name]()
+    rule = FixedGraph([(0, len(problem.schema.order) - 1)]) if name == "graph" else RULES[name]()
     if name == "graph" and len(problem.schema.order) == 1:
         pytest.skip("a graph over one column has no edges")
     start = rule.start(problem.layout)

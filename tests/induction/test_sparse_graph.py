@@ -13,7 +13,7 @@ from sparse_tables import switches
 from sparsefield import FixedGraph, MarkovField, config
 from sparsefield.data import Layout, learn_schema, read
 from sparsefield.errors import DataError
-from sparsefield.induction import FixedGraph, Full, candidates
+from sparsefield.induction import FullL1, candidates
 
 
 def schema_of(states=(2, 3, 1, 4, 2), observed=("x1", "x4"), n_rows: int = 40):
@@ -22,7 +22,7 @@ def schema_of(states=(2, 3, 1, 4, 2), observed=("x1", "x4"), n_rows: int = 40):
 
 
 def start(schema, edges) -> list[tuple[int, int]]:
-    return [tuple(pair) for pair in FixedGraph.of(edges).start(Layout.single(schema)).tolist()]
+    return [tuple(pair) for pair in FixedGraph(edges).start(Layout.single(schema)).tolist()]
 
 
 def by_looking_at_all(schema, edges) -> list[tuple[int, int]]:
@@ -68,18 +68,18 @@ def test_all_edges_are_all_candidates() -> None:
     schema = schema_of()
     names = schema.order
     edges = [(a, b) for a in names for b in names if a < b and {a, b} != {"x1", "x4"}]
-    assert start(schema, edges) == [tuple(pair) for pair in Full().start(Layout.single(schema)).tolist()]
+    assert start(schema, edges) == [tuple(pair) for pair in FullL1().start(Layout.single(schema)).tolist()]
 
 
 def test_no_edges_make_no_pairs() -> None:
     schema = schema_of()
     assert start(schema, []) == []
-    assert FixedGraph.of([]).start(Layout.single(schema)).shape == (0, 2)
+    assert FixedGraph([]).start(Layout.single(schema)).shape == (0, 2)
 
 
 @pytest.mark.parametrize("edge", [("x0", "x1", "x2"), ("x0",), ("x0", -1), ("x0", 5), (2, 2), ("x3", 3)])
 def test_edges_that_cannot_be_are_refused(edge) -> None:
-    with pytest.raises(DataError, match="graph="):
+    with pytest.raises(DataError, match="fixed graph"):
         start(schema_of(), [edge])
 
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relational_oracle import ends_counted, layout_of, names_of, problem_of
+from rule_variants import cfi_with
 from villages import TEMPLATES, relational, village
 
 from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.data import Template
 from sparsefield.errors import DataError
-from sparsefield.induction import CFI, RULES, FixedGraph, Grafting, IdealParent, all_pairs
+from sparsefield.induction import RULES, FixedGraph, Grafting, IdealParent, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -47,9 +48,9 @@ def random_problem(seed: int, *, block_rows: int = 256, counts: str = "differs",
 
 RULES_WITHOUT_THRESHOLDS = {
     "grafting": Grafting(),
-    "cfi dense": CFI(0.0, 0.0, "dense"),
-    "cfi sparse": CFI(0.0, 0.0, "sparse"),
-    "cfi auto": CFI(0.0, 0.0, "auto"),
+    "cfi dense": cfi_with("dense"),
+    "cfi sparse": cfi_with("sparse"),
+    "cfi auto": cfi_with("auto"),
 }
 
 
@@ -130,7 +131,7 @@ def test_with_thresholds_both_products_leave_out_the_same(
     for product in ("dense", "sparse"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(config, "TILE_STATES", tile)
-            found = scores(CFI(threshold, threshold, product), problem, contrast)
+            found = scores(cfi_with(product, threshold), problem, contrast)
         for name, estimate in wanted.items():
             # The dense product works in 32 bits.
             assert found.get(name, (0.0, 0.0)) == pytest.approx((estimate, abs(estimate)), abs=1e-4), (product, name)
@@ -159,7 +160,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
 def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
     problem = random_problem(3, persons=8, letters=9, missing=0.0)
     layout, contrast = problem.layout, contrast_of(problem, "pl")
-    found = scores(IdealParent(0.0, 0.0), problem, contrast)
+    found = scores(IdealParent(0.0), problem, contrast)
     candidates = all_pairs(layout)
     arcs, best = layout.arcs(candidates), np.zeros(len(candidates))
     for target, source, feature in zip(*arcs[:3], strict=True):
@@ -185,7 +186,7 @@ def problem():
 
 
 def graph(problem, *edges) -> set:
-    return set(names_of(problem.slow, problem.layout, FixedGraph.of(edges).start(problem.layout)))
+    return set(names_of(problem.slow, problem.layout, FixedGraph(edges).start(problem.layout)))
 
 
 def test_an_edge_holds_all_features_of_its_variables_in_every_template(problem) -> None:

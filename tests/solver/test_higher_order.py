@@ -12,7 +12,6 @@ from oracle import SlowField, candidate_features, rows_of, violation
 from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, compile_table, learn_schema, read
-from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator

@@ -12,7 +12,7 @@ from sparsefield import CFI, CRFClassifier, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, compile_table, learn_schema, read
 from sparsefield.datasets import make_markov_field
-from sparsefield.induction import Full
+from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
 from sparsefield.solver import Trainer, TrainingOptions
@@ -139,7 +139,7 @@ def test_progress_is_told_of_every_step() -> None:
     with Threads(1) as engine:
         learned = Trainer(
             DenseDataset.single(compile_table(source, schema)),
-            rule=Full(),
+            rule=FullL1(),
             objective=OBJECTIVES["pl"](),
             inference=MeanField(),
             options=TrainingOptions(),

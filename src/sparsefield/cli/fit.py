@@ -50,8 +50,8 @@ Stream = Annotated[
     bool,
     typer.Option(
         "--stream",
-        help="Read DATA, Parquet or a folder of Parquet files, block by block: for more rows than memory holds. It must "
-        "have no missing values, and --check is skipped. Temporary files are written to TMPDIR.",
+        help="Read DATA, Parquet or a folder of Parquet files, block by block: for more rows than memory holds. It "
+        "must have no missing values, and --check is skipped. Temporary files are written to TMPDIR.",
         rich_help_panel=opt.READING,
     ),
 ]
@@ -125,7 +125,8 @@ def _check_on_hidden_cells(field: AnyField, given: Given, seed: int) -> Fold | N
     with Watch(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
         # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
-        again: Any = clone(field).set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
+        again: Any = clone(field)
+        again.set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
         try:
             return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed)
         except TooFewCellsError as error:
@@ -160,9 +161,7 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
 
 def _show_fit(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
-        from sparsefield.estimators.field_estimator import SELECTIONS
-
-        tried, by = len(field.field_.record.path), SELECTIONS[field.selection]
+        tried, by = len(field.field_.record.path), field._resolve("selection").description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")

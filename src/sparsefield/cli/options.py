@@ -90,8 +90,8 @@ Templates = Annotated[
     typer.Option(
         "--template",
         metavar="TEMPLATE",
-        help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', 'swapped "
-        "from to'. May be repeated. Default: those of the schema file, or within each table and across each link.",
+        help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
+        "'swapped from to'. May be repeated. Default: those of the schema file, or within each table and across each link.",
         rich_help_panel=LEARNING,
     ),
 ]
@@ -203,7 +203,7 @@ def make_estimator(
     known = field.get_params()
     nested = {name: value for name, value in options.items() if "__" in name}
     field.set_params(**{name: value for name, value in nested.items() if name in known and known[name] != value})
-    field.check_parameters()
+    field._check_parameters()
     return field
 
 
@@ -213,7 +213,7 @@ def report_to(watch: Watch) -> FitCallbacks:
 
     return FitCallbacks(
         on_iteration=watch.step,
-        on_path_point=lambda point: watch.tell(f"l1 {point.l1:.3g}, {len(point.learned.field.features):,} features"),
+        on_path_point=lambda point: watch.tell(f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"),
         on_rows_read=lambda rows: watch.tell(f"{rows:,} read"),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,7 +64,7 @@ def _follow_path(field: AnyField, given: Given) -> Frame:
         return field.regularization_path(given.X, observed=given.observed)
 
 
-def _show(frame: Frame, selection: str, output: Path, title: str) -> None:
+def _show(frame: Any, selection: str, output: Path, title: str) -> None:
     import polars as pl
 
     from sparsefield.io.model_file import write_atomically

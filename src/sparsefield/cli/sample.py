@@ -146,7 +146,8 @@ def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFr
     if observed:
         raise DataError(f"The model needs a table with its observed {listed(observed)}. Name one with --given.")
     with Meter(f"Drawing {rows:,} rows") as meter:
-        return field.sample(rows, **plan, progress=meter.tell)
+        drawn: Any = field.sample(rows, **plan, progress=meter.tell)
+        return drawn
 
 
 def _draw_gaps(field: MarkovField, given: Path, reading: Reading, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
@@ -157,7 +158,7 @@ def _draw_gaps(field: MarkovField, given: Path, reading: Reading, rows: int, pla
     if not asked.n_missing:
         note(f"{given}: there are no gaps to draw; its rows are repeated as they are.")
     with Meter(f"Drawing {asked.n_missing:,} gaps in {table.height:,} rows, {rows:,} times") as meter:
-        drawn = field.sample(rows, given=asked.table, **plan, progress=meter.tell)
+        drawn: Any = field.sample(rows, given=asked.table, **plan, progress=meter.tell)
     repeated = table[np.repeat(np.arange(table.height), rows)]
     return filled(repeated, asked.repeated(rows), drawn, field.states_)
 

@@ -33,7 +33,7 @@ class DisplayMethods:
     field_: Field
 
     def plot(self, *, title: str | None = None, extra: ExtraColumns | None = None) -> NetworkPlot:
-        """Return the network as an interactive plot for notebooks; ``.save("net.html")`` or ``.save("net.svg")`` writes it.
+        """Return an interactive plot of the network; ``.save("net.html")`` or ``.save("net.svg")`` writes it.
 
         ``extra`` is {title: {name of a feature: value}}: further values to show beside the weights.
         """

@@ -14,7 +14,7 @@ from sparsefield.model import Field
 
 if TYPE_CHECKING:
     import networkx
-    from pgmpy.models import DiscreteMarkovNetwork
+    from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
 
 __all__ = ["ExportMethods"]
 

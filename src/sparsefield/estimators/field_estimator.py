@@ -234,7 +234,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
             check_is_fitted(self)
         if is_collection(X):
             raise DataError(
-                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit accepts, with engine=: pass X.compute()."
+                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with engine=: pass X.compute()."
             )
         source = read(X)
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
@@ -327,7 +327,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
         self._check_targets(dataset)
         options = replace(self._training_options(), certify=True)
         ways = SelectionOptions(
-            selection=self.selection,  # pyright: ignore[reportArgumentType]
+            selection=self._resolve("selection").name,
             kkt_tol=self._resolve("solver").kkt_tol,
             seed=as_seed(self.random_state) or 0,
             refit_l2=max(self.l2, MIN_REFIT_L2) if self.refit else None,
@@ -409,16 +409,14 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
         if self.l1 != "auto":
             check_number("l1", self.l1)
         check_number("l2", self.l2)
-        rule, solver, order = self._resolve("induction"), self._resolve("solver"), self._resolve("max_order")
+        solver, order = self._resolve("solver"), self._resolve("max_order")
         return TrainingOptions(
             l1=1.0 if isinstance(self.l1, str) else self.l1,
             l2=self.l2,
             penalize_unary=self.penalize_unary,
-            batch_size=getattr(rule, "batch_size", "auto"),
-            steps_per_batch=getattr(rule, "steps_per_batch", "auto"),
             stages=solver.stages,
             max_order=order.max_order,
-            expand=order.expand,
+            lift=order.expand,
             order_penalty=order.order_penalty,
             certify=solver.certify,
             max_iter=solver.max_iter,

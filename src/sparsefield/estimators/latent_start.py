@@ -43,7 +43,7 @@ def check_latent(latent: Any) -> dict[str, int]:
     joint = math.prod(int(count) for count in latent.values())
     if joint > config.MAX_LATENT_STATES:
         raise ValueError(
-            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most can be summed over: use "
+            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are possible: use "
             "fewer variables, or fewer states."
         )
     return {name: int(count) for name, count in latent.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsefield.estimators.validation import choose
-from sparsefield.induction import RULES, FixedGraph, InductionRule
+from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order_options import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.parameters import FieldParameters
@@ -44,11 +44,8 @@ class AbbreviatedOrder(Abbreviated):
         return HigherOrder(max_order=int(value))
 
 
-NAMED_RULES = {name: rule for name, rule in RULES.items() if rule is not FixedGraph}
-"""Induction rules that a string abbreviates; a fixed graph needs its edges."""
-
 PARTS = {
-    "induction": Abbreviated((InductionRule,), NAMED_RULES),
+    "induction": Abbreviated((InductionRule,), RULES),
     "selection": Abbreviated((SelectionCriterion,), SELECTIONS),
     "max_order": AbbreviatedOrder((HigherOrder,), {}),
     "inference": Abbreviated((InferenceMethod,), INFERENCE),
@@ -118,4 +115,5 @@ def from_plain(value: Any) -> Any:
     if not isinstance(value, dict) or "object" not in value:
         return value
     options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
-    return OPTION_OBJECTS[options.pop("object")](**options)
+    kind = OPTION_OBJECTS[str(options.pop("object"))]
+    return kind(**options)

@@ -27,7 +27,7 @@ def _print_iteration(record: IterationRecord) -> None:
 
 
 def _print_path_point(point: PathPoint) -> None:
-    count = len(point.learned.field.features)
+    count = len(point.fit.field.features)
     _print(f"l1 {point.l1:10.4g}  features {count:7,d}  score {point.score:14.4f}")
 
 

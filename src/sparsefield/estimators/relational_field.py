@@ -179,7 +179,7 @@ class RelationalField(FieldEstimator):
         }
 
     def score(self, data: Relational, y: Any = None) -> float:
-        """Return the mean over the rows of all tables with targets of the pseudo-log-likelihood of the observed values."""
+        """Return the mean pseudo-log-likelihood of the observed values over the rows of all tables with targets."""
         sample = self._compile(data)
         rows = sum(table.n_rows for table in sample.tables if table.schema.targets)
         if rows == 0:
@@ -187,7 +187,7 @@ class RelationalField(FieldEstimator):
         return self._infer(sample).log_likelihood / rows
 
     def conditional_log_likelihood(self, data_true: Relational, data_missing: Relational) -> float:
-        """Return the mean log-probability of the truth over cells missing in ``data_missing`` and known in ``data_true``."""
+        """Return the mean log-probability of ``data_true`` in the cells that are missing in ``data_missing``."""
         sample, truth = self._compile(data_missing), self._compile(data_true)
         marginals = self._infer(sample).marginals
         total, count = 0.0, 0
@@ -210,7 +210,7 @@ class RelationalField(FieldEstimator):
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Relational:
-        """Return ``given`` with its missing cells drawn by one Gibbs chain over all linked rows, after ``sweeps`` sweeps.
+        """Return ``given`` with its missing cells drawn by one Gibbs chain of ``sweeps`` sweeps over all linked rows.
 
         ``progress`` is called from time to time with the number of sweeps done and their total number.
         """

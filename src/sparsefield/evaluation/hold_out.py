@@ -333,7 +333,8 @@ def _smoothed_frequencies(seen: Array, n_states: int) -> Array:
 
 
 def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, seconds: tuple[float, float]) -> Fold:
-    history = nw.from_native(field.history_, eager_only=True)
+    frame: Any = field.history_
+    history = nw.from_native(frame, eager_only=True)
     induced, active = (int(history[name][-1]) if len(history) else 0 for name in ("features", "active"))
     return Fold(
         cells=cells,
@@ -351,7 +352,8 @@ def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, se
 
 def _fresh(estimator: Estimator) -> Estimator:
     """An unfitted copy that reports to whom the original does."""
-    return clone(estimator)
+    copy: Any = clone(estimator)
+    return copy
 
 
 def _warm_up(table: _Cells, estimator: Estimator, hidden: list[Array]) -> None:

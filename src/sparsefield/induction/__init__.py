@@ -1,23 +1,24 @@
-"""Who joins next. A new rule is a file here and a line in the registry."""
+"""This package contains the rules that choose features to add. A new rule is a file here and a line in `RULES`."""
 
 from sparsefield.induction.candidates import Scored, all_pairs, merge, select
 from sparsefield.induction.cfi import CFI, PaperCFI
 from sparsefield.induction.fixed_graph import FixedGraph
-from sparsefield.induction.full import Full
+from sparsefield.induction.full_l1 import FullL1
 from sparsefield.induction.grafting import Grafting
 from sparsefield.induction.higher_order import Proposals, all_expandable, choose_proposals, combine, score_expansions
 from sparsefield.induction.ideal_parent import IdealParent
 from sparsefield.induction.rule import InductionRule
 
 RULES: dict[str, type[InductionRule]] = {
-    rule.name: rule for rule in (CFI, PaperCFI, Grafting, IdealParent, Full, FixedGraph)
+    rule.name: rule for rule in (CFI, PaperCFI, Grafting, IdealParent, FullL1, FixedGraph)
 }
+"""Option objects of induction rules by the strings that abbreviate them."""
 
 __all__ = [
     "CFI",
     "RULES",
     "FixedGraph",
-    "Full",
+    "FullL1",
     "Grafting",
     "IdealParent",
     "InductionRule",

@@ -1,10 +1,10 @@
-"""Contrastive feature induction (Algorithm 1): only large errors and large signals are looked at."""
+"""This module implements contrastive feature induction (Algorithm 1), which multiplies only large errors and signals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sparsefield import config
 from sparsefield.data import CandidateBlock, Layout
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
-from sparsefield.induction.rule import InductionRule
+from sparsefield.induction.rule import ThresholdRule
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.induction.thresholding import Thresholds, count_meetings, gather_large_ones, keep_large_ones
 from sparsefield.objectives import AnyContrast, SparseGradientFactors
@@ -22,28 +22,32 @@ __all__ = ["CFI", "PaperCFI"]
 
 
 @dataclass(frozen=True)
-class CFI(InductionRule):
-    """Estimates h_AB = sum_i signal_A error_B + signal_B error_A over entries beyond the thresholds.
+class CFI(ThresholdRule):
+    """Contrastive feature induction: h_AB = sum_i signal_A error_B + signal_B error_A over entries above thresholds.
 
     The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept, so that with thresholds 0 the estimate
     is the exact gradient whether or not unary features have converged.
 
     Parameters
     ----------
-    error_threshold, signal_threshold : t_err and t_sig
-    product : "auto" takes the cheaper of a "dense" and a "sparse" product, by counted work; they agree to rounding
+    threshold : float, or a pair of floats
+        t_err and t_sig of Algorithm 1; one number stands for both.
+    batch_size : int or "auto"
+        Features that are added at a time; "auto" grows with the working set.
+    steps_per_batch : int, "auto" or "converge"
+        Optimizer steps after each batch.
+
+    Examples
+    --------
+    >>> CFI(threshold=0.1).thresholds
+    (0.1, 0.1)
     """
 
-    error_threshold: float = 0.2
-    signal_threshold: float = 0.2
-    product: str = "auto"
     name = "cfi"
-    has_margins = True
+    has_margins: ClassVar[bool] = True
     """Whether the rank-one term is kept."""
-
-    @property
-    def thresholds(self) -> tuple[float, float]:
-        return self.error_threshold, self.signal_threshold
+    product: ClassVar[Literal["auto", "dense", "sparse"]] = "auto"
+    """The matrix product; "auto" takes the one with less counted work. They agree to rounding."""
 
     def score(
         self,
@@ -53,23 +57,24 @@ class CFI(InductionRule):
         known: np.ndarray,
         limit: int | None = None,
     ) -> Scored:
+        errors, signals = self.thresholds
         if isinstance(contrast, SparseGradientFactors):
-            # Signals are those of what is on, and large; at rest, errors and signals cost nothing to keep.
-            return score_sparse_pairs(contrast, layout, self.error_threshold, cut, known, limit)
-        thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
+            # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
+            return score_sparse_pairs(contrast, layout, errors, cut, known, limit)
+        thresholds = Thresholds(errors, signals, contrast.means)
         measure = ScoreFunction(_gradient_with(contrast)) if self.has_margins else ScoreFunction()
         met, dense = contrast.parts.sum(count_meetings, thresholds)
         if self.product == "sparse" or (self.product == "auto" and met * config.SPARSE_ADVANTAGE < dense):
             parts, _ = contrast.parts.map_update(gather_large_ones, thresholds)
             return score_pairs_dense(parts, layout, cut, known, measure=measure, limit=limit, sparse=True)
         # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
-        dtype = config.FLOAT if self.error_threshold == self.signal_threshold == 0.0 else np.float32
+        dtype = config.FLOAT if errors == signals == 0.0 else np.float32
         parts, _ = contrast.parts.map_update(keep_large_ones, thresholds, dtype)
         return score_pairs_dense(parts, layout, cut, known, measure=measure, limit=limit)
 
 
 class PaperCFI(CFI):
-    """Algorithm 1 as the paper prints it, without the rank-one term.
+    """Algorithm 1 as printed in the paper, without the rank-one term, with the options of `CFI`.
 
     That term vanishes where unary features have converged and carry no penalty. Where they carry one, it stays: a
     penalized unary weight has a gradient of l1 and more at its optimum, and lends it to pairs with frequent states.

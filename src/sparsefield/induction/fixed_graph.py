@@ -1,8 +1,8 @@
-"""A given graph (TrueGraph in the paper): the features of some pairs of variables, and no induction."""
+"""This module implements a fixed graph (TrueGraph in the paper): features of given pairs of variables, no induction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,30 +18,37 @@ __all__ = ["FixedGraph"]
 
 @dataclass(frozen=True)
 class FixedGraph(ClosedRule):
-    """All state pairs of the given pairs of variables.
+    """All pairs of states of the given pairs of variables.
 
-    An edge of a plain table names two columns, by name or by position. In a field over linked tables it names two
-    variables as ``"table.variable"``, and may name the template as a third part, ``"across subject"``; without it,
-    every template that joins the two tables counts.
+    Parameters
+    ----------
+    edges : sequence of edges
+        An edge of a plain table names two columns, by name or by position. In a field over linked tables it names two
+        variables as ``"table.variable"``, and may name the template as a third part, ``"across subject"``; without it,
+        every template that joins the two tables counts.
     """
 
-    edges: tuple[tuple[str | int, ...], ...] = ()
+    edges: Sequence[Sequence[str | int]] | None = None
     name = "graph"
 
-    @classmethod
-    def of(cls, edges: Iterable[Iterable[str | int]]) -> FixedGraph:
-        return cls(tuple(tuple(edge) for edge in edges))
+    def check(self) -> None:
+        if self.edges is None:
+            raise ValueError(
+                "induction='graph' needs the edges, pairs of column names: induction=FixedGraph(edges=[('a', 'b')])."
+            )
 
     def start(self, layout: Layout) -> np.ndarray:
         roles = np.concatenate([[v == "observed" for v in _roles(schema)] for schema in layout.schemas])
         numbers = _numbers(layout)
         places: dict[tuple[int, int, int], None] = {}
-        for edge in self.edges:
+        for edge in map(tuple, self.edges or ()):
             a, b, templates = self._read(layout, numbers, edge)
             if roles[a] and roles[b]:
-                raise DataError(f"graph= holds the edge {edge!r} between two observed columns; one must be a target.")
+                raise DataError(
+                    f"The fixed graph has the edge {edge!r} between two observed columns; one must be a target."
+                )
             if not any(_joins(layout, k, a, b) for k in templates):
-                raise DataError(f"graph= holds the edge {edge!r}, which no template allows.")
+                raise DataError(f"The fixed graph has the edge {edge!r}, which no template allows.")
             for k in templates:  # none when one of the two is constant
                 places |= dict.fromkeys((k, *place) for place in _candidates(layout, k, a, b))
         found = np.array(sorted(places), dtype=np.int64).reshape(-1, 3)
@@ -51,19 +58,21 @@ class FixedGraph(ClosedRule):
         )
 
     @staticmethod
-    def _read(layout: Layout, numbers: dict[str, int], edge: tuple[str | int, ...]) -> tuple[int, int, list[int]]:
+    def _read(layout: Layout, numbers: dict[str, int], edge: Sequence[str | int]) -> tuple[int, int, list[int]]:
         """Numbers of the two variables, and the templates that count."""
         if len(edge) not in (2, 3):
-            raise DataError(f"graph= holds {edge!r}; an edge is a pair of columns, with a template where tables link.")
+            raise DataError(
+                f"The fixed graph has {edge!r}; an edge is a pair of columns, with a template where tables link."
+            )
         a, b = _variable(layout, numbers, edge[0]), _variable(layout, numbers, edge[1])
         templates = list(range(len(layout.templates)))
         if len(edge) == 3:
             templates = [k for k in templates if edge[2] in (layout.templates[k].label, layout.templates[k].words)]
             if not templates:
                 known = ", ".join(repr(template.label) for template in layout.templates)
-                raise DataError(f"graph= names the template {edge[2]!r}; templates: {known}.")
+                raise DataError(f"The fixed graph names the template {edge[2]!r}; templates: {known}.")
         elif a == b:
-            raise DataError(f"graph= holds an edge from {edge[0]!r} to itself.")
+            raise DataError(f"The fixed graph has an edge from {edge[0]!r} to itself.")
         return a, b, templates
 
 
@@ -86,16 +95,16 @@ def _variable(layout: Layout, numbers: dict[str, int], end: str | int) -> int:
     if layout.tables != ("",) and end not in numbers:
         alike = [name for name in numbers if name.split(".", 1)[-1] == end] or list(numbers)
         raise DataError(
-            f"graph= names column {end!r}; in linked tables a column is named 'table.column', such as "
+            f"The fixed graph names column {end!r}; in linked tables a column is named 'table.column', such as "
             f"{' or '.join(map(repr, alike[:3]))}."
         )
     if not isinstance(end, str):
         order = layout.schemas[0].order
         if not 0 <= int(end) < len(order):
-            raise DataError(f"graph= names column {end}, but there are {len(order)} columns.")
+            raise DataError(f"The fixed graph names column {end}, but there are {len(order)} columns.")
         end = order[int(end)]
     if end not in numbers:
-        raise DataError(f"graph= names the column {end!r}, which is not there.")
+        raise DataError(f"The fixed graph names the column {end!r}, which is not there.")
     return numbers[end]
 
 

@@ -1,6 +1,8 @@
-"""Grafting: the exact gradient of every candidate."""
+"""This module implements Grafting, which computes the exact gradient of every candidate."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,9 +16,17 @@ from sparsefield.objectives import AnyContrast, SparseGradientFactors
 __all__ = ["Grafting"]
 
 
+@dataclass(frozen=True)
 class Grafting(InductionRule):
-    """Exhaustive evaluation: g_AB = sum_i error_A middle_B + error_B middle_A. The certificate uses it too."""
+    """Exact gradients: g_AB = sum_i error_A expectation_B + error_B expectation_A. The certificate uses them too.
 
+    Parameters
+    ----------
+    batch_size, steps_per_batch : see `CFI`
+    """
+
+    batch_size: int | str = "auto"
+    steps_per_batch: int | str = "auto"
     name = "grafting"
 
     def score(

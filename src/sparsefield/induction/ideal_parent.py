@@ -1,4 +1,4 @@
-"""The "ideal parent" rule of Elidan et al., on the same signals and errors: the cosine ranks, not the product."""
+"""This module implements the "ideal parent" rule of Elidan et al., which ranks pairs by a cosine of error and signal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sparsefield.data import CandidateBlock, Layout
 from sparsefield.induction.candidates import Scored
 from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
-from sparsefield.induction.rule import InductionRule
+from sparsefield.induction.rule import ThresholdRule
 from sparsefield.induction.thresholding import Thresholds, keep_large_ones
 from sparsefield.objectives import AnyContrast, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -18,14 +18,12 @@ __all__ = ["IdealParent"]
 
 
 @dataclass(frozen=True)
-class IdealParent(InductionRule):
-    """Ranks a pair by the larger of |cos(error_A, signal_B)| and |cos(signal_A, error_B)|.
+class IdealParent(ThresholdRule):
+    """A rule that ranks a pair by the larger of |cos(error_A, signal_B)| and |cos(signal_A, error_B)|.
 
-    A pair may enter, as with the other rules, when its (estimated) gradient exceeds l1.
+    A pair may enter, as with the other rules, when its (estimated) gradient exceeds l1. Options are those of `CFI`.
     """
 
-    error_threshold: float = 0.2
-    signal_threshold: float = 0.2
     name = "ideal-parent"
     sparse = False
 
@@ -38,7 +36,7 @@ class IdealParent(InductionRule):
         limit: int | None = None,
     ) -> Scored:
         assert not isinstance(contrast, SparseGradientFactors)  # `sparse` says so
-        thresholds = Thresholds(self.error_threshold, self.signal_threshold, contrast.means)
+        thresholds = Thresholds(*self.thresholds, contrast.means)
         parts, (errors, signals) = contrast.parts.map_update(_keep_and_measure, thresholds, layout)
         error_size, signal_size = _lengths(errors), _lengths(signals)
 

@@ -1,34 +1,47 @@
-"""What an induction rule is: who joins the field next."""
+"""This module defines induction rules: an option object that decides which features enter the working set."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Scored, merge
 from sparsefield.objectives import AnyContrast
+from sparsefield.option_objects import OptionObject
 
-__all__ = ["InductionRule"]
+__all__ = ["ClosedRule", "InductionRule", "ThresholdRule"]
 
 
-class InductionRule(ABC):
-    """Starts with some pairs, and proposes more as learning goes on."""
+class InductionRule(OptionObject, ABC):
+    """A rule starts with some pairs and proposes more while the fit proceeds."""
 
     name: ClassVar[str]
     closed: ClassVar[bool] = False
-    """True when the starting pairs are all the candidates there are: the certificate then covers those alone."""
-
+    """True when the starting pairs are all candidates; the certificate then covers only those."""
     sparse: ClassVar[bool] = True
-    """Whether it can score the candidates of a sparse table."""
+    """Whether the rule can score the candidates of a sparse table."""
+    batch_size: int | str = "auto"
+    """Features that are added at a time."""
+    steps_per_batch: int | str = "auto"
+    """Optimizer steps after each batch."""
 
-    thresholds: tuple[float, float] = (0.0, 0.0)
-    """Errors and signals below these are ignored."""
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """Errors and signals below these two values are ignored."""
+        return 0.0, 0.0
+
+    def check(self) -> None:
+        """Raise a ValueError for an option that makes no sense."""
+        _check_count("batch_size", self.batch_size, "auto")
+        _check_count("steps_per_batch", self.steps_per_batch, "auto", "converge")
 
     def start(self, layout: Layout) -> np.ndarray:
-        """(features, 2): pairs that are in the field from the beginning."""
+        """Return the pairs, (pairs, 2), that are in the working set from the beginning."""
         return np.empty((0, 2), dtype=np.int64)
 
     @abstractmethod
@@ -40,14 +53,52 @@ class InductionRule(ABC):
         known: np.ndarray,
         limit: int | None = None,
     ) -> Scored:
-        """Candidates that may enter: gradient above ``cut`` in size, key not among ``known`` (sorted).
+        """Return candidates whose gradient exceeds ``cut`` in size and whose key is not in ``known`` (sorted).
 
-        Of more than ``limit``, the best by rank; all with None.
+        With a ``limit``, only that many of the highest rank are returned.
         """
 
 
+@dataclass(frozen=True)
+class ThresholdRule(InductionRule):
+    """A rule that ignores small errors and small signals.
+
+    Parameters
+    ----------
+    threshold : float, or a pair of floats
+        t_err and t_sig of Algorithm 1; one number stands for both.
+    batch_size : int or "auto"
+        Features that are added at a time.
+    steps_per_batch : int, "auto" or "converge"
+        Optimizer steps after each batch.
+    """
+
+    threshold: float | tuple[float, float] = 0.2
+    batch_size: int | str = "auto"
+    steps_per_batch: int | str = "auto"
+
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """(t_err, t_sig)."""
+        if isinstance(self.threshold, Real):
+            return float(self.threshold), float(self.threshold)
+        error, signal = self.threshold  # pyright: ignore[reportGeneralTypeIssues]
+        return error, signal
+
+    def check(self) -> None:
+        super().check()
+        try:
+            valid = all(value >= 0 for value in self.thresholds)
+        except (TypeError, ValueError):
+            valid = False
+        if not valid:
+            raise ValueError(
+                f"threshold must be a number that is not negative, or two of them, got {self.threshold!r}."
+            )
+
+
 class ClosedRule(InductionRule):
-    """A rule that never proposes anything."""
+    """A rule that proposes nothing after its starting pairs."""
 
     closed = True
 
@@ -60,3 +111,11 @@ class ClosedRule(InductionRule):
         limit: int | None = None,
     ) -> Scored:
         return merge([])
+
+
+def _check_count(name: str, value: Any, *words: str) -> None:
+    if isinstance(value, str) and value in words:
+        return
+    if not isinstance(value, Integral) or int(value) < 1:
+        known = ", ".join(repr(word) for word in words)
+        raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")

@@ -10,7 +10,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.model import Field, IterationRecord
 
-__all__ = ["FitResult", "FitState", "TrainingOptions", "WarmStart"]
+__all__ = ["FitResult", "FitState", "PathPoint", "TrainingOptions", "WarmStart"]
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,6 @@ class TrainingOptions:
     l1: float = 2.0
     l2: float = 1.0
     penalize_unary: bool = False
-    batch_size: int | Literal["auto"] = "auto"
-    steps_per_batch: int | Literal["auto", "converge"] = "auto"
     stages: Literal[1, 2] = 1
     certify: bool = True
     max_iter: int = 1000
@@ -54,6 +52,21 @@ class FitResult:
     objective: float
     kkt_violation: float
     converged: bool
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A field on a regularization path."""
+
+    l1: float
+    scores: np.ndarray
+    """One score or several, whose mean counts; larger is better."""
+    fit: FitResult
+
+    @property
+    def score(self) -> float:
+        """Mean of the scores."""
+        return float(self.scores.mean())
 
 
 @dataclass

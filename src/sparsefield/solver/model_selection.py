@@ -24,8 +24,9 @@ from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
+from sparsefield.solver.fit_state import PathPoint
 from sparsefield.solver.path_trainer import PathTrainer
-from sparsefield.solver.regularization_path import PathPoint, Scorer, ebic, ebic_of_an_end, end_of_walk, follow_path
+from sparsefield.solver.regularization_path import Scorer, ebic, ebic_of_an_end, end_of_walk, follow_path
 
 __all__ = ["LONG_PATIENCE", "PathSelection", "SelectionOptions", "choose_l1", "prune_by_wald"]
 
@@ -87,11 +88,11 @@ class PathSelection:
         """Return a row for each value of l1."""
         found = []
         for k, point in enumerate(self.path):
-            error = float(point.worth.std(ddof=1) / np.sqrt(len(point.worth))) if len(point.worth) > 1 else np.nan
+            error = float(point.scores.std(ddof=1) / np.sqrt(len(point.scores))) if len(point.scores) > 1 else np.nan
             found.append(
                 PathRow(
                     float(point.l1 * self.scale),
-                    len(point.learned.field.features),
+                    len(point.fit.field.features),
                     point.score,
                     error,
                     chosen=k == self.place,
@@ -140,7 +141,7 @@ def one_standard_error(path: list[PathPoint], best: int) -> int:
     """The first point, the sparsest, that is worse than the best by no more than one standard error of the difference:
     all are scored on the same cells, so that differences are far surer than scores."""
     for k, point in enumerate(path[:best]):
-        apart = path[best].worth - point.worth
+        apart = path[best].scores - point.scores
         if len(apart) > 1 and apart.mean() <= apart.std(ddof=1) / np.sqrt(len(apart)):
             return k
     return best

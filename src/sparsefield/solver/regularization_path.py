@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.solver.fit_state import FitResult
+from sparsefield.solver.fit_state import FitResult, PathPoint
 from sparsefield.solver.path_trainer import PathTrainer
 
-__all__ = ["PathPoint", "Scorer", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
+__all__ = ["Scorer", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
 
 NOTHING_JOINS = 1e12
 """An l1 at which the field has no pairs."""
@@ -21,19 +20,6 @@ LOOSE = 0.05
 
 Scorer = Callable[[PathTrainer, FitResult], np.ndarray]
 """What a field is worth, the higher the better: several numbers whose mean counts, or one."""
-
-
-@dataclass(frozen=True)
-class PathPoint:
-    """A field on the path."""
-
-    l1: float
-    worth: np.ndarray
-    learned: FitResult
-
-    @property
-    def score(self) -> float:
-        return float(self.worth.mean())
 
 
 def follow_path(

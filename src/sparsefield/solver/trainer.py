@@ -176,13 +176,13 @@ class Trainer:
             self._end_induction()
             return
         self.plot.settled = False
-        if self.options.steps_per_batch == "auto" and self.options.certify and self._batches_are_dear:
+        if self.rule.steps_per_batch == "auto" and self.options.certify and self._batches_are_dear:
             # Steps first bring the features at hand near their optimum, so that few join which will have to go again.
             worst = float(self._excess(found).max())
             self.slack = max(0.5 * self._allowed_violation, SLACK * worst)
             self._go_optimize("induce", then="induce", fillings=0)
             return
-        if self.options.steps_per_batch == "converge":
+        if self.rule.steps_per_batch == "converge":
             self._go_optimize("induce", then="induce", fillings=1)
             return
         for _ in range(self._steps_per_batch()):
@@ -515,14 +515,14 @@ class Trainer:
         return self.coordinates.preconditioner(self.arcs, *unsure, self.penalty.l2_of(len(self.point.theta)))
 
     def _batch_size(self) -> int:
-        if self.options.batch_size != "auto":
-            return int(self.options.batch_size)
+        if self.rule.batch_size != "auto":
+            return int(self.rule.batch_size)
         return max(LEAST_BATCH, 4 * self.layout.n_states, len(self.features))
 
     def _steps_per_batch(self) -> int:
-        if self.options.steps_per_batch == "auto":
+        if self.rule.steps_per_batch == "auto":
             return 1
-        return int(self.options.steps_per_batch)
+        return int(self.rule.steps_per_batch)
 
     def _iterations_left(self) -> bool:
         return len(self.steps) < self.options.max_iter

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
+from sparsefield.option_objects import as_expression
 from sparsefield.viz.feature_sentences import list_features
 from sparsefield.viz.fit_summary import certificate, count, is_learned, size
-from sparsefield.option_objects import as_expression
 from sparsefield.viz.report.repeat_fit import Fitted, changed_options
 
 __all__ = ["summarize"]

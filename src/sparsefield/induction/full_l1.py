@@ -1,6 +1,8 @@
-"""Full-L1: every candidate from the start, and the penalty sorts them out."""
+"""This module implements Full-L1, which puts every candidate into the working set from the start."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,11 +12,12 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.induction.rule import ClosedRule
 
-__all__ = ["Full"]
+__all__ = ["FullL1"]
 
 
-class Full(ClosedRule):
-    """All pairs at once."""
+@dataclass(frozen=True)
+class FullL1(ClosedRule):
+    """All pairs at once; the L1 penalty selects."""
 
     name = "full"
 
