@@ -26,7 +26,7 @@ def csv(tmp_path: Path) -> Path:
 
 def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--lift", "all", "--l1", 20)
+    done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--expand", "all", "--l1", 20)
     assert done.code == 0
     assert "rain=1, sun=1 and bow=1 seldom go together" in done.out
     assert "; 1 of three and more" in done.out
@@ -50,13 +50,13 @@ def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> N
 
 def test_evaluate_takes_them_too(run, csv: Path) -> None:
     found = []
-    for words in (["--max-order", 2], ["--max-order", 3, "--lift", "all"]):
+    for words in (["--max-order", 2], ["--max-order", 3, "--expand", "all"]):
         done = run("evaluate", csv, "--folds", 5, "--l1", 5, "--json", *words)
         assert done.code == 0
         told = json.loads(done.out)
         found.append(np.mean([fold["error_rate"] for fold in told["results"][0]["folds"]]))
     assert told["options"]["max_order"] == 3
-    assert told["options"]["lift"] == "all"
+    assert told["options"]["expand"] == "all"
     assert found[1] < found[0] - 0.05
 
 
@@ -64,7 +64,7 @@ def test_evaluate_takes_them_too(run, csv: Path) -> None:
     ("words", "told"),
     [
         (["--max-order", 1], "--max-order"),
-        (["--lift", "some"], "lift must be 'active' or 'all'"),
+        (["--expand", "some"], "lift must be 'active' or 'all'"),
         (["--max-order", 3, "--induction", "full"], "needs induction='cfi' or 'grafting'"),
     ],
 )

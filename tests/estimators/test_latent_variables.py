@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
-from sparsefield import FitCallbacks, MarkovField, Solver, load
+from sparsefield import FitCallbacks, FixedGraph, MarkovField, Solver, load
 from sparsefield.data import compile_table, learn_schema, read
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.estimators.latent_start import start_latent
@@ -184,10 +184,10 @@ def test_gaps_beside_several_latent_variables_settle() -> None:
 def test_cd_and_given_graphs_know_latent_variables_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        divergence = fitted(objective="cd", certify=False, max_iter=60)
+        divergence = fitted(objective="cd", solver=Solver(certify=False, max_iter=60))
     found = divergence.predict_proba(TEST)["topic"].argmax(axis=1)
     assert adjusted_rand_score(DRAWN.classes[1200:], found) > 0.6
-    given = fitted(induction="graph", graph=[("x0", "x1")], l1=1.0)
+    given = fitted(induction=FixedGraph(edges=[("x0", "x1")]), l1=1.0)
     seen = given.field_.pairs[(given.field_.pairs < 16).all(axis=1)]
     assert {tuple(pair) for pair in seen.tolist()} <= {(0, 1)}
     assert len(given.field_.pairs) > 16

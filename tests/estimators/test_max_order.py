@@ -10,7 +10,7 @@ from higher import exclusive, triangle
 from safetensors import safe_open
 from sklearn.base import clone
 
-from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField, load
+from sparsefield import CRFClassifier, FixedGraph, HigherOrder, MarkovField, Relational, RelationalField, load
 from sparsefield.data import compile_sparse, learn_schema, read
 from sparsefield.errors import DataError
 from sparsefield.io.row_blocks import save_rows
@@ -64,30 +64,30 @@ def test_a_fit_that_finds_pairs_alone_is_written_as_before(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"max_order": 1}, "max_order must be a whole number from 2, got 1"),
-        ({"max_order": 2.5}, "max_order must be a whole number from 2, got 2.5"),
+        ({"max_order": 1}, "max_order must be a whole number from 2, or a HigherOrder; got 1"),
+        ({"max_order": 2.5}, "max_order must be a whole number from 2, or a HigherOrder; got 2.5"),
         ({"max_order": "3"}, "max_order must be a whole number from 2"),
-        ({"max_order__expand": "x"}, "lift must be 'active' or 'all', got 'x'"),
+        ({"max_order__expand": "x"}, "expand must be 'active' or 'all', got 'x'"),
         ({"max_order": 3, "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
         ({"max_order": 3, "induction": "ideal-parent"}, "needs induction='cfi' or 'grafting'"),
-        ({"max_order": 3, "induction": "graph", "graph": [(0, 1)]}, "needs induction='cfi' or 'grafting'"),
+        ({"max_order": 3, "induction": FixedGraph(edges=[(0, 1)])}, "needs induction='cfi' or 'grafting'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, words) -> None:
     with pytest.raises(ValueError, match=words):
         MarkovField().set_params(**options).fit(X)
-    if options.get("induction") != "graph":
+    if not isinstance(options.get("induction"), FixedGraph):
         with pytest.raises(ValueError, match=words):
             CRFClassifier().set_params(**options).fit(X[:, :2], X[:, 2])
 
 
 @pytest.mark.parametrize("kind", [MarkovField, CRFClassifier, RelationalField])
 def test_parameters_are_those_of_scikit_learn(kind) -> None:
-    model = kind(max_order=np.int64(4), lift="all")
+    model = kind(max_order=HigherOrder(max_order=np.int64(4), expand="all"))
     assert clone(model).get_params() == model.get_params()
-    assert model.get_params()["max_order"] == 4
+    assert model.get_params()["max_order__max_order"] == 4
     assert kind().get_params()["max_order"] == 2
-    assert kind().get_params()["lift"] == "active"
+    assert kind().get_params()["max_order__expand"] == "active"
     assert kind().set_params(max_order=3).max_order == 3
 
 

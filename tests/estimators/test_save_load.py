@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sparsefield import CRFClassifier, MarkovField, MeanField, RelationalField, load
+from sparsefield import EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import ModelFileError
 from sparsefield.io import model_file
@@ -49,7 +49,7 @@ def saved(tmp_path_factory):
 
 def kept_params(estimator) -> dict:
     """All but those that say how a fit ran."""
-    gone = {"checkpoint", "n_jobs", "verbose"}
+    gone = {"solver", "solver__checkpoint", "n_jobs", "verbose"}
     return {name: value for name, value in estimator.get_params().items() if name not in gone}
 
 
@@ -97,8 +97,8 @@ def test_frames_come_back_in_the_kind_that_went_in(tmp_path) -> None:
         {"induction__threshold": (0.1, 0.3)},
         {"induction__threshold": np.float64(0.25), "solver__max_iter": np.int32(50)},
         {"inference": MeanField(tolerance=1e-3, max_sweeps=50, damping=0.2)},
-        {"induction": "graph", "graph": [("x0", "x1")]},
-        {"induction": "graph", "graph": [[0, 1], [1, 2]]},
+        {"induction": FixedGraph(edges=(("x0", "x1"),))},
+        {"induction": FixedGraph(edges=[[0, 1], [1, 2]]), "selection": EBIC(gamma=0.25)},
         {
             "objective": "cd",
             "solver__certify": False,
@@ -109,12 +109,12 @@ def test_frames_come_back_in_the_kind_that_went_in(tmp_path) -> None:
     ],
 )
 def test_every_option_comes_back(tmp_path, options) -> None:
-    field = MarkovField().set_params(n_jobs=1, **options).fit(X)
+    field = MarkovField(l1=2.0).set_params(n_jobs=1, **options).fit(X)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    if "graph" in options:
-        assert [tuple(edge) for edge in again.graph] == [tuple(edge) for edge in field.graph]
-        again.graph = field.graph
+    if isinstance(field.induction, FixedGraph):
+        assert [tuple(edge) for edge in again.induction.edges] == [tuple(edge) for edge in field.induction.edges]
+        again.induction = field.induction
     assert_same(field, again)
     refitted = again.fit(X)
     assert np.array_equal(refitted.field_.theta, field.field_.theta)
@@ -131,8 +131,8 @@ def test_a_penalty_from_numpy_can_be_saved(tmp_path, l1) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"induction": "graph", "graph": np.array([[0, 1]])},
-        {"induction": "graph", "graph": [(np.int64(0), np.int64(1))]},
+        {"induction": FixedGraph(edges=np.array([[0, 1]]))},
+        {"induction": FixedGraph(edges=[(np.int64(0), np.int64(1))])},
         {"induction__threshold": (np.float32(0.5), np.float32(0.25))},
         {"numeric": np.array(["x2"])},
     ],

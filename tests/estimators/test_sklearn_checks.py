@@ -14,7 +14,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsefield import CRFClassifier, MarkovField, MeanField
+from sparsefield import (
+    CFI,
+    EBIC,
+    CRFClassifier,
+    FitCallbacks,
+    Grafting,
+    HeldOut,
+    HigherOrder,
+    IdealParent,
+    MarkovField,
+    MeanField,
+    Solver,
+)
 
 DICT = "predict_proba answers {column: array}; the check takes it for the one array of a classifier"
 SPARSE = "a sparse matrix stands for 0/1 variables; the check passes other numbers"
@@ -59,39 +71,69 @@ def frame() -> pd.DataFrame:
 @pytest.mark.parametrize("kind", [MarkovField, CRFClassifier])
 def test_every_parameter_survives_clone_and_set_params(kind) -> None:
     options = {
-        "induction": "graph",
+        "induction": IdealParent(threshold=(0.1, 0.3), batch_size=7, steps_per_batch="converge"),
         "objective": "cd",
         "l1": 0.5,
         "l2": 0.25,
-        "induction__threshold": (0.1, 0.3),
-        "induction__batch_size": 7,
-        "solver__certify": False,
-        "solver__max_iter": 11,
-        "solver__tol": 1e-3,
-        "solver__kkt_tol": 0.5,
-        "inference": MeanField(tolerance=1e-3),
-        "penalize_unary": True,
-        "induction__steps_per_batch": "converge",
-        "solver__stages": 2,
-        "max_order": 3,
-        "max_order__expand": "all",
-        "max_order__order_penalty": 3.0,
-        "selection": "ebic",
+        "selection": EBIC(gamma=0.25),
         "refit": True,
-        "graph": [("a", "b")],
+        "penalize_unary": True,
+        "max_order": HigherOrder(max_order=3, expand="all", order_penalty=3.0),
+        "inference": MeanField(tolerance=1e-3),
         "numeric": ["a"],
-        "solver__checkpoint": "folder",
+        "solver": Solver(certify=False, max_iter=11, tol=1e-3, kkt_tol=0.5, stages=2, checkpoint="folder"),
         "engine": "dask://host:8786",
         "n_jobs": 2,
         "random_state": 9,
         "verbose": 1,
+        "callbacks": FitCallbacks(on_iteration=print),
     }
     if kind is MarkovField:
-        options["hidden"] = {"topic": 2}
-    assert kind().get_params().keys() == options.keys()
-    assert clone(kind().set_params(**options)).get_params() == options
-    assert kind().set_params(**options).get_params() == options
-    assert not set(kind().get_params().values()) & set(map(str, options.values()))
+        options |= {"latent": {"topic": 2}, "observed": ["b"]}
+    assert kind().get_params(deep=False).keys() == options.keys()
+    assert clone(kind(**options)).get_params(deep=False) == options
+    assert kind().set_params(**options).get_params(deep=False) == options
+    defaults = kind().get_params()
+    assert not [name for name, value in options.items() if value == defaults[name]]
+
+
+def test_parameters_of_abbreviated_option_objects_are_listed() -> None:
+    params = MarkovField().get_params()
+    assert params["induction"] == "cfi"
+    assert params["induction__threshold"] == 0.2
+    assert params["max_order__expand"] == "active"
+    assert params["solver__max_iter"] == Solver().max_iter
+    assert "induction__threshold" not in MarkovField(induction="grafting").get_params()
+    assert "induction__threshold" not in MarkovField().get_params(deep=False)
+
+
+def test_setting_an_option_replaces_the_abbreviation_by_an_object() -> None:
+    given = CFI(batch_size=5)
+    field = MarkovField(induction=given).set_params(induction__threshold=0.1, max_order=4, max_order__expand="all")
+    assert field.induction == CFI(threshold=0.1, batch_size=5)
+    assert given == CFI(batch_size=5)
+    assert field.max_order == HigherOrder(max_order=4, expand="all")
+    changed = MarkovField().set_params(induction="grafting", induction__batch_size=3, selection__folds=2)
+    assert changed.induction == Grafting(batch_size=3)
+    assert changed.selection == HeldOut(folds=2)
+    assert clone(changed).get_params() == changed.get_params()
+
+
+def test_an_option_that_an_object_does_not_have_is_refused_with_those_it_has() -> None:
+    with pytest.raises(ValueError, match=r"Grafting has no option 'threshold'.*batch_size, steps_per_batch"):
+        MarkovField(induction="grafting").set_params(induction__threshold=0.1)
+    with pytest.raises(ValueError, match="nonsense"):
+        MarkovField().set_params(nonsense=1)
+
+
+def test_observed_columns_may_be_given_to_the_constructor(frame) -> None:
+    at_fit = MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=["c"])
+    at_start = MarkovField(l1=2.0, n_jobs=1, observed=["c"]).fit(frame)
+    assert np.array_equal(at_start.field_.theta, at_fit.field_.theta)
+    assert set(at_start.states_) == {"a", "b"}
+    assert set(at_start.fit(frame, observed=["a"]).states_) == {"b", "c"}
+    search = GridSearchCV(MarkovField(n_jobs=1, observed=["c"]), {"l1": [0.5, 40.0]}, cv=3).fit(frame)
+    assert set(search.best_estimator_.states_) == {"a", "b"}
 
 
 def test_a_fitted_field_survives_pickling(frame) -> None:
@@ -183,7 +225,7 @@ def test_names_out_are_the_names_that_came_in(frame) -> None:
 def test_a_parameter_that_cannot_be_is_refused_by_name(kind, options, words) -> None:
     X, y = [[0, 1], [1, 0], [1, 1]], [0, 1, 1]
     with pytest.raises(ValueError, match=words):
-        kind().set_params(**options).fit(X, y)
+        kind().set_params(**{"l1": 2.0, **options}).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +238,8 @@ def test_a_parameter_that_cannot_be_is_refused_by_name(kind, options, words) -> 
     ],
 )
 def test_an_option_without_a_meaning_is_refused_by_name(options) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        MarkovField().set_params(**options).fit([[0, 1], [1, 0], [1, 1]])
+    with pytest.raises(ValueError, match=next(iter(options)).partition("__")[2]):
+        MarkovField(l1=2.0).set_params(**options).fit([[0, 1], [1, 0], [1, 1]])
 
 
 def test_a_classifier_takes_its_labels_as_y_by_keyword() -> None:

@@ -206,7 +206,7 @@ def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
 def test_features_that_the_field_lacks_are_remembered() -> None:
     rows = make_rows(800)
     field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("a", "b")])).fit(rows)
-    field.induction, field.graph = "cfi", None
+    field.induction = "cfi"
     found = field.stability(rows, 10)
     lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
     left_out = field.field_.record.stability.left_out

@@ -394,9 +394,10 @@ def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_opt
     smokes = drawn(ring(300), 2, agree=1.5)
     fits = []
     for (name, rule), labels in itertools.product(RULES.items(), ((0, 1), (1, 0), ("no", "yes"))):
-        graph = [("person.smokes", "person.smokes", "joined who whom")] if rule.name == "graph" else None
+        edges = [("person.smokes", "person.smokes", "joined who whom")]
+        chosen = FixedGraph(edges=edges) if rule.name == "graph" else name
         data = network(ring(300), smokes=named(smokes, labels))
-        field = RelationalField().set_params(l1=0.7, l2=0.1, induction=name, graph=graph, **OPTIONS).fit(data)
+        field = RelationalField().set_params(l1=0.7, l2=0.1, induction=chosen, **OPTIONS).fit(data)
         assert field.converged_
         assert field.field_.layout.n_candidate_pairs == 1
         fits.append((field.objective_, agreement(field)))

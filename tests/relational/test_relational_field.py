@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from sklearn.base import clone
 from villages import TEMPLATES, relational, village
 
-from sparsefield import CFI, MarkovField, MeanField, RelationalField, Solver, load
+from sparsefield import CFI, FixedGraph, MarkovField, MeanField, RelationalField, Solver, load
 from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
 from sparsefield.errors import DataError, ModelFileError, UnseenStateWarning
 from sparsefield.induction import RULES, all_pairs
@@ -112,10 +112,8 @@ def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     data, rows = full
     fits = {}
     for name in RULES:
-        graph = edges_of(data) if name == "graph" else None
-        fits[name] = (
-            RelationalField().set_params(**OPTIONS, solver=Solver(kkt_tol=1e-5), induction=name, graph=graph).fit(data)
-        )
+        rule = FixedGraph(edges=edges_of(data)) if name == "graph" else name
+        fits[name] = RelationalField().set_params(**OPTIONS, solver=Solver(kkt_tol=1e-5), induction=rule).fit(data)
         assert fits[name].converged_
     graph, first = fits.pop("graph"), fits["full"]
     objective, worst = certificate(graph, data, rows, counts=False)
@@ -628,7 +626,7 @@ def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete
         {"templates": ["within person", ("across", "sender"), {"kind": "joined", "names": ["who", "whom"]}]},
         {"templates": [{"kind": "joined", "names": ["who", "whom"], "left": ["mood"], "right": ["smokes"]}]},
         {"numeric": {"letter": ["weight"], "person": ("age",)}},
-        {"induction": "graph", "graph": [("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")]},
+        {"induction": FixedGraph(edges=(("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")))},
         {"induction__threshold": (0.1, 0.3), "random_state": 5},
     ],
 )  # fmt: skip
