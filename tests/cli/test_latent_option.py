@@ -40,7 +40,7 @@ def test_a_latent_variable_is_learned_filled_in_drawn_and_described(run, table, 
     assert "topic" in pl.read_csv(out).columns
     assert run("sample", model, "-o", out, "--given", table, "--rows", "1", "--burn-in", "20").code == 0
     assert "topic" in pl.read_csv(out).columns
-    assert "topic: hidden; " in run("info", model).out
+    assert "topic: latent; " in run("info", model).out
 
 
 @pytest.mark.parametrize(

@@ -350,5 +350,5 @@ def test_info_of_a_given_field_speaks_of_no_fit(run, made: Path, weather: Path) 
         assert word not in done.out
     learned = run("info", weather).out
     assert "Given" not in learned
-    assert "Certified" in learned
+    assert "Converged" in learned
     assert "%" in learned
