@@ -17,6 +17,7 @@ from outcomes import Outcome
 
 import sparsefield
 from sparsefield import CFI, CRFClassifier, IdealParent, MarkovField, Solver, load
+from sparsefield.parameters import command_line_options
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +76,7 @@ def same_model(path: Path, other: Path) -> None:
 
 def test_the_installed_program_answers_at_once_without_the_heavy_parts() -> None:
     code = (
-        "import sys; from sparsefield.parameters import command_line_options
-from sparsefield.cli import main\n"
+        "import sys; from sparsefield.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit as end: assert not end.code\n"
         "heavy = {'numba', 'sklearn', 'polars', 'scipy', 'numpy'} & set(sys.modules)\n"

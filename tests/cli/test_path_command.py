@@ -62,7 +62,7 @@ def test_pictures_and_pages(run, table: Path, tmp_path: Path) -> None:
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert picture.splitlines()[1] in page
     assert page.count('<td class="best">') == 4
-    assert "The path of data.csv" in page
+    assert "Regularization path of data.csv" in page
 
 
 def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ Inductions = Annotated[
     list[str] | None,
     typer.Option(
         "--induction",
-        help="Rule that adds features: cfi, cfi-paper, grafting, ideal-parent or full. May be repeated to compare. [cfi]",
+        help="Rule that adds features: cfi, cfi-paper, grafting, ideal-parent or full. Repeat it to compare. [cfi]",
         rich_help_panel=opt.LEARNING,
     ),
 ]

@@ -91,7 +91,7 @@ Templates = Annotated[
         "--template",
         metavar="TEMPLATE",
         help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
-        "'swapped from to'. May be repeated. Default: those of the schema file, or within each table and across each link.",
+        "'swapped from to'. May be repeated. Default: those of the schema file, or within tables and across links.",
         rich_help_panel=LEARNING,
     ),
 ]
