@@ -104,8 +104,8 @@ def scattered_at_random(monkeypatch, seed: int) -> None:
 
 def test_bytes_are_those_of_threads_with_every_way_to_fit(here, tmp_path) -> None:
     for options, X in WAYS.values():
-        assert_same_bytes(MarkovField().set_params(**FEW_STEPS | options), X, here.client, tmp_path)
-    assert_same_bytes(RelationalField().set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
+        assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS | options), X, here.client, tmp_path)
+    assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
 
 
 def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp_path, monkeypatch) -> None:
@@ -115,11 +115,11 @@ def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp
         scattered_at_random(monkeypatch, count)
         monkeypatch.setattr(dask_engine, "SHARDS_PER_THREAD", 2 * count - 3)
         assert_same_bytes(MarkovField(l1=6.0, solver=Solver(kkt_tol=0.3)), GAPS, here.client, tmp_path)
-    assert_same_bytes(RelationalField().set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
+    assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
     monkeypatch.setattr(dask_engine, "SENT_ALONG", 0)  # all that is shared is sent by itself
     monkeypatch.setattr(dask_engine, "SMALL", 0)
     monkeypatch.setattr(dask_engine, "KEPT", 2)
-    assert_same_bytes(MarkovField().set_params(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
+    assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
 
 
 def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> None:

@@ -69,7 +69,7 @@ def saved(model: MarkovField, folder: Path) -> bytes:
 
 @cache
 def bytes_on_threads(folder: Path, missing: bool) -> bytes:
-    return saved(MarkovField().set_params(**OPTIONS).fit(GAPS if missing else FULL), folder)
+    return saved(MarkovField(l1=2.0).set_params(**OPTIONS).fit(GAPS if missing else FULL), folder)
 
 
 def assert_same(
@@ -77,7 +77,7 @@ def assert_same(
 ) -> list[int]:
     """A fit, in the middle of which things happen ({iteration: what}), ends with the bytes of one on threads; tells the
     iterations that were heard of."""
-    model, left, heard = MarkovField().set_params(**OPTIONS, engine=engine, **more), dict(at or {}), []
+    model, left, heard = MarkovField(l1=2.0).set_params(**OPTIONS, engine=engine, **more), dict(at or {}), []
 
     def hear(step) -> None:
         heard.append(step.iteration)
@@ -183,7 +183,7 @@ def test_a_cluster_without_workers_or_with_others_or_that_is_gone_is_told(monkey
 
     def refused(engine, how: str) -> None:
         with pytest.raises(ClusterError, match=how):
-            in_time(lambda: MarkovField().set_params(**OPTIONS, engine=engine).fit(FULL))
+            in_time(lambda: MarkovField(l1=2.0).set_params(**OPTIONS, engine=engine).fit(FULL))
         assert [pool["num_threads"] for pool in threadpool_info()] == threads
 
     monkeypatch.setattr(dask_engine, "PATIENCE", 1.0)

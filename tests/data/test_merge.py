@@ -86,8 +86,8 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     often = frame.loc[np.repeat(frame.index, counts)]
     options: dict[str, Any] = {"l1": 1.0, "objective": objective, "solver__certify": objective == "pl"}
     repeated, weighed = (
-        MarkovField().set_params(**options).fit(often),
-        MarkovField().set_params(**options).fit(frame, sample_weight=counts),
+        MarkovField(l1=2.0).set_params(**options).fit(often),
+        MarkovField(l1=2.0).set_params(**options).fit(frame, sample_weight=counts),
     )
     np.testing.assert_array_equal(repeated.field_.pairs, weighed.field_.pairs)
     np.testing.assert_array_equal(repeated.field_.theta, weighed.field_.theta)

@@ -26,7 +26,7 @@ TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
 
 def fitted(latent={"topic": 3}, rows=TRAIN, **options) -> MarkovField:  # noqa: B006
     options = {"l1": 10.0, "random_state": 0, "n_jobs": 1, **options}
-    return MarkovField().set_params(latent=latent, **options).fit(rows)
+    return MarkovField(l1=2.0).set_params(latent=latent, **options).fit(rows)
 
 
 @pytest.fixture(scope="module")

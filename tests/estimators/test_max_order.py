@@ -21,7 +21,7 @@ X = exclusive(320, 0)
 
 @pytest.fixture(scope="module")
 def field() -> MarkovField:
-    return MarkovField().set_params(**OPTIONS).fit(X)
+    return MarkovField(l1=2.0).set_params(**OPTIONS).fit(X)
 
 
 def test_features_name_three_variables_and_states(field) -> None:
@@ -75,10 +75,10 @@ def test_a_fit_that_finds_pairs_alone_is_written_as_before(tmp_path) -> None:
 )
 def test_what_makes_no_sense_is_refused(options, words) -> None:
     with pytest.raises(ValueError, match=words):
-        MarkovField().set_params(**options).fit(X)
+        MarkovField(l1=2.0).set_params(**options).fit(X)
     if not isinstance(options.get("induction"), FixedGraph):
         with pytest.raises(ValueError, match=words):
-            CRFClassifier().set_params(**options).fit(X[:, :2], X[:, 2])
+            CRFClassifier(l1=2.0).set_params(**options).fit(X[:, :2], X[:, 2])
 
 
 @pytest.mark.parametrize("kind", [MarkovField, CRFClassifier, RelationalField])
@@ -136,7 +136,10 @@ def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
     cells[np.arange(30, 60), np.arange(30) % 20] = 1
     rows, options = sp.csr_matrix(cells), {**OPTIONS, "l1": 0.3}
     assert compile_sparse(read(rows), learn_schema(read(rows))) is not None
-    sparse, dense = MarkovField().set_params(**options).fit(rows), MarkovField().set_params(**options).fit(cells)
+    sparse, dense = (
+        MarkovField(l1=2.0).set_params(**options).fit(rows),
+        MarkovField(l1=2.0).set_params(**options).fit(cells),
+    )
     assert sparse.field_.conjunctions.tolist() == [[0, 1, 2]]
     assert np.array_equal(sparse.field_.features, dense.field_.features)
     np.testing.assert_allclose(sparse.field_.theta, dense.field_.theta, rtol=0, atol=1e-9)
@@ -148,7 +151,7 @@ def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
 
 def test_a_stream_is_refused_with_a_reason() -> None:
     with pytest.raises(DataError, match="max_order=3 needs all rows in memory"):
-        MarkovField().set_params(**OPTIONS).fit(iter([sp.csr_matrix(X)]))
+        MarkovField(l1=2.0).set_params(**OPTIONS).fit(iter([sp.csr_matrix(X)]))
 
 
 # -- linked tables -----------------------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ def village(seed: int = 0, **parts) -> Relational:
 
 def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) -> None:
     data = village()
-    model = RelationalField().set_params(**OPTIONS).fit(data)
+    model = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     assert model.converged_
     table = model.features_
     triples = table.filter(table["variable_c"].is_not_null())
@@ -188,7 +191,7 @@ def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) 
 
 
 def test_columns_that_no_template_lets_meet_make_no_triple(tmp_path) -> None:
-    model = RelationalField().set_params(**OPTIONS, templates=["joined who whom"]).fit(village())
+    model = RelationalField(l1=2.0).set_params(**OPTIONS, templates=["joined who whom"]).fit(village())
     assert len(model.field_.weights)
     assert not len(model.field_.conjunctions)
     model.save(tmp_path / "m")

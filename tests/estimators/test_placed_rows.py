@@ -86,9 +86,11 @@ def test_tables_that_are_sparse_stay_so(client, tmp_path, monkeypatch) -> None:
 def test_l1_is_chosen_on_the_cluster(client, tmp_path) -> None:
     table = frame(3000, seed=3)
     options = {"l1": "auto", "selection": "ebic", "refit": True}
-    here = MarkovField().set_params(**options).fit(table, observed=["age"])
+    here = MarkovField(l1=2.0).set_params(**options).fit(table, observed=["age"])
     there = (
-        MarkovField().set_params(**options, engine=client).fit(dd.from_pandas(table, npartitions=3), observed=["age"])
+        MarkovField(l1=2.0)
+        .set_params(**options, engine=client)
+        .fit(dd.from_pandas(table, npartitions=3), observed=["age"])
     )
     assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
 

@@ -70,7 +70,7 @@ def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_unary) -> N
     X = correlated(1)
     options = {"l1": l1, "l2": l2, "penalize_unary": penalize_unary, "n_jobs": 1}
     options |= {"solver__kkt_tol": 1e-4, "solver__tol": 1e-9, "solver__max_iter": 4000}
-    fields = {rule: MarkovField().set_params(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
+    fields = {rule: MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
     best = min(field.objective_ for field in fields.values())
     reference = dense_weights(fields["full"])
     for rule, field in fields.items():
@@ -118,8 +118,8 @@ def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_una
     X = correlated(4, missing=0.15)
     latent = np.isnan(X).sum()
     options = {"penalize_unary": penalize_unary, "n_jobs": 1}
-    field = MarkovField().set_params(induction=rule, **options).fit(X, observed=[5])
-    full = MarkovField().set_params(induction="full", **options).fit(X, observed=[5])
+    field = MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5])
+    full = MarkovField(l1=2.0).set_params(induction="full", **options).fit(X, observed=[5])
     assert field.converged_
     assert field.objective_ == pytest.approx(full.objective_, rel=2e-3)
     assert candidates_violation(field, X) <= 0.02 + 1e-3 * latent
@@ -160,8 +160,8 @@ def test_without_certificate_a_fit_stops_where_its_rule_does_and_says_how_far_of
 def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> None:
     X = correlated(6)
     tight = {"solver__kkt_tol": 1e-4, "solver__tol": 1e-9, "solver__max_iter": 4000, "n_jobs": 1}
-    there = MarkovField().set_params(**tight, **options).fit(X, observed=[5])
-    plain = MarkovField().set_params(induction="full", **tight).fit(X, observed=[5])
+    there = MarkovField(l1=2.0).set_params(**tight, **options).fit(X, observed=[5])
+    plain = MarkovField(l1=2.0).set_params(induction="full", **tight).fit(X, observed=[5])
     assert there.converged_
     assert there.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(dense_weights(there), dense_weights(plain), atol=5e-3)

@@ -138,7 +138,7 @@ def test_a_penalty_from_numpy_can_be_saved(tmp_path, l1) -> None:
     ],
 )
 def test_options_that_hold_numpy_values_can_be_saved(tmp_path, options) -> None:
-    MarkovField().set_params(n_jobs=1, **options).fit(X, observed=["x2"]).save(tmp_path / "m")
+    MarkovField(l1=2.0).set_params(n_jobs=1, **options).fit(X, observed=["x2"]).save(tmp_path / "m")
 
 
 def test_a_source_of_chance_gives_seeds_and_is_not_saved(tmp_path) -> None:
@@ -175,11 +175,11 @@ def test_how_a_fit_ran_is_not_in_its_file(tmp_path, kind, capsys) -> None:
     people = pl.DataFrame({"id": range(60), "a": table()[:, 0], "b": table()[:, 1]}, nan_to_null=True)
     data = Relational({"person": people}, keys={"person": "id"}, links={"next": OffsetLink("person")})
     start = {
-        "table": lambda **options: MarkovField().set_params(**options).fit(X),
+        "table": lambda **options: MarkovField(l1=2.0).set_params(**options).fit(X),
         "labels": lambda **options: (
-            CRFClassifier().set_params(**options).fit(X[:, 1:], np.nan_to_num(X[:, 0]).astype(int))
+            CRFClassifier(l1=2.0).set_params(**options).fit(X[:, 1:], np.nan_to_num(X[:, 0]).astype(int))
         ),
-        "links": lambda **options: RelationalField().set_params(**options).fit(data),
+        "links": lambda **options: RelationalField(l1=2.0).set_params(**options).fit(data),
     }[kind]
     start(n_jobs=1).save(tmp_path / "1")
     start(n_jobs=2, verbose=1, checkpoint=tmp_path / "state").save(tmp_path / "2")

@@ -43,7 +43,7 @@ def named(frame: pl.DataFrame) -> list[tuple]:
 def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> None:
     rows = make_rows() if missing else make_rows().drop("e")
     options = {"solver__kkt_tol": 1e-5, "max_order": max_order}
-    field = MarkovField().set_params(l1=7.0, **options).fit(rows)
+    field = MarkovField(l1=2.0).set_params(l1=7.0, **options).fit(rows)
     found = field.stability(rows, resamples=8, random_state=5)
     states = {name: sorted(rows[name].drop_nulls().unique()) for name in rows.columns}
     times, rng = Counter(), np.random.default_rng(5)
@@ -52,7 +52,9 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
         halves = order[:200], order[200:]
         assert not set(halves[0]) & set(halves[1])
         for half in halves:
-            alone = MarkovField().set_params(l1=7.0 * np.sqrt(0.5), **options).fit(rows[np.sort(half)], states=states)
+            alone = (
+                MarkovField(l1=2.0).set_params(l1=7.0 * np.sqrt(0.5), **options).fit(rows[np.sort(half)], states=states)
+            )
             times.update(named(alone.features_))
     told = dict(zip(named(found), found["frequency"], strict=True))
     assert {name: share for name, share in told.items() if share} == {name: k / 8 for name, k in times.items()}

@@ -72,7 +72,7 @@ def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))])
     columns = np.nonzero(on)[1].astype(np.int32)
     weight = np.ones(N) if weight is None else weight
-    field = MarkovField().set_params(**options).fit(X, observed=observed, sample_weight=weight)
+    field = MarkovField(l1=2.0).set_params(**options).fit(X, observed=observed, sample_weight=weight)
     field._learn(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind)
     return field
 
@@ -93,8 +93,8 @@ def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
     options = {"solver__tol": 1e-12, "solver__kkt_tol": 1e-6}
     codes = FRAME.drop("same").select(pl.all().cast(pl.String).rank("dense")).to_numpy().astype(int)
     streamed, dense = (
-        MarkovField().set_params(**options).fit(cut(codes, 90)),
-        MarkovField().set_params(**options).fit(codes),
+        MarkovField(l1=2.0).set_params(**options).fit(cut(codes, 90)),
+        MarkovField(l1=2.0).set_params(**options).fit(codes),
     )
     assert streamed.converged_
     assert streamed.objective_ == pytest.approx(dense.objective_, rel=1e-9)
@@ -170,7 +170,7 @@ def test_answers_are_refused_for_streams() -> None:
 )
 def test_what_needs_all_rows_is_refused(options, words) -> None:
     with pytest.raises(DataError, match=f"{words} needs all rows in memory"):
-        MarkovField().set_params(**options).fit(cut(FRAME, 90))
+        MarkovField(l1=2.0).set_params(**options).fit(cut(FRAME, 90))
 
 
 def test_bad_streams_leave_nothing_behind() -> None:

@@ -173,7 +173,7 @@ def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
 
 def test_the_number_of_neighbors_is_told_by_its_name() -> None:
     assert NEIGHBOR_COUNT == "(how many)"
-    field = RelationalField().set_params(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
+    field = RelationalField(l1=2.0).set_params(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
     (row,) = field.features_.filter(pl.col("variable_b") == NEIGHBOR_COUNT).to_dicts()
     assert row["template"] == "joined who whom"
     assert (row["table_a"], row["variable_a"], row["state_a"]) == ("person", "smokes", 1)
@@ -184,7 +184,7 @@ def test_the_number_of_neighbors_is_told_by_its_name() -> None:
 
 def test_a_saved_field_still_counts(tmp_path) -> None:
     data = network(stars(), hidden=0.2, smokes=drawn(stars(), 0))
-    field = RelationalField().set_params(l1=0.5, **OPTIONS).fit(data)
+    field = RelationalField(l1=2.0).set_params(l1=0.5, **OPTIONS).fit(data)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.field_.layout.counted == field.field_.layout.counted == ((True, True),)
@@ -368,7 +368,9 @@ def test_with_penalties_names_of_states_change_little(count, l1, own, hidden) ->
     fits = []
     for labels in LABELS.values():
         data = network(stars(count), hidden, smokes=named(smokes, labels))
-        field = RelationalField().set_params(l1=l1, l2=0.1, inference=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
+        field = (
+            RelationalField(l1=2.0).set_params(l1=l1, l2=0.1, inference=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
+        )
         assert field.converged_
         fits.append((agreement(field), field.score(data), chance(field, data, labels)))
     weights, scores, beliefs = (np.array(part) for part in zip(*fits, strict=True))
@@ -384,7 +386,9 @@ def test_without_the_number_of_neighbors_the_base_would_matter(smokers) -> None:
     for labels in ((0, 1), (1, 0)):
         data = network(stars(), smokes=named(smokers, labels))
         graph = [("person.smokes", "person.smokes", "joined who whom")]
-        field = RelationalField().set_params(l1=0.0, l2=0.0, induction=FixedGraph(edges=graph), **OPTIONS).fit(data)
+        field = (
+            RelationalField(l1=2.0).set_params(l1=0.0, l2=0.0, induction=FixedGraph(edges=graph), **OPTIONS).fit(data)
+        )
         found.append((field.objective_, agreement(field)))
     assert abs(found[0][0] - found[1][0]) > 1.0
     assert abs(found[0][1] - found[1][1]) > 0.2
@@ -397,7 +401,7 @@ def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_opt
         edges = [("person.smokes", "person.smokes", "joined who whom")]
         chosen = FixedGraph(edges=edges) if rule.name == "graph" else name
         data = network(ring(300), smokes=named(smokes, labels))
-        field = RelationalField().set_params(l1=0.7, l2=0.1, induction=chosen, **OPTIONS).fit(data)
+        field = RelationalField(l1=2.0).set_params(l1=0.7, l2=0.1, induction=chosen, **OPTIONS).fit(data)
         assert field.converged_
         assert field.field_.layout.n_candidate_pairs == 1
         fits.append((field.objective_, agreement(field)))
@@ -432,7 +436,7 @@ def check_answers(field: RelationalField, learned: Relational, asked: Relational
 def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(ring(60), 0.2, templates, smokes=drawn(ring(60), 1, agree=1.5))
-    field = RelationalField().set_params(l1=0.3, **options).fit(learned)
+    field = RelationalField(l1=2.0).set_params(l1=0.3, **options).fit(learned)
     assert field.field_.layout.counted == ((False, False),)
     assert len(field.field_.weights) == 1
     for friends in (stars(5), ring(20)[1:], ring(20)[:1]):
@@ -444,7 +448,7 @@ def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_bef
 def test_all_rows_may_have_as_many_neighbors_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(stars(12), 0.2, templates, smokes=drawn(stars(12), 3))
-    field = RelationalField().set_params(l1=0.1, **options).fit(learned)
+    field = RelationalField(l1=2.0).set_params(l1=0.1, **options).fit(learned)
     assert field.field_.layout.counted == ((True, True),)
     assert any(NEIGHBOR_COUNT in name for name in field.features_["variable_b"].drop_nulls())
     for friends in (ring(20), [(k, k + 1) for k in range(0, 20, 2)]):

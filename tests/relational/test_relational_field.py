@@ -83,7 +83,9 @@ def incomplete():
 def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize_unary) -> None:
     data, rows = full
     field = (
-        RelationalField().set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), penalize_unary=penalize_unary).fit(data)
+        RelationalField(l1=2.0)
+        .set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), penalize_unary=penalize_unary)
+        .fit(data)
     )
     objective, worst = certificate(field, data, rows)
     assert field.converged_
@@ -113,7 +115,9 @@ def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     fits = {}
     for name in RULES:
         rule = FixedGraph(edges=edges_of(data)) if name == "graph" else name
-        fits[name] = RelationalField().set_params(**OPTIONS, solver=Solver(kkt_tol=1e-5), induction=rule).fit(data)
+        fits[name] = (
+            RelationalField(l1=2.0).set_params(**OPTIONS, solver=Solver(kkt_tol=1e-5), induction=rule).fit(data)
+        )
         assert fits[name].converged_
     graph, first = fits.pop("graph"), fits["full"]
     objective, worst = certificate(graph, data, rows, counts=False)
@@ -139,7 +143,7 @@ def test_without_a_certificate_the_violation_is_still_that_of_all_candidates(ful
 
 def test_contrastive_divergence_learns_over_links(incomplete) -> None:
     data, _ = incomplete
-    field = RelationalField().set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)).fit(data)
     history = field.history_["objective"].to_list()
     assert history[-1] < history[0]
     assert len(field.edges_) > 0
@@ -176,7 +180,7 @@ def test_the_order_of_rows_does_not_matter(missing) -> None:
     for part in (rows, shuffled):
         inference = MeanField(tolerance=1e-12, max_sweeps=5000)
         options = {**OPTIONS, "solver__tol": 1e-12, "solver__kkt_tol": 1e-7, "solver__max_iter": 5000}
-        field = RelationalField().set_params(**options, inference=inference).fit(relational(part))
+        field = RelationalField(l1=2.0).set_params(**options, inference=inference).fit(relational(part))
         found.append((field, weights_by_name(field, relational(part), part)))
     (one, first), (other, second) = found
     assert other.objective_ == pytest.approx(one.objective_, abs=1e-6)
@@ -186,14 +190,14 @@ def test_the_order_of_rows_does_not_matter(missing) -> None:
 
 def test_other_names_for_the_same_rows_give_the_same_bits(incomplete) -> None:
     data, rows = incomplete
-    first = RelationalField().set_params(**OPTIONS).fit(data)
+    first = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     codes = np.random.default_rng(0).permutation(1000).tolist()
     columns = {"id", "owner", "best", "sender", "receiver", "who", "whom"}
     renamed = {
         name: [{c: codes[int(v[1:])] if c in columns and v is not None else v for c, v in row.items()} for row in table]
         for name, table in rows.items()
     }
-    second = RelationalField().set_params(**OPTIONS).fit(relational(renamed))
+    second = RelationalField(l1=2.0).set_params(**OPTIONS).fit(relational(renamed))
     assert np.array_equal(first.field_.pairs, second.field_.pairs)
     assert np.array_equal(first.field_.theta, second.field_.theta)
 
@@ -210,7 +214,7 @@ def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, 
         "solver__certify": objective == "pl",
     }
     options["inference"] = MeanField(tolerance=1e-6)
-    plain = MarkovField().set_params(**options).fit(people, observed=["town", "age"])
+    plain = MarkovField(l1=2.0).set_params(**options).fit(people, observed=["town", "age"])
     linked = (
         RelationalField()
         .set_params(**options)
@@ -236,8 +240,8 @@ def test_two_tables_without_links_are_two_plain_fields(incomplete) -> None:
         .fit(Relational({"person": people, "letter": letters}, observed=observed))
     )
     parts = [
-        MarkovField().set_params(**options).fit(people, observed=["town", "age"]),
-        MarkovField().set_params(**options).fit(letters, observed=["weight"]),
+        MarkovField(l1=2.0).set_params(**options).fit(people, observed=["town", "age"]),
+        MarkovField(l1=2.0).set_params(**options).fit(letters, observed=["weight"]),
     ]
     assert both.objective_ == pytest.approx(sum(part.objective_ for part in parts), abs=1e-5)
     assert both.field_.unary == pytest.approx(np.concatenate([part.field_.unary for part in parts]), abs=1e-3)
@@ -248,7 +252,7 @@ def test_two_tables_without_links_are_two_plain_fields(incomplete) -> None:
 
 @pytest.fixture(scope="module")
 def fitted(incomplete):
-    return RelationalField().set_params(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(incomplete[0])
+    return RelationalField(l1=2.0).set_params(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(incomplete[0])
 
 
 def test_probabilities_and_scores_are_those_of_plain_loops(fitted, incomplete) -> None:
@@ -320,8 +324,8 @@ def test_tables_of_several_kinds_go_together(incomplete) -> None:
     frames = {name: pd.DataFrame(table) if name == "person" else pl.DataFrame(table, infer_schema_length=None)
               for name, table in rows.items()}  # fmt: skip
     mixed = relational(rows).with_tables(frames)
-    field = RelationalField().set_params(**OPTIONS).fit(mixed)
-    same = RelationalField().set_params(**OPTIONS).fit(relational(rows))
+    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(mixed)
+    same = RelationalField(l1=2.0).set_params(**OPTIONS).fit(relational(rows))
     assert np.array_equal(field.field_.theta, same.field_.theta)
     filled = field.transform(mixed).tables
     assert {name: type(table) for name, table in filled.items()} == {name: type(t) for name, t in frames.items()}
@@ -329,8 +333,8 @@ def test_tables_of_several_kinds_go_together(incomplete) -> None:
 
 def test_fit_transform_is_fit_and_then_transform(incomplete) -> None:
     data, _ = incomplete
-    one = RelationalField().set_params(**OPTIONS).fit_transform(data)
-    other = RelationalField().set_params(**OPTIONS).fit(data).transform(data)
+    one = RelationalField(l1=2.0).set_params(**OPTIONS).fit_transform(data)
+    other = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data).transform(data)
     for name in data.tables:
         assert one.tables[name].equals(other.tables[name])
 
@@ -453,7 +457,7 @@ def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> No
 
 def test_inference_that_reaches_its_cap_is_said() -> None:
     data, _ = village(4, persons=20, letters=20, missing=0.5)
-    field = RelationalField().set_params(**{**OPTIONS, "l1": 0.2}, solver=Solver(certify=False)).fit(data)
+    field = RelationalField(l1=2.0).set_params(**{**OPTIONS, "l1": 0.2}, solver=Solver(certify=False)).fit(data)
     field.inference = MeanField(tolerance=0.0, max_sweeps=1)
     with pytest.warns(UserWarning, match="Inference reached its cap in"):
         field.predict_proba(data)
@@ -491,8 +495,8 @@ def test_what_is_wrong_with_a_table_is_said_with_its_name(full) -> None:
 
 def test_numeric_may_name_columns_by_table(full) -> None:
     data, _ = full
-    field = RelationalField().set_params(**OPTIONS, numeric={"letter": ["weight"], "person": ["age"]}).fit(data)
-    same = RelationalField().set_params(**OPTIONS).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, numeric={"letter": ["weight"], "person": ["age"]}).fit(data)
+    same = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     assert np.array_equal(field.field_.theta, same.field_.theta)
 
 
@@ -563,17 +567,17 @@ def test_parameters_can_be_read_set_and_cloned(full) -> None:
 
 def test_the_fields_own_templates_win_over_those_of_the_data(full) -> None:
     data, _ = full
-    field = RelationalField().set_params(**OPTIONS, templates=["within person", "across sender"]).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, templates=["within person", "across sender"]).fit(data)
     assert [template.label for template in field.field_.layout.templates] == ["within person", "across sender"]
-    assert len(RelationalField().set_params(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
+    assert len(RelationalField(l1=2.0).set_params(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
 
 
 def test_linked_rows_are_filled_to_a_thousandth_unless_less_is_asked_for(incomplete) -> None:
     """The paper's rule, a tenth, stops elsewhere."""
     data, _ = incomplete
-    named = RelationalField().set_params(**OPTIONS).fit(data)
+    named = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     for tolerance, same in ((1e-3, True), (0.1, False)):
-        field = RelationalField().set_params(**OPTIONS, inference=MeanField(tolerance=tolerance)).fit(data)
+        field = RelationalField(l1=2.0).set_params(**OPTIONS, inference=MeanField(tolerance=tolerance)).fit(data)
         assert np.array_equal(field.field_.theta, named.field_.theta) == same
         beliefs = field.predict_proba(data)["person"]["mood"]
         assert np.array_equal(beliefs, named.predict_proba(data)["person"]["mood"]) == same
@@ -632,7 +636,7 @@ def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete
 )  # fmt: skip
 def test_every_option_comes_back(incomplete, tmp_path, options) -> None:
     data, _ = incomplete
-    field = RelationalField().set_params(**OPTIONS, **options).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, **options).fit(data)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.field_.layout == field.field_.layout

@@ -377,7 +377,7 @@ def test_what_is_chosen_is_saved(tmp_path) -> None:
 )
 def test_choices_that_make_no_sense_are_refused(options: dict[str, Any], word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        MarkovField().set_params(**options).fit(chain(50))
+        MarkovField(l1=2.0).set_params(**options).fit(chain(50))
 
 
 # -- parts of samples --------------------------------------------------------------------------------------------------

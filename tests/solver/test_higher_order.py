@@ -77,7 +77,7 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_lifted(induction) -> None:
     options = {"l1": L1, "induction": induction, "n_jobs": 1}
     scores = []
     for more in ({"max_order": 2}, {"max_order": 3}, {"max_order": 3, "max_order__expand": "all"}):
-        field = MarkovField().set_params(**options, **more).fit(X)
+        field = MarkovField(l1=2.0).set_params(**options, **more).fit(X)
         assert field.converged_
         assert not len(field.field_.weights) or more.get("lift") == "all"
         assert list(triples_of(field)) == ([TRIPLE] if more.get("lift") == "all" else [])
@@ -124,7 +124,7 @@ def test_four_columns_grow_from_three() -> None:
 def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_unary, induction, make) -> None:
     X = make(160, 3)
     options = {"l1": 1.5, "max_order": 3, "max_order__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
-    model = MarkovField().set_params(**options, induction=induction, penalize_unary=penalize_unary).fit(X)
+    model = MarkovField(l1=2.0).set_params(**options, induction=induction, penalize_unary=penalize_unary).fit(X)
     assert model.converged_
     assert len(model.field_.conjunctions) > 3
     assert model.kkt_violation_ <= 0.01 * 1.5
@@ -299,7 +299,7 @@ def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovFiel
     """A fit that is killed every few iterations, and goes on from its checkpoint."""
     stop = every
     while True:
-        again = MarkovField().set_params(**{**field.get_params(), "solver__checkpoint": folder})
+        again = MarkovField(l1=2.0).set_params(**{**field.get_params(), "solver__checkpoint": folder})
 
         def progress(step, stop=stop) -> None:
             if step.iteration == stop:
@@ -326,7 +326,7 @@ def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     options, missing = SETTINGS[setting]
     X = with_missing(triangle(150, 6), missing)
-    field = MarkovField().set_params(l1=0.7, induction=CFI(batch_size=4), n_jobs=1, **options).fit(X)
+    field = MarkovField(l1=2.0).set_params(l1=0.7, induction=CFI(batch_size=4), n_jobs=1, **options).fit(X)
     assert len(field.field_.conjunctions)
     field.save(tmp_path / "straight")
     for every in (2, 7):

@@ -96,17 +96,26 @@ def test_without_a_certificate_nothing_is_said() -> None:
 def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
     """Where unary weights are penalized, they move as pairs join; of network 1 no candidate stands out before."""
     made = make_markov_field(8, 100, burn_in=100, thin=10, seed=seed)
-    options = {"induction": induction, "induction__threshold": 0.0, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
+    rule = CFI(threshold=0.0) if induction == "cfi" else induction
+    options = {"induction": rule, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
     states = {f"x{k}": (0, 1) for k in range(8)}
-    field = MarkovField().set_params(**options, solver=Solver(certify=False, tol=1e-8)).fit(made.samples, states=states)
+    field = (
+        MarkovField(l1=2.0)
+        .set_params(**options, solver=Solver(certify=False, tol=1e-8))
+        .fit(made.samples, states=states)
+    )
     if seed == 1:
         assert (field.history_["phase"][0], field.history_["features"][0]) == ("optimize", 0)
     assert len(field.field_.weights) > 10
     assert field.kkt_violation_ < 1e-4
-    certified = MarkovField().set_params(**options, solver=Solver(kkt_tol=1e-4)).fit(made.samples, states=states)
+    certified = MarkovField(l1=2.0).set_params(**options, solver=Solver(kkt_tol=1e-4)).fit(made.samples, states=states)
     assert np.array_equal(field.field_.pairs, certified.field_.pairs)
     assert field.objective_ == pytest.approx(certified.objective_, abs=1e-3)
-    hasty = MarkovField().set_params(**options, solver=Solver(certify=False, tol=1e-4)).fit(made.samples, states=states)
+    hasty = (
+        MarkovField(l1=2.0)
+        .set_params(**options, solver=Solver(certify=False, tol=1e-4))
+        .fit(made.samples, states=states)
+    )
     assert field.kkt_violation_ < hasty.kkt_violation_ < 0.1 * 2.0
 
 
