@@ -68,7 +68,7 @@ class PlacedEstimator(StreamedEstimator):
                 [placed.total_weight],
                 placed.has_missing,
                 placed.digest,
-                placed.sparse,
+                "sparse" if placed.sparse else "dense",
             )
             self._learn(sample, placed.kind, place=cluster)
         return self

@@ -27,7 +27,6 @@ from sparsefield.data import (
     LocalDataset,
     Schema,
     Source,
-    SparseDataset,
     check_kind,
     deduplicate_rows,
     make_frame,
@@ -45,11 +44,14 @@ from sparsefield.io.model_file import save_field
 from sparsefield.io.partitioned_tables import is_collection
 from sparsefield.model import Field, FitRecord, IterationRecord, PathRow, edge_table, feature_table
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, SparseEvaluator
+from sparsefield.solver import SELECTIONS as SELECTION_CRITERIA
 from sparsefield.solver import (
+    FitCallbacks,
     PathPoint,
     PathSelection,
     PathTrainer,
     SelectionOptions,
+    Trainer,
     TrainingOptions,
     WarmStart,
     choose_l1,
@@ -304,7 +306,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         """
         self._check_targets(sample)
         options = self._options()
-        merged = deduplicate_rows(sample) if isinstance(sample, DenseDataset) else sample
+        merged = deduplicate_rows(sample)
         with self._fit_engine(merged) if place is None else nullcontext(place) as engine:
             if choice is None and self.l1 == "auto":
                 choice = self._choose(sample, engine)
@@ -315,7 +317,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
                 learned = replace(learned, field=self._refit(trainer))
         if options.certify and not learned.converged:
             warnings.warn(
-                f"The fit stopped after {len(learned.steps)} iterations with an optimality violation of "
+                f"The fit stopped after {len(learned.iterations)} iterations with an optimality violation of "
                 f"{learned.kkt_violation:.3g}. "
                 + (
                     "cd's gradient is not that of its loss, so this is to be expected: certify=False asks for no more."
@@ -333,7 +335,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             kkt_violation=float(learned.kkt_violation),
             converged=bool(learned.converged),
             refit=bool(self.refit),
-            iterations=learned.steps,
+            iterations=learned.iterations,
             path=() if choice is None else choice.rows(),
         )
         self.field_ = replace(learned.field, record=record)
@@ -352,15 +354,15 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         engine: Engine,
         checkpoint: str | os.PathLike[str] | None = None,
         start: WarmStart | None = None,
-    ) -> PathTrainer:
-        return PathTrainer(
+    ) -> Trainer:
+        return Trainer(
             sample,
             rule=self._rule(),
             objective=choose(OBJECTIVES, self.objective, "objective")(),
             inference=self._inference(),
             options=options,
             engine=engine,
-            progress=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
+            callbacks=self._callbacks(),
             checkpoint=checkpoint,
             start=start,
         )
@@ -370,7 +372,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         options = replace(self._options(), certify=True)
         ways = replace(
             ways or SelectionOptions(),
-            selection=self.selection,  # pyright: ignore[reportArgumentType]
+            criterion=SELECTION_CRITERIA[self.selection](),
             kkt_tol=self.kkt_tol,
             seed=as_seed(self.random_state) or 0,
             refit_l2=max(self.l2, LEAST_L2) if self.refit else None,
@@ -381,18 +383,24 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             self._inference(),
             engine,
             ways,
-            getattr(self, "_hear_path", None) or (_print_point if self.verbose else None),
+            self._callbacks(),
         )
 
-    def _refit(self, trainer: PathTrainer) -> Field:
-        l2 = max(self.l2, LEAST_L2)
+    def _callbacks(self) -> FitCallbacks:
+        return FitCallbacks(
+            on_iteration=getattr(self, "_progress", None) or (_print_step if self.verbose else None),
+            on_path_point=getattr(self, "_hear_path", None) or (_print_point if self.verbose else None),
+        )
+
+    def _refit(self, trainer: Trainer) -> Field:
+        path, l2 = PathTrainer(trainer), max(self.l2, LEAST_L2)
         if self.selection == "ebic" and isinstance(trainer.evaluator, DenseEvaluator):
-            return prune_by_wald(trainer, l2)
-        return trainer.refit(trainer.theta[trainer.layout.n_states :] != 0.0, l2)
+            return prune_by_wald(path, l2)
+        return path.refit_without_l1(trainer.problem.active, l2)
 
     def _log_likelihood(self, sample: LocalDataset) -> float:
         """Sum over rows and seen cells of ln p(cell | all others), the pseudo-log-likelihood."""
-        if not isinstance(sample, SparseDataset):
+        if sample.kind == "dense":
             return self._ask(sample).log_likelihood
         with self._engine(sample) as engine:
             evaluator = SparseEvaluator(sample, engine)
@@ -478,7 +486,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
             penalize_unary=self.penalize_unary,
             stages=self.stages,
             max_order=int(self.max_order),
-            lift=self.lift,  # pyright: ignore[reportArgumentType]
+            expand=self.lift,  # pyright: ignore[reportArgumentType]
             order_penalty=float(self.order_penalty),
             certify=self.certify,
             max_iter=self.max_iter,
