@@ -131,7 +131,7 @@ def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | N
 
 def _fit(field: MarkovField, train: Array, scoring: list[float]) -> None:
     history = field.fit(train).field_.record.iterations
-    scoring.append(float(history[-1].scoring_seconds) if history else 0.0)
+    scoring.append(float(history[-1].scoring_seconds or 0.0) if history else 0.0)
 
 
 def _compare(table: list[Row]) -> None:

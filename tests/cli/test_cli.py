@@ -195,7 +195,7 @@ def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
     notes = [line for line in done.err.splitlines() if line.startswith("Note: The fit stopped after")]
     assert len(notes) == 1
     assert "Warning" not in done.err
-    assert "Not certified (the fit stopped early)" in done.out
+    assert "Not converged (the fit stopped early)" in done.out
 
 
 def test_a_forgotten_id_is_pointed_out(run, tmp_path: Path) -> None:

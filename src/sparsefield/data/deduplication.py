@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from sparsefield.data.dataset import DenseDataset
+from sparsefield.data.dataset import Dataset, DenseDataset
 from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
 from sparsefield.data.table import Table, cut_into_blocks
 
@@ -63,13 +63,16 @@ def merge_in_rounds(rows: Rows) -> Rows:
     return rows
 
 
-def deduplicate_rows(sample: DenseDataset) -> DenseDataset:
+AnyDataset = TypeVar("AnyDataset", bound=Dataset)
+
+
+def deduplicate_rows(sample: AnyDataset) -> AnyDataset:
     """The same sample with fewer rows, in the order of their first occurrence; itself where little would be saved.
 
     Rows that touch others, or have gaps, are never merged: what is drawn or believed there is their own. Hidden
     variables are no gaps in this sense, since they are summed over.
     """
-    if not sample.is_plain or sample.n_rows < 2:
+    if not isinstance(sample, DenseDataset) or not sample.is_plain or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
     schema, rows = table.schema, _InMemory([Piece(block.codes, block.givens, block.weight) for block in table.blocks])
@@ -80,7 +83,7 @@ def deduplicate_rows(sample: DenseDataset) -> DenseDataset:
         return sample
     codes, givens, weight = concatenate(merged.pieces)
     blocks = cut_into_blocks(schema, codes, [givens] if len(givens) else [], weight, schema.n_columns)
-    return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))
+    return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))  # pyright: ignore[reportReturnType]
 
 
 class _InMemory(Chunks):

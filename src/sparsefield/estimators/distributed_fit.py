@@ -79,6 +79,6 @@ def open_distributed_data(
             [placed.total_weight],
             placed.has_missing,
             placed.digest,
-            placed.sparse,
+            "sparse" if placed.sparse else "dense",
         )
         yield TrainingData(dataset, placed.kind, engine)

@@ -26,7 +26,6 @@ from sparsefield.data import (
     LocalDataset,
     Schema,
     Source,
-    SparseDataset,
     check_kind,
     deduplicate_rows,
     make_frame,
@@ -54,6 +53,7 @@ from sparsefield.solver import (
     PathTrainer,
     SelectionOptions,
     Solver,
+    Trainer,
     TrainingOptions,
     WarmStart,
     choose_l1,
@@ -249,7 +249,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
         """Learn from compiled tables, select l1 if it is "auto", and keep the result."""
         self._check_targets(data.dataset)
         dataset = data.dataset
-        merged = deduplicate_rows(dataset) if isinstance(dataset, DenseDataset) else dataset
+        merged = deduplicate_rows(dataset)
         options, selection = self._training_options(), None
         with self._open_engine(data) as engine:
             if self.l1 == "auto":
@@ -260,7 +260,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
             if self.refit:
                 result = replace(result, field=self._refit(trainer))
         if options.certify and not result.converged:
-            self._warn_not_converged(len(result.steps), result.kkt_violation)
+            self._warn_not_converged(len(result.iterations), result.kkt_violation)
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=dataset.n_rows,
@@ -269,7 +269,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
             kkt_violation=float(result.kkt_violation),
             converged=bool(result.converged),
             refit=bool(self.refit),
-            iterations=result.steps,
+            iterations=result.iterations,
             path=() if selection is None else selection.rows(),
         )
         self.field_ = replace(result.field, record=record)
@@ -303,15 +303,15 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
         engine: Engine,
         checkpoint: str | os.PathLike[str] | None = None,
         start: WarmStart | None = None,
-    ) -> PathTrainer:
-        return PathTrainer(
+    ) -> Trainer:
+        return Trainer(
             dataset,
             rule=self._resolve("induction"),
             objective=choose(OBJECTIVES, self.objective, "objective")(),
             inference=self._resolve("inference"),
             options=options,
             engine=engine,
-            progress=self._callbacks().on_iteration,
+            callbacks=self._callbacks(),
             checkpoint=checkpoint,
             start=start,
         )
@@ -327,7 +327,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
         self._check_targets(dataset)
         options = replace(self._training_options(), certify=True)
         ways = SelectionOptions(
-            selection=self._resolve("selection").name,
+            criterion=self._resolve("selection"),
             kkt_tol=self._resolve("solver").kkt_tol,
             seed=as_seed(self.random_state) or 0,
             refit_l2=max(self.l2, MIN_REFIT_L2) if self.refit else None,
@@ -340,19 +340,19 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
             self._resolve("inference"),
             engine,
             ways,
-            self._callbacks().on_path_point,
+            self._callbacks(),
         )
 
-    def _refit(self, trainer: PathTrainer) -> Field:
+    def _refit(self, trainer: Trainer) -> Field:
         """Return the field with its features estimated again without L1."""
-        l2, selection = max(self.l2, MIN_REFIT_L2), self._resolve("selection")
+        path, l2, selection = PathTrainer(trainer), max(self.l2, MIN_REFIT_L2), self._resolve("selection")
         if isinstance(selection, EBIC) and isinstance(trainer.evaluator, DenseEvaluator):
-            return prune_by_wald(trainer, l2, selection.gamma)
-        return trainer.refit(trainer.theta[trainer.layout.n_states :] != 0.0, l2)
+            return prune_by_wald(path, l2, selection.gamma)
+        return path.refit_without_l1(trainer.problem.active, l2)
 
     def _log_likelihood(self, dataset: LocalDataset) -> float:
         """Return the pseudo-log-likelihood: the sum over rows and observed values of ln p(value | all others)."""
-        if not isinstance(dataset, SparseDataset):
+        if dataset.kind == "dense":
             return self._infer(dataset).log_likelihood
         with self._engine(dataset) as engine:
             evaluator = SparseEvaluator(dataset, engine)
@@ -416,7 +416,7 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, NestedPar
             penalize_unary=self.penalize_unary,
             stages=solver.stages,
             max_order=order.max_order,
-            lift=order.expand,
+            expand=order.expand,
             order_penalty=order.order_penalty,
             certify=solver.certify,
             max_iter=solver.max_iter,

@@ -132,7 +132,7 @@ class ResamplingMethods:
                 pairs=int(resamples) // 2,
                 seed=seed,
                 width=options.max_order,
-                hear=progress,
+                progress=progress,
             )
         if options.certify and found.unconverged:
             warnings.warn(
