@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.errors import DataError
-from sparsefield.solver import PathPoint
+from sparsefield.solver import EBIC, PathPoint
 from sparsefield.solver.model_selection import _choose
 
 
@@ -97,6 +97,6 @@ def test_what_comes_after_three_worse_ones_is_shown_but_not_chosen() -> None:
     nothing: list = [None]
     scores = [1.0, 2.0, 1.9, 1.8, 1.7, 5.0]
     points = [PathPoint(1.0, np.array([score]), nothing[0]) for score in scores]
-    assert _choose(points, "ebic") == 1
-    assert _choose(points[:4], "ebic") == 1
-    assert _choose([*points[:4], points[5]], "ebic") == 4
+    assert _choose(points, EBIC()) == 1
+    assert _choose(points[:4], EBIC()) == 1
+    assert _choose([*points[:4], points[5]], EBIC()) == 4

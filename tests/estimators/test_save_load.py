@@ -182,7 +182,7 @@ def test_how_a_fit_ran_is_not_in_its_file(tmp_path, kind, capsys) -> None:
         "links": lambda **options: RelationalField(l1=2.0).set_params(**options).fit(data),
     }[kind]
     start(n_jobs=1).save(tmp_path / "1")
-    start(n_jobs=2, verbose=1, checkpoint=tmp_path / "state").save(tmp_path / "2")
+    start(n_jobs=2, verbose=1, solver__checkpoint=tmp_path / "state").save(tmp_path / "2")
     assert capsys.readouterr().err
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
     again = load(tmp_path / "2")
