@@ -61,7 +61,9 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
                 engine=engine,
             ).run()
         seconds = round(time.perf_counter() - started, 2)
-        yield _row(decision, setting, steps=len(learned.steps), seconds=seconds, objective=round(learned.objective, 1))
+        yield _row(
+            decision, setting, steps=len(learned.iterations), seconds=seconds, objective=round(learned.objective, 1)
+        )
 
 
 def _on_animals(report: Callable[[str], None]) -> Iterator[Row]:

@@ -189,7 +189,10 @@ def _field_row(method: Method, parts: Sequence[Pictures], options: dict[str, Any
         field = _fit(method, train, l1, l2, options)
         found = _clean(field, method, test)
         seconds = time.process_time() - start
-    row = _new_row(method.title) | {"setting": f"l1 {l1:g}, l2 {l2:g}", "weights": len(field.features_)}
+    row = _new_row(method.title) | {
+        "setting": f"l1 {l1:g}, l2 {l2:g}",
+        "weights": len(field.features_) + len(field.biases_),
+    }
     return row | {"seconds": seconds} | _score(found, test)
 
 

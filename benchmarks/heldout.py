@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import climb
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
+from sparsefield.induction.higher_order_options import HigherOrder
 
 __all__ = ["run_heldout", "score_boosting"]
 
@@ -58,8 +59,7 @@ def run_heldout(
                 l1=l1,
                 l2=l2,
                 penalize_unary=penalize_unary,
-                max_order=max_order,
-                order_penalty=order_penalty,
+                max_order=HigherOrder(max_order=max_order, order_penalty=order_penalty),
                 n_jobs=n_jobs,
             ).fit(splits.train)
             fits[l1] = (field, time.perf_counter() - started)

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
 
 METHODS = {"cfi": "CFI", "grafting": "Grafting", "full": "Full-L1"}
-PAPER = {"l1": 2.0, "l2": 1.0, "tol": 1e-4, "penalize_unary": True}
+PAPER = {"l1": 2.0, "l2": 1.0, "solver__tol": 1e-4, "penalize_unary": True}
 """Penalties of the paper, on every weight, and the ending that `reproduce table1` uses."""
 
 BURN_IN, THIN = 2000, 200
@@ -78,7 +78,9 @@ def run_paper_scale(
         for batch in batches[:1] if method == "full" else batches:
             row: Row = {"data": f"N={nodes}, M={rows}", "method": METHODS[method], "status": "done"}
             row["batch"] = "all" if method == "full" else batch
-            options = PAPER | {"induction": method, "batch_size": batch, "threshold": threshold, "certify": certify}
+            options = PAPER | {"induction": method, "solver__certify": certify}
+            options |= {"induction__batch_size": batch} if method != "full" else {}
+            options |= {"induction__threshold": threshold} if method.startswith("cfi") else {}
             try:
                 row |= in_child(_one_fit, train, test, options, n_jobs, time_limit=time_limit)
                 report(f"  {row['method']}, batch {row['batch']}: {row['seconds']:.2f} s")
@@ -105,7 +107,7 @@ def draw_paper_scale(table: Sequence[Row]) -> str:
 
 
 def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | None) -> Row:
-    field = MarkovField(n_jobs=n_jobs, **options)
+    field = MarkovField(n_jobs=n_jobs).set_params(**options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         field.fit(train[:, :20])  # compiles what is compiled
@@ -129,7 +131,7 @@ def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | N
 
 def _fit(field: MarkovField, train: Array, scoring: list[float]) -> None:
     history = field.fit(train).field_.record.iterations
-    scoring.append(float(history[-1].scoring_seconds) if history else 0.0)
+    scoring.append(float(history[-1].scoring_seconds or 0.0) if history else 0.0)
 
 
 def _compare(table: list[Row]) -> None:

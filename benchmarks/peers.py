@@ -372,13 +372,12 @@ def read_field(field: Any) -> Regressions:
     """
     nodes = field.n_features_in_
     bias, weights = np.zeros(nodes), np.zeros((nodes, nodes))
+    for name, state, weight in field.biases_.select("variable", "state", "weight").iter_rows():
+        bias[int(name[1:])] += weight if int(state) == 1 else -weight
     for a, state_a, b, state_b, weight in field.features_.select(
         "variable_a", "state_a", "variable_b", "state_b", "weight"
     ).iter_rows():
         first, (constant_a, slope_a) = int(a[1:]), (0.0, 1.0) if int(state_a) == 1 else (1.0, -1.0)
-        if b is None:
-            bias[first] += weight * slope_a
-            continue
         second, (constant_b, slope_b) = int(b[1:]), (0.0, 1.0) if int(state_b) == 1 else (1.0, -1.0)
         bias[first] += weight * slope_a * constant_b
         bias[second] += weight * slope_b * constant_a

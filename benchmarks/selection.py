@@ -12,6 +12,8 @@ from benchmarks.binary_data import DRAW, BinaryData
 from benchmarks.measure import installed
 from benchmarks.nodewise import SOLVERS, assemble, fit_nodes
 from sparsefield.estimators import MarkovField
+from sparsefield.induction import FixedGraph
+from sparsefield.solver import Solver
 
 __all__ = ["run_choosing"]
 
@@ -63,7 +65,9 @@ def run_choosing(
         for name in peers:
             if installed(SOLVERS[name].module):
                 edges, seconds = _nodewise(data.train, name)
-                field = MarkovField(induction="graph", graph=edges, l1=0.0, l2=0.01, kkt_tol=0.1, n_jobs=n_jobs)
+                field = MarkovField(
+                    induction=FixedGraph(edges=edges), l1=0.0, l2=0.01, solver=Solver(kkt_tol=0.1), n_jobs=n_jobs
+                )
                 table.append(_row(data, f"{name} per node, ebic, AND, refit", field.fit(data.train), seconds))
                 report(_words(table[-1]))
             else:

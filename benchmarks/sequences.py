@@ -149,7 +149,7 @@ def fit_ours(
         l1=l1, l2=l2, penalize_unary=penalize_unary, inference=MeanField(tolerance=1e-3), n_jobs=1, **options
     ).fit(link_words(train))
     label = {"mean field": _by_belief, "bp": _by_propagation, "gibbs": _by_draws, "viterbi": _by_search}[decoding]
-    return Model(partial(label, field), len(field.features_))
+    return Model(partial(label, field), len(field.features_) + len(field.biases_))
 
 
 def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float) -> Model:
@@ -200,11 +200,11 @@ def read_chain(field: RelationalField) -> tuple[Array, dict[tuple[str, Any], Arr
     place = {state: k for k, state in enumerate(field.states_["word"]["label"])}
     bias, steps = np.zeros(len(place)), np.zeros((len(place), len(place)))
     known: dict[tuple[str, Any], Array] = {}
+    for one in field.biases_.filter(pl.col("variable") == "label").iter_rows(named=True):
+        bias[place[one["state"]]] = one["weight"]
     for one in field.features_.iter_rows(named=True):
         a, b = (one["variable_a"], one["state_a"]), (one["variable_b"], one["state_b"])
-        if b[0] is None:
-            bias[place[a[1]]] = one["weight"]
-        elif a[0] == b[0]:
+        if a[0] == b[0]:
             steps[place[a[1]], place[b[1]]] = one["weight"]
         else:
             label, value = (a, b) if a[0] == "label" else (b, a)

@@ -9,7 +9,8 @@ from typing import Any
 from sparsefield.data import Label, Relational
 from sparsefield.estimators import RelationalField
 from sparsefield.evaluation.hold_out import hold_out
-from sparsefield.solver import IterationRecord, TrainingOptions
+from sparsefield.model import IterationRecord
+from sparsefield.solver import TrainingOptions
 
 __all__ = ["CHOICES", "ChosenPenalty", "Picks"]
 
@@ -18,7 +19,7 @@ SHARE = 0.1
 
 
 class Picks:
-    """Hears what every fit of a `ChosenPenalty` has chosen: its ``_progress``."""
+    """Hears what every fit of a `ChosenPenalty` has chosen: its callback ``on_iteration``."""
 
     def __init__(self) -> None:
         self.l1: list[float] = []
@@ -47,11 +48,11 @@ class ChosenPenalty(RelationalField):
         seed = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
         scores = {l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed).cll for l1 in CHOICES}
         self._picked = max(scores, key=lambda l1: scores[l1])
-        hearer = getattr(self, "_progress", None)
-        if isinstance(hearer, Picks):
-            hearer.l1.append(self._picked)
+        listener = None if self.callbacks is None else self.callbacks.on_iteration
+        if isinstance(listener, Picks):
+            listener.l1.append(self._picked)
         super().fit(data, y, states=states)
         return self
 
-    def _options(self) -> TrainingOptions:
-        return dataclasses.replace(super()._options(), l1=getattr(self, "_picked", self.l1))
+    def _training_options(self) -> TrainingOptions:
+        return dataclasses.replace(super()._training_options(), l1=getattr(self, "_picked", self.l1))

@@ -13,10 +13,11 @@ import numpy as np
 from benchmarks.nodewise import SOLVERS, fit_nodewise
 from reproduction.contrasts import share_looked_at
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
-from reproduction.table1 import DATA, PAPER, SETTINGS
+from reproduction.table1 import DATA, PAPER, SETTINGS, configure
 from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.hold_out import Fold, evaluate
+from sparsefield.induction import FixedGraph
 
 __all__ = [
     "METHODS", "NODEWISE", "OBJECTIVES", "Record", "Run", "Settings", "estimator_of", "load_real", "made", "perform",
@@ -33,7 +34,7 @@ unless told."""
 CFI = ("cfi-paper", "cfi")
 NODEWISE = {"nodewise-and": "nodewise, AND", "nodewise-or": "nodewise, OR"}
 OBJECTIVES = ("pl", "cd")
-THRESHOLD, BATCH = PAPER["threshold"], PAPER["batch_size"]
+THRESHOLD, BATCH = PAPER["induction__threshold"], PAPER["induction__batch_size"]
 
 
 @dataclass(frozen=True)
@@ -136,16 +137,16 @@ def made(nodes: int, seed: int, settings: Settings) -> SyntheticField:
 
 def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = None) -> Any:
     """What is fitted."""
-    changes: dict[str, Any] = {"stages": run.stages, "n_jobs": 1, "penalize_unary": settings.penalize_unary}
-    changes |= {"threshold": run.threshold} if run.method in CFI else {}
-    changes |= {"batch_size": run.batch} if run.batch else {}
+    changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1, "penalize_unary": settings.penalize_unary}
+    changes |= {"induction__threshold": run.threshold} if run.method in CFI else {}
+    changes |= {"induction__batch_size": run.batch} if run.batch else {}
     if run.data != "synthetic":
         paper = replace(SETTINGS[0], changes={**changes, "induction": run.method})
         return paper.estimator(DATA[run.data], "CFI", run.objective)
     changes |= {"l1": settings.l1, "l2": settings.l2, "induction": run.method, "objective": run.objective}
     if run.method == "graph" and network is not None:
-        changes["graph"] = network.edges
-    return MarkovField(**{**PAPER, **changes})
+        changes["induction"] = FixedGraph(edges=network.edges)
+    return configure(MarkovField(), {**PAPER, **changes})
 
 
 @dataclass
@@ -201,8 +202,8 @@ def _records(folds: tuple[Fold, ...], notes: list[Record]) -> list[Record]:
 def _whole(run: Run, network: SyntheticField, settings: Settings) -> Record:
     field = estimator_of(run, settings, network)
     states = network.field.states_
-    field.set_params(max_iter=1).fit(network.samples, states=states)  # compiles what is compiled
-    field.set_params(max_iter=estimator_of(run, settings, network).max_iter)
+    field.set_params(solver__max_iter=1).fit(network.samples, states=states)  # compiles what is compiled
+    field.set_params(solver__max_iter=estimator_of(run, settings, network).get_params()["solver__max_iter"])
     started = time.process_time()
     field.fit(network.samples, states=states)
     seconds = time.process_time() - started

@@ -16,6 +16,7 @@ from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
 from sparsefield.inference import MeanField
+from sparsefield.solver import FitCallbacks, Solver
 
 __all__ = [
     "DATA", "MEASURES", "OBJECTIVES", "SETTINGS", "Candidates", "Comparison", "Row", "Setting", "Table1",
@@ -31,7 +32,14 @@ FOLDS, QUICK_FOLDS = 10, 3
 MEASURES = {"auc": True, "cll": True, "error_rate": False}
 """What methods are compared by, and whether more of it is better."""
 
-PAPER = {"l2": 1.0, "threshold": 0.2, "batch_size": 50, "certify": False, "tol": 1e-4, "penalize_unary": True}
+PAPER = {
+    "l2": 1.0,
+    "induction__threshold": 0.2,
+    "induction__batch_size": 50,
+    "solver__certify": False,
+    "solver__tol": 1e-4,
+    "penalize_unary": True,
+}
 """Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, unary ones too."""
 
 EPSILON = 0.1
@@ -91,9 +99,17 @@ class Setting:
         """What is fitted in each fold."""
         params = {**PAPER, "l1": data.l1, "induction": METHODS[method], "objective": objective, **self.changes}
         if data.name == "animals":
-            return MarkovField(**params)
+            return configure(MarkovField(), params)
         params = {"inference": MeanField(tolerance=EPSILON), **params}
-        return ChosenPenalty(**params, random_state=seed) if self.chosen else RelationalField(**params)
+        params |= {"random_state": seed} if self.chosen else {}
+        return configure(ChosenPenalty() if self.chosen else RelationalField(), params)
+
+
+def configure(estimator: Any, params: Mapping[str, Any]) -> Any:
+    """Set parameters of an estimator; options that its induction rule does not have are ignored."""
+    estimator.set_params(**{name: value for name, value in params.items() if "__" not in name})
+    known = estimator.get_params()
+    return estimator.set_params(**{name: value for name, value in params.items() if "__" in name and name in known})
 
 
 _FREE = {"penalize_unary": False}
@@ -103,7 +119,7 @@ SETTINGS = (
     Setting("free", "unary weights free", _FREE, methods=THREE, data=_BOTH),
     Setting("open", "open world", methods=THREE, open_world=True),
     # Only pl has a gradient that is its loss's own, so only its fits can end with a certificate.
-    Setting("certified", "certified, free", {**_FREE, "certify": True}, data=_BOTH, objectives=("pl",)),
+    Setting("certified", "certified, free", {**_FREE, "solver__certify": True}, data=_BOTH, objectives=("pl",)),
     Setting("swapped", "beyond: swapped, free", {**_FREE, "templates": SWAPPED}),
     Setting("shared", "beyond: swapped, shared, free", {**_FREE, "templates": SHARED}),
     Setting("chosen", "beyond: l1 chosen, swapped, free", {**_FREE, "templates": SWAPPED}, chosen=True),
@@ -233,7 +249,7 @@ def count_candidates(table: Any) -> Candidates:
     kind = RelationalField if isinstance(table, Relational) else MarkovField
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        layout = kind(max_iter=1, certify=False).fit(table).field_.layout
+        layout = kind(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(table).field_.layout
     return Candidates(layout.n_states, layout.n_candidate_pairs)
 
 
@@ -254,7 +270,7 @@ def _run_row(
 ) -> Row:  # fmt: skip
     estimator: Any = setting.estimator(DATA[name], method, objective, seed)
     picks = Picks()
-    estimator._progress = picks
+    estimator.callbacks = FitCallbacks(on_iteration=picks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether a fit was certified stands in each fold
         evaluation = evaluate(table, estimator, folds, seed=seed, progress=progress)

@@ -12,20 +12,34 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
+    from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
+    from sparsefield.induction.higher_order_options import HigherOrder
     from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import read_atoms, read_database, read_schema, read_triples
+    from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
 __all__ = [
+    "CFI",
+    "EBIC",
     "BeliefPropagation",
     "CRFClassifier",
     "ExactInference",
+    "FitCallbacks",
+    "FixedGraph",
     "ForeignKey",
+    "FullL1",
     "Gibbs",
+    "Grafting",
+    "HeldOut",
+    "HigherOrder",
+    "IdealParent",
     "MarkovField",
     "MeanField",
     "OffsetLink",
+    "PaperCFI",
     "Relational",
     "RelationalField",
+    "Solver",
     "Template",
     "__version__",
     "load",
@@ -44,6 +58,17 @@ _HOMES = {
     "Relational": "sparsefield.data",
     "OffsetLink": "sparsefield.data",
     "Template": "sparsefield.data",
+    "CFI": "sparsefield.induction",
+    "PaperCFI": "sparsefield.induction",
+    "Grafting": "sparsefield.induction",
+    "IdealParent": "sparsefield.induction",
+    "FullL1": "sparsefield.induction",
+    "FixedGraph": "sparsefield.induction",
+    "HigherOrder": "sparsefield.induction.higher_order_options",
+    "Solver": "sparsefield.solver",
+    "HeldOut": "sparsefield.solver",
+    "EBIC": "sparsefield.solver",
+    "FitCallbacks": "sparsefield.solver",
     "MeanField": "sparsefield.inference",
     "BeliefPropagation": "sparsefield.inference",
     "ExactInference": "sparsefield.inference",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
-__all__ = ["OptionObject"]
+__all__ = ["OptionObject", "as_expression", "changed_fields"]
 
 
 class OptionObject:
@@ -27,3 +27,25 @@ class OptionObject:
                 raise ValueError(f"{type(self).__name__} has no option {name!r}; its options are: {names}.")
             object.__setattr__(self, name, value)
         return self
+
+
+def changed_fields(value: Any) -> dict[str, Any]:
+    """Return the options of an option object that differ from their defaults."""
+    return {
+        field.name: getattr(value, field.name) for field in fields(value) if getattr(value, field.name) != field.default
+    }
+
+
+def as_expression(value: Any) -> str:
+    """Return a Python expression for a parameter; of an option object only the options that were changed.
+
+    Examples
+    --------
+    >>> from sparsefield import Solver
+    >>> as_expression(Solver(max_iter=50)), as_expression(2.0)
+    ('Solver(max_iter=50)', '2.0')
+    """
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    options = ", ".join(f"{name}={as_expression(option)}" for name, option in changed_fields(value).items())
+    return f"{type(value).__name__}({options})"

@@ -86,6 +86,6 @@ def test_columns_that_are_never_on_keep_their_place() -> None:
 
 
 def test_states_that_are_not_one_per_column_are_refused() -> None:
-    field = MarkovField().fit(np.random.default_rng(0).integers(0, 3, (30, 3)))
+    field = MarkovField(l1=2.0).fit(np.random.default_rng(0).integers(0, 3, (30, 3)))
     with pytest.raises(ValueError, match="no plain 0/1 columns"):
         scale.learned(field, np.zeros((10, 3)))

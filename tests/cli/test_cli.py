@@ -16,7 +16,8 @@ import pytest
 from outcomes import Outcome
 
 import sparsefield
-from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield import CFI, CRFClassifier, IdealParent, MarkovField, Solver, load
+from sparsefield.parameters import command_line_options
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,9 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
     assert "go together" in done.out
     assert "rain=1" in done.out
     assert "where heat is low" in done.out
-    assert "Certified: " in done.out
+    assert "Converged: no left-out pair would improve the fit (worst violation " in done.out
+    assert "not about chance" in done.out
+    assert "sparsefield stability" in done.out
     assert "column frequencies" in done.out
     assert done.out.endswith(f"Wrote {path}.\n")
     assert "Learning from 150 rows" in done.err
@@ -120,13 +123,13 @@ def test_fit_does_what_the_library_does(run, csv: Path, model: Path, tmp_path: P
 
 def test_options_reach_the_field(run, csv: Path, tmp_path: Path) -> None:
     words = (
-        "--l1 3 --l2 0.5 --induction grafting --objective cd --threshold 0.1 --batch-size 7 --max-iter 50 "
+        "--l1 3 --l2 0.5 --induction ideal-parent --objective cd --threshold 0.1 --batch-size 7 --max-iter 50 "
         "--no-certify --no-check --penalize-unary --seed 4 --jobs 1 --id name,heat"
     )
     done = run("fit", csv, "-o", tmp_path / "m", *words.split())
     params = load(tmp_path / "m").get_params()
-    expected = {"l1": 3.0, "l2": 0.5, "induction": "grafting", "objective": "cd", "threshold": 0.1}
-    expected |= {"batch_size": 7, "max_iter": 50, "certify": False, "penalize_unary": True}
+    expected = {"l1": 3.0, "l2": 0.5, "induction": IdealParent(threshold=0.1, batch_size=7), "objective": "cd"}
+    expected |= {"solver__max_iter": 50, "solver__certify": False, "penalize_unary": True}
     expected |= {"random_state": 4, "n_jobs": None}  # how many threads there were is not kept
     assert {name: params[name] for name in expected} == expected
     assert "column frequencies" not in done.out
@@ -192,7 +195,7 @@ def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
     notes = [line for line in done.err.splitlines() if line.startswith("Note: The fit stopped after")]
     assert len(notes) == 1
     assert "Warning" not in done.err
-    assert "Not certified (the fit stopped early)" in done.out
+    assert "Not converged (the fit stopped early)" in done.out
 
 
 def test_a_forgotten_id_is_pointed_out(run, tmp_path: Path) -> None:
@@ -292,7 +295,7 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
     done = run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "f.csv")
     assert (tmp_path / "f.csv").read_text() == "x0,x1\n0,0\n1,1\n"
     assert "Note" not in done.err
-    CRFClassifier().fit(X[:, :1], X[:, 1]).save(tmp_path / "c")
+    CRFClassifier(l1=2.0).fit(X[:, :1], X[:, 1]).save(tmp_path / "c")
     done = run("predict", tmp_path / "c", tmp_path / "t.csv", "-o", tmp_path / "f.csv")
     assert done.code == 2
     assert "holds a CRFClassifier" in done.err
@@ -323,7 +326,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
-    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Certified", "induction=cfi", "l1=auto ("]
+    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=auto ("]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; number", "go together"]
     for word in words:
         assert word in done.out
@@ -464,3 +467,20 @@ def test_nothing_of_the_command_line_stays_behind(run) -> None:
     before = warnings.filters[:], warnings.showwarning
     run("--version")
     assert (warnings.filters[:], warnings.showwarning) == before
+
+
+# -- options -------------------------------------------------------------------------------------------------
+
+
+def test_options_of_the_command_line_have_the_defaults_of_the_estimator() -> None:
+    defaults = MarkovField().get_params()
+    for option in command_line_options():
+        assert defaults[option.name] == option.default, option.name
+
+
+def test_an_option_of_an_induction_rule_becomes_an_option_object(run, csv: Path, tmp_path: Path) -> None:
+    words = ["--threshold", 0.1, "--tol", 1e-5, "--l1", 3, "--no-check"]
+    assert run("fit", csv, *ROLES, "-o", tmp_path / "m", *words).code == 0
+    field = load(tmp_path / "m")
+    assert field.induction == CFI(threshold=0.1)
+    assert field.solver == Solver(tol=1e-5)

@@ -1,4 +1,4 @@
-"""--max-order and --lift, and features of three columns in plain words."""
+"""--max-order and --expand, and features of three columns in plain words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from higher import exclusive
 
-from sparsefield import load
+from sparsefield import HigherOrder, load
 from sparsefield.cli.field_summary import strongest
 from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.estimators import MarkovField
@@ -26,19 +26,17 @@ def csv(tmp_path: Path) -> Path:
 
 def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--lift", "all", "--l1", 20)
+    done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--expand", "all", "--l1", 20)
     assert done.code == 0
     assert "rain=1, sun=1 and bow=1 seldom go together" in done.out
-    assert "; 1 of three and more" in done.out
+    assert "; 1 conjunction of three or more columns" in done.out
     field = load(path)
-    assert field.max_order == 3
-    assert field.lift == "all"
+    assert field.max_order == HigherOrder(max_order=3, expand="all")
     told = run("info", path)
     assert told.code == 0
-    assert "max_order=3" in told.out
-    assert "lift=all" in told.out
+    assert "max_order=HigherOrder(expand='all')" in told.out
     assert "rain=1, sun=1 and bow=1 seldom go together" in told.out
-    assert "; 1 of three and more" in told.out
+    assert "; 1 conjunction of three or more columns" in told.out
 
 
 def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> None:
@@ -50,13 +48,13 @@ def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> N
 
 def test_evaluate_takes_them_too(run, csv: Path) -> None:
     found = []
-    for words in (["--max-order", 2], ["--max-order", 3, "--lift", "all"]):
+    for words in (["--max-order", 2], ["--max-order", 3, "--expand", "all"]):
         done = run("evaluate", csv, "--folds", 5, "--l1", 5, "--json", *words)
         assert done.code == 0
         told = json.loads(done.out)
         found.append(np.mean([fold["error_rate"] for fold in told["results"][0]["folds"]]))
     assert told["options"]["max_order"] == 3
-    assert told["options"]["lift"] == "all"
+    assert told["options"]["expand"] == "all"
     assert found[1] < found[0] - 0.05
 
 
@@ -64,7 +62,7 @@ def test_evaluate_takes_them_too(run, csv: Path) -> None:
     ("words", "told"),
     [
         (["--max-order", 1], "--max-order"),
-        (["--lift", "some"], "lift must be 'active' or 'all'"),
+        (["--expand", "some"], "expand must be 'active' or 'all'"),
         (["--max-order", 3, "--induction", "full"], "needs induction='cfi' or 'grafting'"),
     ],
 )

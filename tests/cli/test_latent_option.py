@@ -1,4 +1,4 @@
-"""``fit --hidden``, and what the other commands make of such a model."""
+"""``fit --latent``, and what the other commands make of such a model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_latent_variable_is_learned_filled_in_drawn_and_described(run, table, 
     assert "topic" in pl.read_csv(out).columns
     assert run("sample", model, "-o", out, "--given", table, "--rows", "1", "--burn-in", "20").code == 0
     assert "topic" in pl.read_csv(out).columns
-    assert "topic: hidden; " in run("info", model).out
+    assert "topic: latent; " in run("info", model).out
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_mistakes_are_told(run, table, tmp_path, words, told) -> None:
 def test_linked_tables_have_none(run, school, tmp_path) -> None:
     done = run("fit", school, "-o", tmp_path / "m.safetensors", "--latent", "topic=2")
     assert done.code != 0
-    assert "--hidden is for one table" in " ".join(done.err.split())
+    assert "--latent is for one table" in " ".join(done.err.split())
 
 
 def test_the_comparison_prints_both_fields(run, monkeypatch) -> None:

@@ -75,7 +75,7 @@ def test_too_few_cells_are_an_error_of_their_own() -> None:
     from sparsefield import MarkovField
 
     with pytest.raises(TooFewCellsError, match="4 seen target cells, too few"):
-        hold_out(np.array([[0, 1], [1, 0]]), MarkovField())
+        hold_out(np.array([[0, 1], [1, 0]]), MarkovField(l1=2.0))
 
 
 def test_numeric_columns_are_named_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_pictures_and_pages(run, table: Path, tmp_path: Path) -> None:
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert picture.splitlines()[1] in page
     assert page.count('<td class="best">') == 4
-    assert "The path of data.csv" in page
+    assert "Regularization path of data.csv" in page
 
 
 def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) ->
     sp.save_npz(tmp_path / "x.npz", matrix)
     done = run("path", tmp_path / "x.npz", "-o", tmp_path / "p.csv", "--selection", "ebic")
     assert done.code == 0, done.err
-    path = MarkovField(selection="ebic", random_state=0).regularization_path(matrix)
+    path = MarkovField(l1=2.0, selection="ebic", random_state=0).regularization_path(matrix)
     np.testing.assert_allclose(pl.read_csv(tmp_path / "p.csv")["score"], path["score"])
 
 

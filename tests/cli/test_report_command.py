@@ -97,7 +97,7 @@ def test_a_sparse_matrix(run, tmp_path: Path) -> None:
     X = (rng.random((100, 6)) < 0.3).astype(np.int8)
     X[:, 1] = X[:, 0]
     sp.save_npz(tmp_path / "x.npz", sp.csr_matrix(X))
-    MarkovField().fit(sp.csr_matrix(X)).save(tmp_path / "m.safetensors")
+    MarkovField(l1=2.0).fit(sp.csr_matrix(X)).save(tmp_path / "m.safetensors")
     done = run("report", tmp_path / "m.safetensors", "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
     assert done.code == 0, done.err
     assert "600 cells in all" in (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def test_a_sparse_matrix(run, tmp_path: Path) -> None:
 
 def test_a_classifier(run, table: Path, tmp_path: Path) -> None:
     data = pl.read_csv(table, null_values="?").drop_nulls()
-    CRFClassifier().fit(data.select("rain", "wet"), data["mood"]).save(tmp_path / "c.safetensors")
+    CRFClassifier(l1=2.0).fit(data.select("rain", "wet"), data["mood"]).save(tmp_path / "c.safetensors")
     done = run("report", tmp_path / "c.safetensors", "--data", table, "-o", tmp_path / "r.html")
     assert done.code == 0, done.err
     assert "CRFClassifier" in (tmp_path / "r.html").read_text(encoding="utf-8")

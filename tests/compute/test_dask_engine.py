@@ -12,7 +12,7 @@ import pytest
 from dask_processes import in_time, processes
 from sklearn.base import clone
 
-from sparsefield import MarkovField, RelationalField, config
+from sparsefield import MarkovField, RelationalField, Solver, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Relational, as_source, compile_table, learn_schema
 from sparsefield.induction import RULES, all_pairs
@@ -70,7 +70,7 @@ WAYS = {
     "ideal parent": ({"induction": "ideal-parent"}, FULL),
     "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, FULL[:100, :3]),
 }
-FEW_STEPS = {"l1": 6.0, "certify": False, "max_iter": 8}
+FEW_STEPS = {"l1": 6.0, "solver__certify": False, "solver__max_iter": 8}
 
 
 def saved(model, folder: Path) -> bytes:
@@ -104,8 +104,8 @@ def scattered_at_random(monkeypatch, seed: int) -> None:
 
 def test_bytes_are_those_of_threads_with_every_way_to_fit(here, tmp_path) -> None:
     for options, X in WAYS.values():
-        assert_same_bytes(MarkovField(**FEW_STEPS | options), X, here.client, tmp_path)
-    assert_same_bytes(RelationalField(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
+        assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS | options), X, here.client, tmp_path)
+    assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
 
 
 def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp_path, monkeypatch) -> None:
@@ -114,12 +114,12 @@ def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp
         here.wait_for(count)
         scattered_at_random(monkeypatch, count)
         monkeypatch.setattr(dask_engine, "SHARDS_PER_THREAD", 2 * count - 3)
-        assert_same_bytes(MarkovField(l1=6.0, kkt_tol=0.3), GAPS, here.client, tmp_path)
-    assert_same_bytes(RelationalField(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
+        assert_same_bytes(MarkovField(l1=6.0, solver=Solver(kkt_tol=0.3)), GAPS, here.client, tmp_path)
+    assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
     monkeypatch.setattr(dask_cluster, "INLINE_BYTES", 0)  # all shared values are scattered
     monkeypatch.setattr(dask_cluster, "INLINE_BYTES_ANY", 0)
     monkeypatch.setattr(dask_cluster, "CACHED_VALUES", 2)
-    assert_same_bytes(MarkovField(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
+    assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
 
 
 def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> None:
@@ -169,7 +169,7 @@ def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tm
     assert clone(model).engine is here.client
     assert clone(clone(model)).get_params()["engine"] is here.client
     assert pickle.loads(pickle.dumps(model)).engine is None
-    address = MarkovField(engine=here.address)
+    address = MarkovField(l1=2.0, engine=here.address)
     assert pickle.loads(pickle.dumps(address)).engine == here.address
     in_time(lambda: model.fit(FULL))
     assert model.engine is here.client
@@ -184,4 +184,4 @@ def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tm
 @pytest.mark.parametrize("engine", [3, object(), ["dask://host"], Threads])
 def test_an_engine_of_another_kind_is_refused(engine) -> None:
     with pytest.raises(ValueError, match=r"engine is None, a distributed\.Client, or the address"):
-        MarkovField(engine=engine).fit(FULL)
+        MarkovField(l1=2.0, engine=engine).fit(FULL)

@@ -23,7 +23,7 @@ from dask_processes import (
 )
 from threadpoolctl import threadpool_info
 
-from sparsefield import MarkovField, config
+from sparsefield import FitCallbacks, MarkovField, config
 from sparsefield.errors import ClusterError, DataError
 
 pytest.importorskip("distributed")
@@ -32,7 +32,7 @@ from sparsefield.compute import dask_cluster
 from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.compute.top_entries import TopEntriesSearch
 
-OPTIONS = {"l1": 6.0, "kkt_tol": 0.3}
+OPTIONS = {"l1": 6.0, "solver__kkt_tol": 0.3}
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def saved(model: MarkovField, folder: Path) -> bytes:
 
 @cache
 def bytes_on_threads(folder: Path, missing: bool) -> bytes:
-    return saved(MarkovField(**OPTIONS).fit(INCOMPLETE if missing else COMPLETE), folder)
+    return saved(MarkovField(l1=2.0).set_params(**OPTIONS).fit(INCOMPLETE if missing else COMPLETE), folder)
 
 
 def assert_same(
@@ -77,13 +77,13 @@ def assert_same(
 ) -> list[int]:
     """A fit, in the middle of which things happen ({iteration: what}), ends with the bytes of one on threads; tells the
     iterations that were heard of."""
-    model, left, heard = MarkovField(**OPTIONS, engine=engine, **more), dict(at or {}), []
+    model, left, heard = MarkovField(l1=2.0).set_params(**OPTIONS, engine=engine, **more), dict(at or {}), []
 
     def hear(step) -> None:
         heard.append(step.iteration)
         left.pop(step.iteration, lambda: None)()
 
-    model._progress = hear
+    model.callbacks = FitCallbacks(on_iteration=hear)
     in_time(lambda: model.fit(X))
     assert not left, "the fit was too short for what should have happened"
     assert saved(model, folder) == bytes_on_threads(folder, X is INCOMPLETE)
@@ -174,7 +174,7 @@ def test_rows_beyond_the_workers_memory_are_refused_before_they_are_sent() -> No
         here.start_worker(memory_limit="100MiB")
         here.wait_for(1)
         with pytest.raises(DataError, match=r"take 0\.\d GiB, and the 1 worker\(s\) have 0\.1 GiB.*: \d+ workers"):
-            in_time(lambda: MarkovField(engine=here.client).fit(X))
+            in_time(lambda: MarkovField(l1=2.0, engine=here.client).fit(X))
         assert not any(here.client.has_what().values())
 
 
@@ -183,7 +183,7 @@ def test_clusters_without_workers_with_other_versions_or_out_of_reach_are_refuse
 
     def refused(engine, how: str) -> None:
         with pytest.raises(ClusterError, match=how):
-            in_time(lambda: MarkovField(**OPTIONS, engine=engine).fit(COMPLETE))
+            in_time(lambda: MarkovField(l1=2.0).set_params(**OPTIONS, engine=engine).fit(COMPLETE))
         assert [pool["num_threads"] for pool in threadpool_info()] == threads
 
     monkeypatch.setattr(dask_cluster, "WORKER_TIMEOUT", 1.0)
@@ -221,7 +221,7 @@ def test_schedulers_and_workers_without_the_library_are_named(tmp_path, who) -> 
             here.connect()
             here.wait_for(1)
             with pytest.raises(ClusterError, match=rf"(?i){who}.*cannot import sparsefield.*install version"):
-                in_time(lambda: MarkovField(engine=here.client).fit(COMPLETE))
+                in_time(lambda: MarkovField(l1=2.0, engine=here.client).fit(COMPLETE))
         finally:
             here.end()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, Solver
 from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, learn_schema
 from sparsefield.data import deduplication as module
 
@@ -84,8 +84,11 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     frame = survey(400, 3).drop(columns="height")
     counts = np.random.default_rng(4).integers(1, 6, len(frame))
     often = frame.loc[np.repeat(frame.index, counts)]
-    options: dict[str, Any] = {"l1": 1.0, "objective": objective, "certify": objective == "pl"}
-    repeated, weighed = MarkovField(**options).fit(often), MarkovField(**options).fit(frame, sample_weight=counts)
+    options: dict[str, Any] = {"l1": 1.0, "objective": objective, "solver__certify": objective == "pl"}
+    repeated, weighed = (
+        MarkovField(l1=2.0).set_params(**options).fit(often),
+        MarkovField(l1=2.0).set_params(**options).fit(frame, sample_weight=counts),
+    )
     np.testing.assert_array_equal(repeated.field_.pairs, weighed.field_.pairs)
     np.testing.assert_array_equal(repeated.field_.theta, weighed.field_.theta)
     assert repeated.field_.record.n_rows == len(often)
@@ -93,7 +96,7 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
 
 def test_rows_with_latent_variables_are_merged() -> None:
     frame = survey(800, 5).drop(columns="height")
-    field = MarkovField(latent={"kind": 2}, l1=5.0, random_state=0, max_iter=3, certify=False).fit(frame)
+    field = MarkovField(latent={"kind": 2}, l1=5.0, random_state=0, solver=Solver(max_iter=3, certify=False)).fit(frame)
     sample = DenseDataset.single(compile_table(as_source(frame), field.field_.schema))
     assert sample.has_missing
     assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())

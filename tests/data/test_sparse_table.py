@@ -160,7 +160,7 @@ def test_a_fit_leaves_the_callers_matrix_alone() -> None:
     for kind in (sp.csr_matrix, unsorted, with_zeros, with_duplicates):
         X = kind(random_on(4, (60, 6)))
         stored = [array.copy() for array in (X.data, X.indices, X.indptr)]
-        MarkovField(n_jobs=1).fit(X, observed=["x2"])
+        MarkovField(l1=2.0, n_jobs=1).fit(X, observed=["x2"])
         for before, after in zip(stored, (X.data, X.indices, X.indptr), strict=True):
             assert np.array_equal(before, after)
 
@@ -213,7 +213,7 @@ def test_a_column_that_was_always_on_may_be_on() -> None:
 def test_a_learned_field_warns_at_prediction_time() -> None:
     on = random_on(9, (60, 6))
     on[:, 3] = 0
-    field = MarkovField(n_jobs=1).fit(sp.csr_matrix(on))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(sp.csr_matrix(on))
     later = on.copy()
     later[0, 3] = 1
     with pytest.warns(UnseenStateWarning, match="'x3'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, take_rows, weigh_rows
 
@@ -20,7 +20,7 @@ def test_of_a_plain_table_they_might_as_well_not_be_there() -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (300, 4))
     X[:, 1] = np.where(rng.random(300) < 0.7, X[:, 0], X[:, 1])
-    field = MarkovField(l1=2.0, kkt_tol=1e-6).fit(X)
+    field = MarkovField(l1=2.0, solver=Solver(kkt_tol=1e-6)).fit(X)
     sample = DenseDataset.single(compile_table(as_source(X), field.field_.schema))
     rows = np.sort(rng.permutation(300)[:150])
     taken = learn(field, deduplicate_rows(take_rows(sample, rows)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracle import SlowField
 from scipy.stats import chi2
 
-from sparsefield import MarkovField, load
+from sparsefield import FixedGraph, MarkovField, load
 from sparsefield.datasets import SyntheticField, make_markov_field
 
 QUICK = {"burn_in": 20, "thin": 5}
@@ -178,7 +178,7 @@ def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
 
 def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
     made = make_markov_field(10, 400, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", **QUICK, seed=6)
-    learned = MarkovField(induction="graph", graph=made.edges, l1=1.0, n_jobs=1).fit(made.samples)
+    learned = MarkovField(induction=FixedGraph(edges=made.edges), l1=1.0, n_jobs=1).fit(made.samples)
     assert learned.converged_
     found = set(learned.edges_.select("variable_a", "variable_b").rows())
     assert found <= set(made.edges)
@@ -188,7 +188,7 @@ def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
 def test_the_true_field_predicts_new_rows_better_than_one_learned_from_few() -> None:
     made = make_markov_field(15, 50, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", burn_in=200, thin=50, seed=1)
     fresh = made.field.sample(2000, sweeps=200, chains=20, thin=20, random_state=1).to_numpy()
-    learned = MarkovField(n_jobs=1).fit(made.samples)
+    learned = MarkovField(l1=2.0, n_jobs=1).fit(made.samples)
     # The true field is the best in expectation; these rows are enough to show it.
     assert made.field.score(fresh) > learned.score(fresh) + 0.1
     assert learned.score(fresh) > 15 * np.log(0.5), "it has learned something"

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, Solver
 
-TIGHT = {"l1": 0.7, "kkt_tol": 1e-5, "tol": 1e-10, "max_iter": 3000, "n_jobs": 1}
+TIGHT = {"l1": 0.7, "solver__kkt_tol": 1e-5, "solver__tol": 1e-10, "solver__max_iter": 3000, "n_jobs": 1}
 
 
 @st.composite
@@ -50,8 +50,8 @@ def test_relabeling_states_permutes_the_outcome(X, shuffle) -> None:
     labels = np.array(shuffle)
     for column in X.T:
         assume(base(column) is not None and labels[base(column)] == base(labels[column]))
-    one = MarkovField(**TIGHT).fit(X)
-    other = MarkovField(**TIGHT).fit(labels[X])
+    one = MarkovField(l1=2.0).set_params(**TIGHT).fit(X)
+    other = MarkovField(l1=2.0).set_params(**TIGHT).fit(labels[X])
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
     assert_same(weights_by_name(one, lambda c, s: (c, labels[s])), weights_by_name(other))
     for column, states in one.states_.items():
@@ -65,8 +65,8 @@ def test_labels_may_be_of_any_type(X) -> None:
     """Words in the same order as the numbers give the same bits."""
     words = np.array(["ash", "beech", "cedar", "date"], dtype=object)
     # Numbers from 2 on, since a column of 0 and 1 has 0 for its base whatever the frequencies.
-    one = MarkovField(n_jobs=1).fit(X + 2)
-    other = MarkovField(n_jobs=1).fit(words[X])
+    one = MarkovField(l1=2.0, n_jobs=1).fit(X + 2)
+    other = MarkovField(l1=2.0, n_jobs=1).fit(words[X])
     assert one.objective_ == other.objective_
     assert np.array_equal(one.field_.theta, other.field_.theta)
 
@@ -78,7 +78,7 @@ def test_the_order_of_rows_does_not_matter(X, seed, missing) -> None:
     if missing:
         X[:-1][rng.random(X[:-1].shape) < 0.2] = np.nan
     order = rng.permutation(len(X))
-    one, other = MarkovField(**TIGHT).fit(X), MarkovField(**TIGHT).fit(X[order])
+    one, other = MarkovField(l1=2.0).set_params(**TIGHT).fit(X), MarkovField(l1=2.0).set_params(**TIGHT).fit(X[order])
     if missing:
         # Hidden cells are filled between steps, until they settle to 1e-3.
         assert other.objective_ == pytest.approx(one.objective_, rel=1e-2, abs=1e-2)
@@ -90,7 +90,10 @@ def test_the_order_of_rows_does_not_matter(X, seed, missing) -> None:
 @given(X=tables(), seed=st.integers(0, 2**32 - 1))
 def test_the_order_of_columns_does_not_matter_to_pl(X, seed) -> None:
     order = np.random.default_rng(seed).permutation(X.shape[1])
-    one, other = MarkovField(**TIGHT).fit(X), MarkovField(**TIGHT).fit(X[:, order])
+    one, other = (
+        MarkovField(l1=2.0).set_params(**TIGHT).fit(X),
+        MarkovField(l1=2.0).set_params(**TIGHT).fit(X[:, order]),
+    )
     names = {f"x{new}": f"x{old}" for new, old in enumerate(order)}
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
     assert_same(weights_by_name(one), weights_by_name(other, lambda c, s: (names[c], s)))
@@ -99,8 +102,8 @@ def test_the_order_of_columns_does_not_matter_to_pl(X, seed) -> None:
 @given(X=tables(), seed=st.integers(0, 2**32 - 1))
 def test_a_row_twice_is_a_row_of_weight_2(X, seed) -> None:
     count = np.random.default_rng(seed).integers(1, 4, len(X))
-    one = MarkovField(**TIGHT).fit(np.repeat(X, count, axis=0))
-    other = MarkovField(**TIGHT).fit(X, sample_weight=count)
+    one = MarkovField(l1=2.0).set_params(**TIGHT).fit(np.repeat(X, count, axis=0))
+    other = MarkovField(l1=2.0).set_params(**TIGHT).fit(X, sample_weight=count)
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
     assert_same(weights_by_name(one), weights_by_name(other))
 
@@ -112,16 +115,20 @@ def test_a_row_of_weight_0_is_not_there(X) -> None:
     silent = np.array([[v if v in X[:, c] else X[0, c] for c, v in enumerate(row)] for row in silent])
     both = np.concatenate([silent, X])
     weight = np.concatenate([np.zeros(len(silent)), np.ones(len(X))])
-    one = MarkovField(**TIGHT).fit(X)
-    other = MarkovField(**TIGHT).fit(both, sample_weight=weight)
+    one = MarkovField(l1=2.0).set_params(**TIGHT).fit(X)
+    other = MarkovField(l1=2.0).set_params(**TIGHT).fit(both, sample_weight=weight)
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
     assert_same(weights_by_name(one), weights_by_name(other))
 
 
 @given(X=tables(), factor=st.sampled_from([0.25, 3.0, 100.0]))
 def test_weights_and_penalties_scale_together(X, factor) -> None:
-    one = MarkovField(**TIGHT).fit(X)
-    other = MarkovField(**{**TIGHT, "l1": 0.7 * factor, "l2": factor}).fit(X, sample_weight=np.full(len(X), factor))
+    one = MarkovField(l1=2.0).set_params(**TIGHT).fit(X)
+    other = (
+        MarkovField()
+        .set_params(**{**TIGHT, "l1": 0.7 * factor, "l2": factor})
+        .fit(X, sample_weight=np.full(len(X), factor))
+    )
     assert other.objective_ == pytest.approx(factor * one.objective_, rel=1e-6)
     assert_same(weights_by_name(one), weights_by_name(other), 1e-3)
 
@@ -136,7 +143,7 @@ def test_without_gaps_the_objective_never_rises(induction, objective, X, l1, pen
         objective=objective,
         l1=l1,
         penalize_unary=penalize_unary,
-        max_iter=60,
+        solver=Solver(max_iter=60),
         n_jobs=1,
         l2=0.5,
     )
@@ -170,7 +177,9 @@ def wild_tables(draw):
 @given(X=wild_tables(), l2=st.sampled_from([0.0, 1.0]), penalize_unary=st.booleans(), observe=st.booleans())
 def test_no_table_brings_a_number_that_is_none(objective, l1, X, l2, penalize_unary, observe) -> None:
     observed = [0] if observe and X.shape[1] > 1 else None
-    field = MarkovField(objective=objective, l1=l1, l2=l2, penalize_unary=penalize_unary, max_iter=80, n_jobs=1)
+    field = MarkovField(
+        objective=objective, l1=l1, l2=l2, penalize_unary=penalize_unary, solver=Solver(max_iter=80), n_jobs=1
+    )
     with warnings.catch_warnings():
         # Without penalties, separable data have no optimum: the fit may say that it did not get there.
         warnings.filterwarnings("ignore", message="The fit stopped after")
@@ -190,8 +199,8 @@ def test_no_table_brings_a_number_that_is_none(objective, l1, X, l2, penalize_un
 
 
 def test_a_table_of_constants_has_a_history_with_the_usual_columns() -> None:
-    usual = MarkovField(n_jobs=1).fit([[0, 1], [1, 1]]).history_
-    constant = MarkovField(n_jobs=1).fit([[1, 1], [1, 1]])
+    usual = MarkovField(l1=2.0, n_jobs=1).fit([[0, 1], [1, 1]]).history_
+    constant = MarkovField(l1=2.0, n_jobs=1).fit([[1, 1], [1, 1]])
     assert constant.n_iter_ == len(constant.history_)
     assert constant.history_.columns == usual.columns
 
@@ -201,7 +210,7 @@ def test_hundreds_of_states_in_a_column_are_fine() -> None:
     many = np.concatenate([np.arange(400), rng.integers(0, 400, 400)])
     X = np.column_stack([many, many % 3, rng.integers(0, 2, 800)]).astype(float)
     X[5, 0] = X[6, 1] = np.nan
-    field = MarkovField(n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     assert field.converged_
     assert len(field.states_["x0"]) >= 399
     filled = field.transform(X)

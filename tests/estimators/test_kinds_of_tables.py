@@ -72,7 +72,7 @@ POLARS = {
 def reference() -> dict[str, MarkovField]:
     """Numbers and words have the same order, but 0/1 columns of numbers have a base of their own."""
     words = np.where(GAPS, None, WORDS[np.nan_to_num(X).astype(int)])
-    return {"numbers": MarkovField(n_jobs=1).fit(X), "words": MarkovField(n_jobs=1).fit(words)}
+    return {"numbers": MarkovField(l1=2.0, n_jobs=1).fit(X), "words": MarkovField(l1=2.0, n_jobs=1).fit(words)}
 
 
 def check_same(field: MarkovField, filled: np.ndarray, reference) -> None:
@@ -95,7 +95,7 @@ def check_same(field: MarkovField, filled: np.ndarray, reference) -> None:
 def test_pandas_of_any_dtype_gives_the_same_field(reference, dtype) -> None:
     frame = pandas_frame(PANDAS[dtype])
     before = frame.copy(deep=True)
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     filled = field.transform(frame)
     check_same(field, filled.astype(str).astype(float).to_numpy(), reference)
     assert isinstance(filled, pd.DataFrame)
@@ -111,7 +111,7 @@ def test_pandas_of_any_dtype_gives_the_same_field(reference, dtype) -> None:
 @pytest.mark.parametrize("dtype", PANDAS)
 def test_pandas_columns_keep_their_dtype(dtype) -> None:
     frame = pandas_frame(PANDAS[dtype])
-    filled = MarkovField(n_jobs=1).fit(frame).transform(frame)
+    filled = MarkovField(l1=2.0, n_jobs=1).fit(frame).transform(frame)
     assert filled.dtypes.to_dict() == frame.dtypes.to_dict()
 
 
@@ -119,7 +119,7 @@ def test_pandas_columns_keep_their_dtype(dtype) -> None:
 def test_polars_of_any_dtype_gives_the_same_field_and_keeps_its_schema(reference, dtype) -> None:
     frame = polars_frame(POLARS[dtype])
     before = frame.clone()
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     filled = field.transform(frame)
     check_same(field, filled.cast(pl.String).cast(pl.Float64).to_numpy(), reference)
     assert filled.schema == frame.schema
@@ -144,7 +144,7 @@ def test_polars_of_any_dtype_gives_the_same_field_and_keeps_its_schema(reference
 )
 def test_arrays_of_any_dtype_give_the_same_field(reference, name, table) -> None:
     before = table.copy()
-    field = MarkovField(n_jobs=1).fit(table)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(table)
     filled = field.transform(table)
     check_same(field, filled, reference)
     assert filled.dtype == table.dtype
@@ -156,7 +156,7 @@ def test_arrays_of_any_dtype_give_the_same_field(reference, name, table) -> None
 
 def test_nested_lists_give_the_same_field(reference) -> None:
     for rows in ([as_objects(row) for row in X], [text(row) for row in X], X.tolist()):
-        field = MarkovField(n_jobs=1).fit(rows)
+        field = MarkovField(l1=2.0, n_jobs=1).fit(rows)
         check_same(field, field.transform(rows), reference)
 
 
@@ -177,7 +177,7 @@ def test_complete_tables_of_whole_numbers_words_truths_and_sparse_ones_agree() -
         "pandas int32": pd.DataFrame(table.astype("int32"), columns=["x0", "x1"]),
         "polars bool": pl.DataFrame(table.astype(bool), schema=["x0", "x1"]),
     }
-    fields = {name: MarkovField(n_jobs=1).fit(kind) for name, kind in kinds.items()}
+    fields = {name: MarkovField(l1=2.0, n_jobs=1).fit(kind) for name, kind in kinds.items()}
     for name, field in fields.items():
         assert np.array_equal(field.field_.theta, fields["int"].field_.theta), name
         assert field.score(kinds[name]) == fields["int"].score(table), name
@@ -194,11 +194,11 @@ def explicit_zeros(table: np.ndarray) -> sp.csr_matrix:
 
 def test_numpy_words_and_sparse_matrices_come_back_as_they_went_in() -> None:
     words = np.array([["no", "yes"], ["yes", "yes"], ["no", "no"]])
-    filled = MarkovField(n_jobs=1).fit(words).transform(words)
+    filled = MarkovField(l1=2.0, n_jobs=1).fit(words).transform(words)
     assert filled.dtype == words.dtype
     assert np.array_equal(filled, words)
     matrix = sp.csr_matrix([[0, 1], [1, 1], [0, 0]])
-    back = MarkovField(n_jobs=1).fit(matrix).transform(matrix)
+    back = MarkovField(l1=2.0, n_jobs=1).fit(matrix).transform(matrix)
     assert isinstance(back, sp.csr_matrix)
     assert (back != matrix).nnz == 0
 
@@ -206,24 +206,24 @@ def test_numpy_words_and_sparse_matrices_come_back_as_they_went_in() -> None:
 @pytest.mark.parametrize("fmt", ["lil", "dok"])
 def test_sparse_matrices_of_other_formats_are_read(fmt) -> None:
     table = cells(missing=0.0)[:, :2].astype(int)
-    field = MarkovField(n_jobs=1).fit(sp.csr_matrix(table).asformat(fmt))
-    assert np.array_equal(field.field_.theta, MarkovField(n_jobs=1).fit(table).field_.theta)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(sp.csr_matrix(table).asformat(fmt))
+    assert np.array_equal(field.field_.theta, MarkovField(l1=2.0, n_jobs=1).fit(table).field_.theta)
 
 
 def test_a_sparse_matrix_whose_duplicates_add_up_to_2_is_refused() -> None:
     matrix = sp.csr_matrix((np.ones(3), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
     with pytest.raises(DataError, match="0 and 1"):
-        MarkovField(n_jobs=1).fit(matrix)
+        MarkovField(l1=2.0, n_jobs=1).fit(matrix)
 
 
 def test_a_sparse_matrix_with_other_values_is_refused() -> None:
     with pytest.raises(DataError, match="other than 0 and 1"):
-        MarkovField().fit(sp.csr_matrix([[0, 2], [1, 0]]))
+        MarkovField(l1=2.0).fit(sp.csr_matrix([[0, 2], [1, 0]]))
 
 
 def test_masked_cells_are_gaps() -> None:
     masked = np.ma.masked_array(np.nan_to_num(X).astype(int), mask=GAPS)
-    field = MarkovField(n_jobs=1).fit(masked)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(masked)
     assert field.states_ == {"x0": [0, 1], "x1": [0, 1], "x2": [0, 1, 2]}
 
 
@@ -231,7 +231,7 @@ def test_arrow_tables_are_read_like_other_frames() -> None:
     import pyarrow as pa
 
     table = pa.table({"a": as_objects(X[:, 0]), "b": as_objects(X[:, 1]), "c": as_objects(X[:, 1])})
-    filled = MarkovField(n_jobs=1).fit(table).transform(table)
+    filled = MarkovField(l1=2.0, n_jobs=1).fit(table).transform(table)
     assert isinstance(filled, pa.Table)
     assert filled.schema == table.schema
     assert filled["a"].null_count == 0
@@ -239,7 +239,7 @@ def test_arrow_tables_are_read_like_other_frames() -> None:
 
 @pytest.mark.parametrize("dtype", [pd.CategoricalDtype(["0"]), pd.CategoricalDtype(["0"], ordered=True)])
 def test_gaps_are_filled_with_states_that_are_no_category_of_a_pandas_column(dtype) -> None:
-    field = MarkovField(n_jobs=1).fit(pandas_frame(PANDAS["category of words"]))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(pandas_frame(PANDAS["category of words"]))
     told = pd.DataFrame({"x0": ["1", "0"], "x1": [None, "0"], "x2": ["1", "0"]}).astype({"x1": dtype})
     filled = field.transform(told)
     assert filled["x1"].tolist() == ["1", "0"]
@@ -249,19 +249,19 @@ def test_gaps_are_filled_with_states_that_are_no_category_of_a_pandas_column(dty
 
 @pytest.mark.parametrize("dtype", [pl.Enum(["0"]), pl.Categorical, pl.String])
 def test_gaps_are_filled_with_states_that_are_no_category_of_a_polars_column(dtype) -> None:
-    field = MarkovField(n_jobs=1).fit(polars_frame(POLARS["String"]))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(polars_frame(POLARS["String"]))
     told = pl.DataFrame({"x0": ["1", "0"], "x1": pl.Series([None, "0"], dtype=dtype), "x2": ["1", "0"]})
     assert field.transform(told)["x1"].cast(pl.String).to_list() == ["1", "0"]
 
 
 @pytest.mark.parametrize("dtype", [pl.Null, pl.String, pl.Int8, pl.Float32])
 def test_a_polars_column_of_gaps_alone_is_filled_whatever_its_type(dtype) -> None:
-    field = MarkovField(n_jobs=1).fit(polars_frame(POLARS["Int64"]))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(polars_frame(POLARS["Int64"]))
     told = pl.DataFrame({"x0": [1, 0], "x1": pl.Series([None, None], dtype=dtype), "x2": [1, 0]})
     assert field.transform(told)["x1"].to_list() == [1, 0]
 
 
 def test_a_column_of_gaps_among_numbers_is_filled_with_words() -> None:
     words = np.where(GAPS, None, WORDS[np.nan_to_num(X).astype(int)])
-    field = MarkovField(n_jobs=1).fit(words)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(words)
     assert field.transform(np.full((2, 3), np.nan)).tolist() == [["0", "0", "0"]] * 2

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
-from sparsefield import MarkovField, load
+from sparsefield import FitCallbacks, FixedGraph, MarkovField, Solver, load
 from sparsefield.data import as_source, compile_table, learn_schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.estimators.latent_start import start_latent
@@ -26,7 +26,7 @@ TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
 
 def fitted(latent={"topic": 3}, rows=TRAIN, **options) -> MarkovField:  # noqa: B006
     options = {"l1": 10.0, "random_state": 0, "n_jobs": 1, **options}
-    return MarkovField(latent=latent, **options).fit(rows)
+    return MarkovField(l1=2.0).set_params(latent=latent, **options).fit(rows)
 
 
 @pytest.fixture(scope="module")
@@ -184,10 +184,10 @@ def test_gaps_beside_several_latent_variables_settle() -> None:
 def test_cd_and_given_graphs_know_latent_variables_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        divergence = fitted(objective="cd", certify=False, max_iter=60)
+        divergence = fitted(objective="cd", solver=Solver(certify=False, max_iter=60))
     found = divergence.predict_proba(TEST)["topic"].argmax(axis=1)
     assert adjusted_rand_score(DRAWN.classes[1200:], found) > 0.6
-    given = fitted(induction="graph", graph=[("x0", "x1")], l1=1.0)
+    given = fitted(induction=FixedGraph(edges=[("x0", "x1")]), l1=1.0)
     seen = given.field_.pairs[(given.field_.pairs < 16).all(axis=1)]
     assert {tuple(pair) for pair in seen.tolist()} <= {(0, 1)}
     assert len(given.field_.pairs) > 16
@@ -206,11 +206,11 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
         if step.iteration == 12:
             raise HaltError
 
-    half: Any = MarkovField(latent={"topic": 3}, l1=10.0, random_state=0, n_jobs=1, checkpoint=tmp_path)
-    half._progress = stop
+    half: Any = MarkovField(latent={"topic": 3}, l1=10.0, random_state=0, n_jobs=1, solver=Solver(checkpoint=tmp_path))
+    half.callbacks = FitCallbacks(on_iteration=stop)
     with pytest.raises(HaltError):
         half.fit(TRAIN)
-    half._progress = None
+    half.callbacks = None
     assert half.fit(TRAIN).field_.theta.tobytes() == field.field_.theta.tobytes()
 
 
@@ -226,22 +226,22 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
 )
 def test_latent_variables_that_make_no_sense_are_refused(latent, told) -> None:
     with pytest.raises(ValueError, match=told):
-        MarkovField(latent=latent).fit(TRAIN)
+        MarkovField(l1=2.0, latent=latent).fit(TRAIN)
 
 
 def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None:
     with pytest.raises(DataError, match="'x1', which is a column of X"):
-        MarkovField(latent={"x1": 2}).fit(TRAIN)
+        MarkovField(l1=2.0, latent={"x1": 2}).fit(TRAIN)
     with pytest.raises(DataError, match="X is a sparse matrix"):
-        MarkovField(latent={"topic": 2}).fit(sp.csr_matrix(TRAIN))
+        MarkovField(l1=2.0, latent={"topic": 2}).fit(sp.csr_matrix(TRAIN))
     with pytest.raises(DataError, match="comes in parts"):
-        MarkovField(latent={"topic": 2}).fit(iter([TRAIN]))
+        MarkovField(l1=2.0, latent={"topic": 2}).fit(iter([TRAIN]))
     with pytest.raises(DataError, match="needs as many rows"):
-        MarkovField(latent={"topic": 8}).fit(TRAIN[:5])
+        MarkovField(l1=2.0, latent={"topic": 8}).fit(TRAIN[:5])
     with pytest.raises(DataError, match="No column of X varies"):
-        MarkovField(latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
+        MarkovField(l1=2.0, latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
     with pytest.raises(ValueError, match="features of two columns alone"):
-        MarkovField(latent={"topic": 2}, max_order=3).fit(TRAIN)
+        MarkovField(l1=2.0, latent={"topic": 2}, max_order=3).fit(TRAIN)
 
 
 def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
@@ -249,7 +249,9 @@ def test_sparse_rows_are_scored_as_dense_ones_are(field) -> None:
 
 
 def test_mean_field_for_each_state_is_exact_where_the_latent_variable_ties_all() -> None:
-    field = MarkovField(latent={"topic": 3}, l1=40.0, random_state=0, max_iter=40, certify=False).fit(TRAIN)
+    field = MarkovField(latent={"topic": 3}, l1=40.0, random_state=0, solver=Solver(max_iter=40, certify=False)).fit(
+        TRAIN
+    )
     n = field.field_.layout.n_states
     ties = field.field_.pairs[:, 1] >= n - 2
     plain = replace(field.field_, pairs=field.field_.pairs[ties], weights=field.field_.weights[ties])

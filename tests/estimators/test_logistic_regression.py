@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import CRFClassifier, MarkovField, Solver
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,7 @@ def test_one_binary_target_is_scikit_learns_elastic_net(numbers, l1, l2, inducti
         l2=l2,
         penalize_unary=False,
         induction=induction,
-        kkt_tol=1e-5,
-        tol=1e-10,
-        max_iter=5000,
+        solver=Solver(kkt_tol=1e-5, tol=1e-10, max_iter=5000),
         n_jobs=1,
     ).fit(numbers, y)
     theirs = LogisticRegression(
@@ -63,7 +61,9 @@ def test_categories_are_one_column_per_state_but_the_most_frequent(numbers) -> N
     assert (y == "no").sum() > 125
     X = np.empty((250, 3), dtype=object)
     X[:, 0], X[:, 1], X[:, 2] = color, shape, numbers[:, 0]
-    ours = CRFClassifier(l1=2.0, l2=1.0, penalize_unary=False, kkt_tol=1e-5, tol=1e-10, n_jobs=1).fit(X, y)
+    ours = CRFClassifier(l1=2.0, l2=1.0, penalize_unary=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1).fit(
+        X, y
+    )
     design = np.column_stack([color == "blue", color == "red", shape == "round", numbers[:, 0]]).astype(float)
     theirs = LogisticRegression(solver="saga", C=1 / 3, l1_ratio=2 / 3, tol=1e-8, max_iter=20000, random_state=0)
     theirs.fit(design, y)
@@ -80,7 +80,7 @@ def test_row_weights_are_scikit_learns(numbers) -> None:
     X = numbers - np.average(numbers, axis=0, weights=weight)
     X /= np.sqrt(np.average(X**2, axis=0, weights=weight))
     assert np.average(y, weights=weight) < 0.5
-    ours = CRFClassifier(l1=3.0, l2=1.0, penalize_unary=False, kkt_tol=1e-5, tol=1e-10, n_jobs=1)
+    ours = CRFClassifier(l1=3.0, l2=1.0, penalize_unary=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1)
     ours.fit(X, y, sample_weight=weight)
     theirs = LogisticRegression(solver="saga", C=1 / 4, l1_ratio=3 / 4, tol=1e-8, max_iter=20000, random_state=0)
     theirs.fit(X, y, sample_weight=weight)
@@ -131,7 +131,9 @@ def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, 
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     codes = np.array([rng.choice(4, p=row) for row in p])
     assert np.bincount(codes).argmax() == 0
-    ours = CRFClassifier(l1=l1, l2=l2, penalize_unary=penalize_unary, kkt_tol=1e-5, tol=1e-11, max_iter=5000, n_jobs=1)
+    ours = CRFClassifier(
+        l1=l1, l2=l2, penalize_unary=penalize_unary, solver=Solver(kkt_tol=1e-5, tol=1e-11, max_iter=5000), n_jobs=1
+    )
     ours.fit(numbers, codes)
     weights, intercepts, value = base_coded_optimum(numbers, codes, l1, l2, penalize_unary=penalize_unary)
     np.testing.assert_allclose(coefficients(ours, 6)[0], weights, atol=1e-3)
@@ -143,7 +145,9 @@ def test_a_multinomial_target_without_penalty_is_scikit_learns(numbers) -> None:
     """Without a penalty both parametrizations describe the same distributions."""
     rng = np.random.default_rng(6)
     codes = np.argmax(numbers[:, :3] + rng.gumbel(size=(250, 3)), axis=1)
-    ours = CRFClassifier(l1=0.0, l2=0.0, kkt_tol=1e-4, tol=1e-11, max_iter=5000, n_jobs=1).fit(numbers, codes)
+    ours = CRFClassifier(l1=0.0, l2=0.0, solver=Solver(kkt_tol=1e-4, tol=1e-11, max_iter=5000), n_jobs=1).fit(
+        numbers, codes
+    )
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=20000).fit(numbers, codes)
     np.testing.assert_allclose(ours.predict_proba(numbers), theirs.predict_proba(numbers), atol=1e-3)
 
@@ -151,8 +155,8 @@ def test_a_multinomial_target_without_penalty_is_scikit_learns(numbers) -> None:
 def test_markov_field_with_the_same_columns_observed_is_the_same_regression(numbers) -> None:
     rng = np.random.default_rng(7)
     y = (rng.random(250) < 1 / (1 + np.exp(0.5 - numbers[:, 0]))).astype(int)
-    options = {"l1": 2.0, "kkt_tol": 1e-5, "tol": 1e-10, "n_jobs": 1}
-    alone = CRFClassifier(**options).fit(numbers, y)
-    field = MarkovField(**options).fit(np.column_stack([y, numbers]), observed=range(1, 7))
+    options = {"l1": 2.0, "solver__kkt_tol": 1e-5, "solver__tol": 1e-10, "n_jobs": 1}
+    alone = CRFClassifier(l1=2.0).set_params(**options).fit(numbers, y)
+    field = MarkovField(l1=2.0).set_params(**options).fit(np.column_stack([y, numbers]), observed=range(1, 7))
     assert np.array_equal(alone.field_.weights, field.field_.weights)
     assert alone.objective_ == field.objective_

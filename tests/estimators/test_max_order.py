@@ -10,18 +10,18 @@ from higher import exclusive, triangle
 from safetensors import safe_open
 from sklearn.base import clone
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, load
+from sparsefield import CRFClassifier, FixedGraph, HigherOrder, MarkovField, Relational, RelationalField, load
 from sparsefield.data import as_source, compile_sparse, learn_schema
 from sparsefield.errors import DataError
 from sparsefield.io.row_blocks import save_rows
 
-OPTIONS = {"l1": 2.0, "max_order": 3, "lift": "all", "n_jobs": 1}
+OPTIONS = {"l1": 2.0, "max_order": 3, "max_order__expand": "all", "n_jobs": 1}
 X = exclusive(320, 0)
 
 
 @pytest.fixture(scope="module")
 def field() -> MarkovField:
-    return MarkovField(**OPTIONS).fit(X)
+    return MarkovField(l1=2.0).set_params(**OPTIONS).fit(X)
 
 
 def test_features_name_three_variables_and_states(field) -> None:
@@ -40,7 +40,7 @@ def test_features_name_three_variables_and_states(field) -> None:
 def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    assert again.max_order == 3
+    assert again.max_order.max_order == 3
     assert again.lift == "all"
     assert again.field_.theta.tobytes() == field.field_.theta.tobytes()
     assert np.array_equal(again.field_.features, field.field_.features)
@@ -64,30 +64,30 @@ def test_a_fit_that_finds_pairs_alone_is_written_as_before(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"max_order": 1}, "max_order must be a whole number from 2, got 1"),
-        ({"max_order": 2.5}, "max_order must be a whole number from 2, got 2.5"),
+        ({"max_order": 1}, "max_order must be a whole number from 2, or a HigherOrder; got 1"),
+        ({"max_order": 2.5}, "max_order must be a whole number from 2, or a HigherOrder; got 2.5"),
         ({"max_order": "3"}, "max_order must be a whole number from 2"),
-        ({"lift": "x"}, "lift must be 'active' or 'all', got 'x'"),
+        ({"max_order__expand": "x"}, "expand must be 'active' or 'all', got 'x'"),
         ({"max_order": 3, "induction": "full"}, "max_order=3 needs induction='cfi' or 'grafting', got 'full'"),
         ({"max_order": 3, "induction": "ideal-parent"}, "needs induction='cfi' or 'grafting'"),
-        ({"max_order": 3, "induction": "graph", "graph": [(0, 1)]}, "needs induction='cfi' or 'grafting'"),
+        ({"max_order": 3, "induction": FixedGraph(edges=[(0, 1)])}, "needs induction='cfi' or 'grafting'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, words) -> None:
     with pytest.raises(ValueError, match=words):
-        MarkovField(**options).fit(X)
-    if options.get("induction") != "graph":
+        MarkovField(l1=2.0).set_params(**options).fit(X)
+    if not isinstance(options.get("induction"), FixedGraph):
         with pytest.raises(ValueError, match=words):
-            CRFClassifier(**options).fit(X[:, :2], X[:, 2])
+            CRFClassifier(l1=2.0).set_params(**options).fit(X[:, :2], X[:, 2])
 
 
 @pytest.mark.parametrize("kind", [MarkovField, CRFClassifier, RelationalField])
 def test_parameters_are_those_of_scikit_learn(kind) -> None:
-    model = kind(max_order=np.int64(4), lift="all")
+    model = kind(max_order=HigherOrder(max_order=np.int64(4), expand="all"))
     assert clone(model).get_params() == model.get_params()
-    assert model.get_params()["max_order"] == 4
+    assert model.get_params()["max_order__max_order"] == 4
     assert kind().get_params()["max_order"] == 2
-    assert kind().get_params()["lift"] == "active"
+    assert kind().get_params()["max_order__expand"] == "active"
     assert kind().set_params(max_order=3).max_order == 3
 
 
@@ -118,7 +118,9 @@ def test_a_classifier_takes_interactions_of_what_is_given() -> None:
     inputs = [0, 1, 3, 4]
     scores = []
     for max_order, lift in ((2, "active"), (3, "all")):
-        model = CRFClassifier(l1=2.0, max_order=max_order, lift=lift, n_jobs=1).fit(train[:, inputs], train[:, 2])
+        model = CRFClassifier(l1=2.0, max_order=HigherOrder(max_order=max_order, expand=lift), n_jobs=1).fit(
+            train[:, inputs], train[:, 2]
+        )
         scores.append(model.score(test[:, inputs], test[:, 2]))
     assert scores[0] < 0.6
     assert scores[1] > 0.9
@@ -134,7 +136,10 @@ def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
     cells[np.arange(30, 60), np.arange(30) % 20] = 1
     rows, options = sp.csr_matrix(cells), {**OPTIONS, "l1": 0.3}
     assert compile_sparse(as_source(rows), learn_schema(as_source(rows))) is not None
-    sparse, dense = MarkovField(**options).fit(rows), MarkovField(**options).fit(cells)
+    sparse, dense = (
+        MarkovField(l1=2.0).set_params(**options).fit(rows),
+        MarkovField(l1=2.0).set_params(**options).fit(cells),
+    )
     assert sparse.field_.conjunctions.tolist() == [[0, 1, 2]]
     assert np.array_equal(sparse.field_.features, dense.field_.features)
     np.testing.assert_allclose(sparse.field_.theta, dense.field_.theta, rtol=0, atol=1e-9)
@@ -146,7 +151,7 @@ def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
 
 def test_a_stream_is_refused_with_a_reason() -> None:
     with pytest.raises(DataError, match="max_order=3 needs all rows in memory"):
-        MarkovField(**OPTIONS).fit(iter([sp.csr_matrix(X)]))
+        MarkovField(l1=2.0).set_params(**OPTIONS).fit(iter([sp.csr_matrix(X)]))
 
 
 # -- linked tables -----------------------------------------------------------------------------------------------------
@@ -166,7 +171,7 @@ def village(seed: int = 0, **parts) -> Relational:
 
 def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) -> None:
     data = village()
-    model = RelationalField(**OPTIONS).fit(data)
+    model = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     assert model.converged_
     table = model.features_
     triples = table.filter(table["variable_c"].is_not_null())
@@ -186,7 +191,7 @@ def test_linked_tables_have_triples_within_a_row_and_pairs_over_links(tmp_path) 
 
 
 def test_columns_that_no_template_lets_meet_make_no_triple(tmp_path) -> None:
-    model = RelationalField(**OPTIONS, templates=["joined who whom"]).fit(village())
+    model = RelationalField(l1=2.0).set_params(**OPTIONS, templates=["joined who whom"]).fit(village())
     assert len(model.field_.weights)
     assert not len(model.field_.conjunctions)
     model.save(tmp_path / "m")

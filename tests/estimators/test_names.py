@@ -13,7 +13,7 @@ from sparsefield import MarkovField
 
 def test_columns_with_numbers_for_names_keep_them() -> None:
     frame = pd.DataFrame(X, columns=[10, 20, 30])
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     filled = field.transform(frame)
     assert list(filled.columns) == [10, 20, 30]
     assert not filled.isna().any().any()
@@ -22,13 +22,13 @@ def test_columns_with_numbers_for_names_keep_them() -> None:
 
 def test_a_number_that_is_a_column_name_means_that_column() -> None:
     frame = pd.DataFrame(X, columns=[2, 0, 1])
-    assert set(MarkovField(n_jobs=1).fit(frame, observed=[2]).states_) == {"0", "1"}
+    assert set(MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=[2]).states_) == {"0", "1"}
 
 
 def test_observed_columns_by_name_position_and_mask_are_the_same() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     fits = [
-        MarkovField(n_jobs=1).fit(frame, observed=observed)
+        MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=observed)
         for observed in (
             ["a", "c"],
             [0, 2],
@@ -40,12 +40,12 @@ def test_observed_columns_by_name_position_and_mask_are_the_same() -> None:
     ]
     assert all(np.array_equal(fit.field_.theta, fits[0].field_.theta) for fit in fits)
     assert set(fits[0].states_) == {"b"}
-    alone = MarkovField(n_jobs=1).fit(frame, observed="a")
+    alone = MarkovField(l1=2.0, n_jobs=1).fit(frame, observed="a")
     assert set(alone.states_) == {"b", "c"}
 
 
 def test_a_column_may_be_named_as_observed_twice() -> None:
-    assert set(MarkovField(n_jobs=1).fit(X[:, :2], observed=["x0", "x0"]).states_) == {"x1"}
+    assert set(MarkovField(l1=2.0, n_jobs=1).fit(X[:, :2], observed=["x0", "x0"]).states_) == {"x1"}
 
 
 @pytest.mark.parametrize("index", ["repeated", "multi", "dates"])
@@ -57,14 +57,14 @@ def test_any_index_comes_back(index) -> None:
         frame.index = pd.MultiIndex.from_product([range(8), range(10)])
     else:
         frame.index = pd.date_range("2020-01-01", periods=N)
-    filled = MarkovField(n_jobs=1).fit(frame).transform(frame)
+    filled = MarkovField(l1=2.0, n_jobs=1).fit(frame).transform(frame)
     assert filled.index.equals(frame.index)
-    assert np.array_equal(filled.to_numpy(), MarkovField(n_jobs=1).fit(X).transform(X))
+    assert np.array_equal(filled.to_numpy(), MarkovField(l1=2.0, n_jobs=1).fit(X).transform(X))
 
 
 def test_other_columns_than_in_training_are_refused() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     with pytest.raises(ValueError, match=r"(?s)unseen.*- z.*missing.*- c"):
         field.transform(frame.rename(columns={"c": "z"}))
     with pytest.raises(ValueError, match="order"):
@@ -72,19 +72,19 @@ def test_other_columns_than_in_training_are_refused() -> None:
     with pytest.raises(ValueError, match="missing"):
         field.predict_proba(frame[["a", "b"]])
     with pytest.raises(ValueError, match=r"2 features.*3 features"):
-        MarkovField(n_jobs=1).fit(X).transform(X[:, :2])
+        MarkovField(l1=2.0, n_jobs=1).fit(X).transform(X[:, :2])
 
 
 def test_a_field_learned_from_one_kind_answers_another() -> None:
-    field = MarkovField(n_jobs=1).fit(pd.DataFrame(X, columns=["a", "b", "c"]))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame(X, columns=["a", "b", "c"]))
     frame = pl.DataFrame(X, schema=["a", "b", "c"])
     filled = field.transform(frame)
     assert isinstance(filled, pl.DataFrame)
-    assert np.array_equal(filled.to_numpy(), MarkovField(n_jobs=1).fit(X).transform(X))
+    assert np.array_equal(filled.to_numpy(), MarkovField(l1=2.0, n_jobs=1).fit(X).transform(X))
 
 
 def test_a_list_of_truths_is_a_mask_of_as_many_columns() -> None:
-    field = MarkovField(n_jobs=1).fit(X, observed=[True, False, True])
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=[True, False, True])
     assert set(field.states_) == {"x1"}
     with pytest.raises(ValueError, match="mask of 2 columns"):
-        MarkovField(n_jobs=1).fit(X, observed=[True, False])
+        MarkovField(l1=2.0, n_jobs=1).fit(X, observed=[True, False])

@@ -17,16 +17,16 @@ from sparsefield.errors import DataError, UnseenStateWarning
 def test_a_constant_column_carries_no_features_and_is_filled_with_its_value() -> None:
     table = np.column_stack([X, np.full(N, 7.0)])
     table[3, 3] = np.nan
-    field = MarkovField(n_jobs=1).fit(table)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(table)
     assert field.states_["x3"] == [7]
     assert field.transform(table)[3, 3] == 7.0
     assert np.array_equal(field.predict_proba(table)["x3"], np.ones((N, 1)))
-    assert np.array_equal(field.field_.theta, MarkovField(n_jobs=1).fit(X).field_.theta)
+    assert np.array_equal(field.field_.theta, MarkovField(l1=2.0, n_jobs=1).fit(X).field_.theta)
 
 
 def test_a_row_without_any_value_is_filled_and_adds_nothing_to_the_score() -> None:
     table = np.vstack([X, np.full((1, 3), np.nan)])
-    field = MarkovField(n_jobs=1).fit(table)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(table)
     assert not np.isnan(field.transform(table)).any()
     assert field.score(table) * (N + 1) == pytest.approx(field.score(X) * N, rel=1e-12)
 
@@ -43,7 +43,7 @@ def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> N
         "polars": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]),
         "enum": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]).cast(pl.String).cast(pl.Enum(list("01239"))),
     }[kind]
-    field = MarkovField(n_jobs=1).fit(make(np.nan_to_num(X).astype(int)))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(make(np.nan_to_num(X).astype(int)))
     odd = make(table)
     with pytest.warns(UnseenStateWarning, match=r"'(x2|c)' has 1 cell.*9"):
         filled = field.transform(odd)
@@ -60,7 +60,7 @@ def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> N
 def test_gaps_next_to_an_unseen_state_are_filled() -> None:
     table = X[:6].copy()
     table[2] = [np.nan, 1.0, 9.0]
-    field = MarkovField(n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     with pytest.warns(UnseenStateWarning):
         filled = field.transform(table)
     assert filled[2, 2] == 9.0
@@ -69,7 +69,7 @@ def test_gaps_next_to_an_unseen_state_are_filled() -> None:
 
 def test_an_unseen_state_of_an_observed_column_carries_no_signal() -> None:
     table = cells(missing=0.0)
-    field = MarkovField(n_jobs=1).fit(table, observed=[2])
+    field = MarkovField(l1=2.0, n_jobs=1).fit(table, observed=[2])
     odd, cell = table[:4].copy(), table[:4].copy()
     odd[:, 2], cell[:, 2] = 9.0, np.nan
     with pytest.warns(UnseenStateWarning, match="'x2'"):
@@ -78,7 +78,7 @@ def test_an_unseen_state_of_an_observed_column_carries_no_signal() -> None:
 
 
 def test_states_known_to_exist_need_no_example() -> None:
-    field = MarkovField(n_jobs=1).fit(X, states={"x2": [0, 1, 2, 5]})
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X, states={"x2": [0, 1, 2, 5]})
     assert field.states_["x2"] == [0, 1, 2, 5]
     p = field.predict_proba(X)["x2"]
     assert p.shape == (N, 4)
@@ -107,16 +107,16 @@ def test_whole_numbers_with_few_values_are_categories_and_others_numbers() -> No
     forced = MarkovField(n_jobs=1, l1=5.0, numeric=["few"]).fit(frame[["y", "few", "many"]], observed=["few", "many"])
     assert [v.numeric for v in forced.field_.schema.observed] == [True, False]
     with pytest.raises(DataError, match="'y' is listed as numeric but is a target"):
-        MarkovField(numeric=["y"]).fit(frame[["y", "few"]], observed=["few"])
+        MarkovField(l1=2.0, numeric=["y"]).fit(frame[["y", "few"]], observed=["few"])
     with pytest.raises(DataError, match="'words' is read as numeric but holds text"):
-        MarkovField(numeric=["words"]).fit(frame[["y", "words"]], observed=["words"])
+        MarkovField(l1=2.0, numeric=["words"]).fit(frame[["y", "words"]], observed=["words"])
 
 
 def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(3.0, 2.0, N)
     y = (x + rng.normal(size=N) > 3.0).astype(float)
-    field = MarkovField(n_jobs=1).fit(np.column_stack([y, x]), observed=[1])
+    field = MarkovField(l1=2.0, n_jobs=1).fit(np.column_stack([y, x]), observed=[1])
     at_mean = field.predict_proba(np.array([[np.nan, x.mean()]]))["x0"]
     missing = field.predict_proba(np.array([[np.nan, np.nan]]))["x0"]
     np.testing.assert_allclose(missing, at_mean, atol=1e-12)
@@ -137,7 +137,7 @@ def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(state
     for seen in states:
         column = np.array([seen] * N, dtype=object)
         table = np.column_stack([column, cells(missing=0.0)[:, 1:].astype(object)])
-        field = MarkovField(penalize_unary=penalize_unary, n_jobs=1).fit(table, states={"x0": states})
+        field = MarkovField(l1=2.0, penalize_unary=penalize_unary, n_jobs=1).fit(table, states={"x0": states})
         assert field.converged_
         assert np.abs(field.field_.theta).max() < 8
         assert field.predict_proba(table)["x0"][0, states.index(seen)] > 0.9

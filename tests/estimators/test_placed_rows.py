@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sparsefield import CRFClassifier, MarkovField, config, load
+from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Solver, config, load
 from sparsefield.cli import app
 from sparsefield.errors import DataError
 
@@ -86,16 +86,20 @@ def test_tables_that_are_sparse_stay_so(client, tmp_path, monkeypatch) -> None:
 def test_l1_is_chosen_on_the_cluster(client, tmp_path) -> None:
     table = frame(3000, seed=3)
     options = {"l1": "auto", "selection": "ebic", "refit": True}
-    here = MarkovField(**options).fit(table, observed=["age"])
-    there = MarkovField(**options, engine=client).fit(dd.from_pandas(table, npartitions=3), observed=["age"])
+    here = MarkovField(l1=2.0).set_params(**options).fit(table, observed=["age"])
+    there = (
+        MarkovField(l1=2.0)
+        .set_params(**options, engine=client)
+        .fit(dd.from_pandas(table, npartitions=3), observed=["age"])
+    )
     assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
 
 
 def test_a_path_of_placed_rows(client) -> None:
     table = frame(1500, seed=9)
-    here = MarkovField(selection="ebic").regularization_path(table, observed=["age"])
+    here = MarkovField(l1=2.0, selection="ebic").regularization_path(table, observed=["age"])
     parts = dd.from_pandas(table, npartitions=3)
-    there = MarkovField(selection="ebic", engine=client).regularization_path(parts, observed=["age"])
+    there = MarkovField(l1=2.0, selection="ebic", engine=client).regularization_path(parts, observed=["age"])
     pd.testing.assert_frame_equal(there, here, check_exact=True)
 
 
@@ -113,12 +117,12 @@ def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
             raise StopError
 
     undisturbed = MarkovField(l1=2.0, engine=client).fit(parts, observed=["age"])
-    field = MarkovField(l1=2.0, engine=client, checkpoint=folder)
-    field._progress = stop
+    field = MarkovField(l1=2.0, engine=client, solver=Solver(checkpoint=folder))
+    field.callbacks = FitCallbacks(on_iteration=stop)
     with pytest.raises(StopError):
         field.fit(parts, observed=["age"])
     with pytest.raises(DataError, match="other data"):
-        MarkovField(l1=2.0, engine=client, checkpoint=folder).fit(
+        MarkovField(l1=2.0, engine=client, solver=Solver(checkpoint=folder)).fit(
             dd.from_pandas(frame(3000, seed=5), npartitions=3), observed=["age"]
         )
     (elsewhere := tmp_path / "elsewhere").mkdir()
@@ -126,8 +130,8 @@ def test_checkpoints_of_placed_rows(client, tmp_path) -> None:
     parted = dd.from_pandas(table, npartitions=2)
     for X, engine, place in ((parted, client, folder), (table, None, elsewhere)):
         heard: list[int] = []
-        again = MarkovField(l1=2.0, engine=engine, checkpoint=place)
-        again._progress = lambda step, heard=heard: heard.append(step.iteration)
+        again = MarkovField(l1=2.0, engine=engine, solver=Solver(checkpoint=place))
+        again.callbacks = FitCallbacks(on_iteration=lambda step, heard=heard: heard.append(step.iteration))
         again.fit(X, observed=["age"])
         assert heard[0] > 1
         assert saved(again, tmp_path / "again") == saved(undisturbed, tmp_path / "undisturbed")
@@ -184,14 +188,14 @@ def test_a_csv_is_read_here_and_sent(client, tmp_path) -> None:
 def test_what_cannot_be_done_is_said(client) -> None:
     table = dd.from_pandas(frame(600), npartitions=2)
     with pytest.raises(DataError, match="engine=client"):
-        MarkovField().fit(table)
+        MarkovField(l1=2.0).fit(table)
     with pytest.raises(DataError, match="selection='ebic'"):
         MarkovField(l1="auto", engine=client).fit(table)
     with pytest.raises(DataError, match="in parts"):
-        MarkovField(latent={"topic": 2}, engine=client).fit(table)
-    field = MarkovField().fit(frame(600), observed=["age"])
-    for ask in (field.score, field.transform, field.predict_proba, CRFClassifier(engine=client).fit):
+        MarkovField(l1=2.0, latent={"topic": 2}, engine=client).fit(table)
+    field = MarkovField(l1=2.0).fit(frame(600), observed=["age"])
+    for ask in (field.score, field.transform, field.predict_proba, CRFClassifier(l1=2.0, engine=client).fit):
         with pytest.raises(DataError, match=r"of Dask.*compute\(\)"):
             ask(table, *([np.zeros(600)] if ask.__name__ == "fit" else []))
     with pytest.raises(DataError, match="'nobody'"):
-        MarkovField(engine=client).fit(table, observed=["nobody"])
+        MarkovField(l1=2.0, engine=client).fit(table, observed=["nobody"])

@@ -10,7 +10,7 @@ import pytest
 from oracle import SlowField
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import Gibbs, MarkovField, RelationalField
+from sparsefield import Gibbs, MarkovField, RelationalField, Solver
 from sparsefield.data import Relational
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.model import Field
@@ -37,7 +37,7 @@ def weather(seed: int = 0, rows: int = 400) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def field() -> MarkovField:
-    return MarkovField(l1=0.3, n_jobs=1, kkt_tol=0.1).fit(weather(), observed=["heat"])
+    return MarkovField(l1=0.3, n_jobs=1, solver=Solver(kkt_tol=0.1)).fit(weather(), observed=["heat"])
 
 
 def joint(field: MarkovField, given: dict) -> dict[tuple, float]:
@@ -118,7 +118,7 @@ def test_sampled_marginals_come_with_a_warning(field) -> None:
 
 def test_chains_that_disagree_are_told_of() -> None:
     """Six columns that all want to be the same have two modes, and no way between them."""
-    learned = MarkovField(n_jobs=1).fit(np.tile([[0], [1]], (20, 6))).field_
+    learned = MarkovField(l1=2.0, n_jobs=1).fit(np.tile([[0], [1]], (20, 6))).field_
     pairs = np.array(list(itertools.combinations(range(6), 2)))
     field = Field(learned.layout, np.full(6, -20.0), pairs, np.full(len(pairs), 8.0))
     stuck = MarkovField.from_field(field)
@@ -130,7 +130,7 @@ def test_chains_that_disagree_are_told_of() -> None:
 def test_columns_go_by_position_too() -> None:
     X = np.random.default_rng(0).integers(0, 2, (100, 3))
     X[:, 1] = X[:, 0]
-    field = MarkovField(n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     assert field.probability({0: 1}, {1: 1}) == field.probability({"x0": 1}, {"x1": 1})
 
 
@@ -195,7 +195,7 @@ def test_arrays_and_sparse_matrices_come_back_as_they_are() -> None:
 
     X = np.random.default_rng(0).integers(0, 2, (60, 4)).astype(float)
     X[:, 1] = X[:, 0]
-    field = MarkovField(n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     X[0, 1] = np.nan
     filled = field.complete(X)
     assert isinstance(filled, np.ndarray)
@@ -212,7 +212,7 @@ def test_linked_rows_are_completed_together() -> None:
     friends = pl.DataFrame({"who": range(59), "whom": range(1, 60)})
     links = {"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")}
     data = Relational({"person": people, "friend": friends}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=0.1, n_jobs=1, kkt_tol=0.1).fit(data)
+    field = RelationalField(l1=0.1, n_jobs=1, solver=Solver(kkt_tol=0.1)).fit(data)
     holes = [3, 4, 5, 6, 7, 30, 31]
     incomplete = people.with_columns(
         pl.Series(

@@ -40,39 +40,39 @@ from sparsefield.errors import DataError
 )
 def test_a_table_that_cannot_be_used_is_refused_and_the_column_named(table, words) -> None:
     with pytest.raises(DataError, match=words):
-        MarkovField(n_jobs=1).fit(table)
+        MarkovField(l1=2.0, n_jobs=1).fit(table)
 
 
 def test_columns_of_one_name_are_refused() -> None:
     with pytest.raises(DataError, match="several columns named 'u'"):
-        MarkovField(n_jobs=1).fit(pd.DataFrame([[0, 1], [1, 0]], columns=["u", "u"]))
+        MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame([[0, 1], [1, 0]], columns=["u", "u"]))
     with pytest.raises(DataError, match="several columns named 'u'"):
-        MarkovField(n_jobs=1).fit(pa.table([pa.array([0, 1]), pa.array([1, 0])], names=["u", "u"]))
+        MarkovField(l1=2.0, n_jobs=1).fit(pa.table([pa.array([0, 1]), pa.array([1, 0])], names=["u", "u"]))
 
 
 def test_dates_are_refused_in_any_unit() -> None:
     when = pd.Series(["2020-01-01", "2021-01-01"]).astype("datetime64[ns]")
     with pytest.raises(DataError, match="'when'"):
-        MarkovField(n_jobs=1).fit(pd.DataFrame({"a": [0, 1], "when": when}))
+        MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame({"a": [0, 1], "when": when}))
 
 
 def test_infinity_in_an_observed_column_is_refused() -> None:
     with pytest.raises(DataError, match="'x1' holds infinity"):
-        MarkovField(n_jobs=1).fit([[0, np.inf], [1, 0.5]], observed=["x1"])
+        MarkovField(l1=2.0, n_jobs=1).fit([[0, np.inf], [1, 0.5]], observed=["x1"])
 
 
 @pytest.mark.parametrize("far", [[-(2**63) + 5, 2**63 - 7, 12], [2**63 + 1, 2**63 + 2, 2**63 + 5]])
 def test_whole_numbers_may_be_as_large_as_hashes(far) -> None:
     dtype = np.uint64 if min(far) > 0 else np.int64
     values = np.array(far, dtype=dtype)[np.arange(30) % 3]
-    field = MarkovField(n_jobs=1).fit(pd.DataFrame({"hash": values, "a": np.arange(30) % 2}))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame({"hash": values, "a": np.arange(30) % 2}))
     assert field.states_["hash"] == sorted(far)
 
 
 @pytest.mark.parametrize("observed", [["nope"], [7], ["x0", "x1", "x2"]])
 def test_observed_columns_that_are_not_there_or_leave_no_target_are_refused(observed) -> None:
     with pytest.raises(DataError, match=r"'nope'|Column 7|Every column"):
-        MarkovField(n_jobs=1).fit(X, observed=observed)
+        MarkovField(l1=2.0, n_jobs=1).fit(X, observed=observed)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_observed_columns_that_are_not_there_or_leave_no_target_are_refused(obse
 )
 def test_weights_that_cannot_be_are_refused(weight, words) -> None:
     with pytest.raises(DataError, match=words):
-        MarkovField(n_jobs=1).fit(X, sample_weight=weight)
+        MarkovField(l1=2.0, n_jobs=1).fit(X, sample_weight=weight)
 
 
 def test_observed_columns_by_position_alone_are_refused_with_the_mend() -> None:
     with pytest.raises(DataError, match="observed="):
-        MarkovField(n_jobs=1).fit(X, ["x0"])
+        MarkovField(l1=2.0, n_jobs=1).fit(X, ["x0"])
 
 
 @pytest.mark.parametrize("unit", ["ns", "D"])
@@ -100,14 +100,18 @@ def test_dates_in_arrays_are_refused_even_where_numbers_are_asked_for(unit) -> N
     table = np.array([[0, when[0]], [1, when[1]]], dtype=object)
     for numeric in ("auto", ["x1"]):
         with pytest.raises(DataError, match="'x1'"):
-            MarkovField(n_jobs=1, numeric=numeric).fit(table, observed=["x1"])
+            MarkovField(l1=2.0, n_jobs=1, numeric=numeric).fit(table, observed=["x1"])
     with pytest.raises(DataError, match="'when' holds dates"):
-        MarkovField(n_jobs=1, numeric=["when"]).fit(pd.DataFrame({"a": [0, 1], "when": when}), observed=["when"])
+        MarkovField(l1=2.0, n_jobs=1, numeric=["when"]).fit(
+            pd.DataFrame({"a": [0, 1], "when": when}), observed=["when"]
+        )
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame({"x0": [], "x1": [], "x2": []}), np.empty((0, 3))])
 def test_tables_without_rows_are_refused_at_prediction_too(table) -> None:
-    field = MarkovField(n_jobs=1).fit(X if isinstance(table, np.ndarray) else pd.DataFrame(X, columns=table.columns))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(
+        X if isinstance(table, np.ndarray) else pd.DataFrame(X, columns=table.columns)
+    )
     for ask in (field.transform, field.predict_proba, field.score):
         with pytest.raises(DataError, match="X has no rows"):
             ask(table)

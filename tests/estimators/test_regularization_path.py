@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.errors import DataError
-from sparsefield.solver import PathPoint
+from sparsefield.solver import EBIC, PathPoint
 from sparsefield.solver.model_selection import _choose
 
 
@@ -64,37 +64,39 @@ def test_the_estimator_stays_as_it_is_and_its_own_l1_does_not_matter() -> None:
     path = field.regularization_path(rows)
     assert field.field_ is before
     assert field.l1 == 7.0
-    assert path.equals(MarkovField(random_state=0, n_jobs=2).regularization_path(rows))
+    assert path.equals(MarkovField(l1=2.0, random_state=0, n_jobs=2).regularization_path(rows))
 
 
 def test_options_of_fit_are_passed_on() -> None:
     rows = make_chain()
-    whole, given = (MarkovField().regularization_path(rows, **options) for options in ({}, {"observed": ["c0", "c1"]}))
+    whole, given = (
+        MarkovField(l1=2.0).regularization_path(rows, **options) for options in ({}, {"observed": ["c0", "c1"]})
+    )
     assert given["features"][-1] < whole["features"][-1]
-    twice = MarkovField(selection="ebic").regularization_path(rows, sample_weight=np.full(400, 2.0))
-    assert twice["l1"][0] == pytest.approx(2 * MarkovField(selection="ebic").regularization_path(rows)["l1"][0])
+    twice = MarkovField(l1=2.0, selection="ebic").regularization_path(rows, sample_weight=np.full(400, 2.0))
+    assert twice["l1"][0] == pytest.approx(2 * MarkovField(l1=2.0, selection="ebic").regularization_path(rows)["l1"][0])
     with pytest.raises(DataError, match="nothing to predict"):
-        MarkovField().regularization_path(rows, observed=rows.columns)
+        MarkovField(l1=2.0).regularization_path(rows, observed=rows.columns)
 
 
 def test_all_kinds_of_estimators_and_tables() -> None:
     rows = make_chain(250)
     linked = RelationalField(l1="auto").fit(make_school())
-    path = RelationalField().regularization_path(make_school())
+    path = RelationalField(l1=2.0).regularization_path(make_school())
     assert path.filter("chosen")["l1"].item() == linked.l1_
-    path = CRFClassifier().regularization_path(rows.drop("c0"), rows["c0"])
+    path = CRFClassifier(l1=2.0).regularization_path(rows.drop("c0"), rows["c0"])
     assert path.filter("chosen")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
     matrix = sp.csr_array((np.random.default_rng(0).random((300, 40)) < 0.05).astype(np.int8))
-    assert len(MarkovField(selection="ebic").regularization_path(matrix)) > 8
-    path = MarkovField(latent={"topic": 2}, random_state=0).regularization_path(rows)
-    assert path["l1"].to_list() == MarkovField(random_state=0).regularization_path(rows)["l1"].to_list()
-    assert type(MarkovField().regularization_path(rows.to_pandas())).__module__.startswith("pandas")
+    assert len(MarkovField(l1=2.0, selection="ebic").regularization_path(matrix)) > 8
+    path = MarkovField(l1=2.0, latent={"topic": 2}, random_state=0).regularization_path(rows)
+    assert path["l1"].to_list() == MarkovField(l1=2.0, random_state=0).regularization_path(rows)["l1"].to_list()
+    assert type(MarkovField(l1=2.0).regularization_path(rows.to_pandas())).__module__.startswith("pandas")
 
 
 def test_what_comes_after_three_worse_ones_is_shown_but_not_chosen() -> None:
     nothing: list = [None]
     scores = [1.0, 2.0, 1.9, 1.8, 1.7, 5.0]
     points = [PathPoint(1.0, np.array([score]), nothing[0]) for score in scores]
-    assert _choose(points, "ebic") == 1
-    assert _choose(points[:4], "ebic") == 1
-    assert _choose([*points[:4], points[5]], "ebic") == 4
+    assert _choose(points, EBIC()) == 1
+    assert _choose(points[:4], EBIC()) == 1
+    assert _choose([*points[:4], points[5]], EBIC()) == 4

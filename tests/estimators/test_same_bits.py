@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField, config
+from sparsefield import CRFClassifier, MarkovField, Solver, config
 
 
 def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
@@ -27,11 +27,11 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, inductio
     outcomes = []
     for n_jobs in (1, 2, 3):
         field = MarkovField(
+            l1=2.0,
             objective=objective,
             induction=induction,
             n_jobs=n_jobs,
-            certify=False,
-            max_iter=40,
+            solver=Solver(certify=False, max_iter=40),
             random_state=5,
         ).fit(X)
         field.save(tmp_path / "field")
@@ -43,7 +43,7 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, inductio
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
     X = table(missing=0.1)
-    field = MarkovField(n_jobs=n_jobs)
+    field = MarkovField(l1=2.0, n_jobs=n_jobs)
     field.fit(X).save(tmp_path / "first")
     first = field.field_
     field.fit(X).save(tmp_path / "second")
@@ -52,7 +52,7 @@ def test_fitting_again_gives_the_same_bits(tmp_path, n_jobs) -> None:
 
 
 def test_saving_again_gives_the_same_bytes(tmp_path) -> None:
-    field = MarkovField(n_jobs=1).fit(table(300))
+    field = MarkovField(l1=2.0, n_jobs=1).fit(table(300))
     files = set()
     for _ in range(30):
         field.save(tmp_path / "field")
@@ -64,14 +64,14 @@ def test_a_classifier_gives_the_same_bits_on_any_number_of_threads() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(900, 4))
     Y = (X[:, :3] + rng.normal(size=(900, 3)) > 0).astype(int)
-    fits = [CRFClassifier(n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2, 3)]
+    fits = [CRFClassifier(l1=2.0, n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2, 3)]
     for fit in fits[1:]:
         assert np.array_equal(fits[0].field_.theta, fit.field_.theta)
         assert np.array_equal(np.array(fits[0].predict_proba(X)), np.array(fit.predict_proba(X)))
 
 
 def test_samples_follow_their_seed() -> None:
-    field = MarkovField(n_jobs=1, random_state=3).fit(table(300))
+    field = MarkovField(l1=2.0, n_jobs=1, random_state=3).fit(table(300))
     one, same, other = field.sample(50), field.sample(50), field.sample(50, random_state=4)
     assert one.equals(same)
     assert not one.equals(other)

@@ -9,7 +9,7 @@ import pytest
 from oracle import SlowField, candidate_pairs, rows_of, violation
 from plain import fill
 
-from sparsefield import MarkovField
+from sparsefield import CFI, MarkovField, Solver
 from sparsefield.data import as_source, compile_table
 from sparsefield.inference import MeanField
 
@@ -69,8 +69,8 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
 def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_unary) -> None:
     X = correlated(1)
     options = {"l1": l1, "l2": l2, "penalize_unary": penalize_unary, "n_jobs": 1}
-    options |= {"kkt_tol": 1e-4, "tol": 1e-9, "max_iter": 4000}
-    fields = {rule: MarkovField(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
+    options |= {"solver__kkt_tol": 1e-4, "solver__tol": 1e-9, "solver__max_iter": 4000}
+    fields = {rule: MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
     best = min(field.objective_ for field in fields.values())
     reference = dense_weights(fields["full"])
     for rule, field in fields.items():
@@ -95,7 +95,7 @@ def dense_weights(field: MarkovField) -> np.ndarray:
 def test_row_weights_are_part_of_the_certificate(rule) -> None:
     X = correlated(2)
     weight = np.random.default_rng(0).uniform(0.0, 3.0, len(X))
-    field = MarkovField(induction=rule, n_jobs=1).fit(X, observed=[5], sample_weight=weight)
+    field = MarkovField(l1=2.0, induction=rule, n_jobs=1).fit(X, observed=[5], sample_weight=weight)
     assert field.converged_
     assert field.kkt_violation_ <= 0.01 * 2.0
     assert candidates_violation(field, X, weight) == pytest.approx(field.kkt_violation_, abs=1e-9)
@@ -118,8 +118,8 @@ def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_una
     X = correlated(4, missing=0.15)
     latent = np.isnan(X).sum()
     options = {"penalize_unary": penalize_unary, "n_jobs": 1}
-    field = MarkovField(induction=rule, **options).fit(X, observed=[5])
-    full = MarkovField(induction="full", **options).fit(X, observed=[5])
+    field = MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5])
+    full = MarkovField(l1=2.0).set_params(induction="full", **options).fit(X, observed=[5])
     assert field.converged_
     assert field.objective_ == pytest.approx(full.objective_, rel=2e-3)
     assert candidates_violation(field, X) <= 0.02 + 1e-3 * latent
@@ -127,8 +127,12 @@ def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_una
 
 def test_without_certificate_a_fit_stops_where_its_rule_does_and_says_how_far_off_it_is() -> None:
     X = correlated(5)
-    field = MarkovField(certify=False, threshold=0.6, l1=1.0, n_jobs=1, tol=1e-8).fit(X, observed=[5])
-    certified = MarkovField(certify=True, threshold=0.6, l1=1.0, n_jobs=1).fit(X, observed=[5])
+    field = MarkovField(solver=Solver(certify=False, tol=1e-8), induction=CFI(threshold=0.6), l1=1.0, n_jobs=1).fit(
+        X, observed=[5]
+    )
+    certified = MarkovField(solver=Solver(certify=True), induction=CFI(threshold=0.6), l1=1.0, n_jobs=1).fit(
+        X, observed=[5]
+    )
     assert field.kkt_violation_ > 0.1
     assert not field.converged_
     assert candidates_violation(field, X) == pytest.approx(field.kkt_violation_, abs=1e-9)
@@ -139,20 +143,25 @@ def test_without_certificate_a_fit_stops_where_its_rule_does_and_says_how_far_of
 @pytest.mark.parametrize(
     "options",
     [
-        {"steps_per_batch": "converge"},
-        {"steps_per_batch": 3, "batch_size": 1},
-        {"stages": 2},
-        {"stages": 2, "batch_size": 7, "induction": "grafting", "steps_per_batch": "converge"},
-        {"threshold": 0.0},
-        {"threshold": (0.5, 0.05)},
-        {"threshold": 5.0},
+        {"induction__steps_per_batch": "converge"},
+        {"induction__steps_per_batch": 3, "induction__batch_size": 1},
+        {"solver__stages": 2},
+        {
+            "solver__stages": 2,
+            "induction__batch_size": 7,
+            "induction": "grafting",
+            "induction__steps_per_batch": "converge",
+        },
+        {"induction__threshold": 0.0},
+        {"induction__threshold": (0.5, 0.05)},
+        {"induction__threshold": 5.0},
     ],
 )
 def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> None:
     X = correlated(6)
-    tight = {"kkt_tol": 1e-4, "tol": 1e-9, "max_iter": 4000, "n_jobs": 1}
-    there = MarkovField(**tight, **options).fit(X, observed=[5])
-    plain = MarkovField(induction="full", **tight).fit(X, observed=[5])
+    tight = {"solver__kkt_tol": 1e-4, "solver__tol": 1e-9, "solver__max_iter": 4000, "n_jobs": 1}
+    there = MarkovField(l1=2.0).set_params(**tight, **options).fit(X, observed=[5])
+    plain = MarkovField(l1=2.0).set_params(induction="full", **tight).fit(X, observed=[5])
     assert there.converged_
     assert there.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(dense_weights(there), dense_weights(plain), atol=5e-3)
@@ -161,9 +170,9 @@ def test_the_way_there_does_not_change_where_a_certified_fit_ends(options) -> No
 def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:
     """Independent of gradients: no small change of any one weight lowers the objective."""
     X = correlated(7, n_rows=60)
-    field = MarkovField(l1=1.0, penalize_unary=True, kkt_tol=1e-6, tol=1e-12, max_iter=4000, n_jobs=1).fit(
-        X, observed=[5]
-    )
+    field = MarkovField(
+        l1=1.0, penalize_unary=True, solver=Solver(kkt_tol=1e-6, tol=1e-12, max_iter=4000), n_jobs=1
+    ).fit(X, observed=[5])
     learned = field.field_
     pairs = np.array(candidate_pairs(learned.schema))
     held = {tuple(pair): w for pair, w in zip(learned.pairs.tolist(), learned.weights, strict=True)}

@@ -164,7 +164,7 @@ MIXED = np.array([[1, "x"], ["y", 2], [1, 2.5], ["y", "x"]] * 20, dtype=object)
 
 
 def test_columns_that_mix_numbers_and_words_are_drawn_as_text() -> None:
-    field = MarkovField(n_jobs=1, random_state=0).fit(MIXED)
+    field = MarkovField(l1=2.0, n_jobs=1, random_state=0).fit(MIXED)
     assert field.states_ == {"x0": [1, "y"], "x1": [2, 2.5, "x"]}
     drawn = field.sample(200)
     assert drawn.schema == {"x0": pl.String, "x1": pl.String}
@@ -177,7 +177,7 @@ def test_columns_that_mix_numbers_and_words_are_drawn_as_text() -> None:
 
 
 def test_columns_of_pandas_hold_what_they_were_learned_with() -> None:
-    drawn = MarkovField(n_jobs=1, random_state=0).fit(pd.DataFrame(MIXED, columns=["a", "b"])).sample(200)
+    drawn = MarkovField(l1=2.0, n_jobs=1, random_state=0).fit(pd.DataFrame(MIXED, columns=["a", "b"])).sample(200)
     assert isinstance(drawn, pd.DataFrame)
     assert set(drawn["a"]) == {1, "y"}
     assert set(drawn["b"]) == {2, 2.5, "x"}
@@ -185,7 +185,7 @@ def test_columns_of_pandas_hold_what_they_were_learned_with() -> None:
 
 def test_whole_numbers_among_fractions_are_numbers() -> None:
     X = np.array([[1, 0], [2.5, 1]] * 20, dtype=object)
-    drawn = MarkovField(n_jobs=1, random_state=0).fit(X).sample(50)
+    drawn = MarkovField(l1=2.0, n_jobs=1, random_state=0).fit(X).sample(50)
     assert drawn.schema == {"x0": pl.Float64, "x1": pl.Int64}
     assert set(drawn["x0"]) == {1.0, 2.5}
 
@@ -270,6 +270,6 @@ def test_a_field_that_makes_no_sense_is_refused() -> None:
             MarkovField.from_field(replace(field, **wrong))
     people = pl.DataFrame({"id": range(4), "a": [0, 1] * 2})
     data = Relational({"p": people, "q": people}, keys={"p": "id", "q": "id"})
-    linked = RelationalField(n_jobs=1).fit(data).field_
+    linked = RelationalField(l1=2.0, n_jobs=1).fit(data).field_
     with pytest.raises(DataError, match="over one table"):
         MarkovField.from_field(linked)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sparsefield import CRFClassifier, MarkovField, MeanField, RelationalField, load
+from sparsefield import EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
 from sparsefield.data import OffsetLink, Relational
 from sparsefield.errors import ModelFileError
 from sparsefield.io import model_file
@@ -43,13 +43,13 @@ LABELS = {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "field.safetensors"
-    MarkovField(n_jobs=1).fit(X).save(path)
+    MarkovField(l1=2.0, n_jobs=1).fit(X).save(path)
     return path
 
 
 def kept_params(estimator) -> dict:
     """All but those that say how a fit ran."""
-    gone = {"checkpoint", "n_jobs", "verbose"}
+    gone = {"solver", "solver__checkpoint", "n_jobs", "verbose"}
     return {name: value for name, value in estimator.get_params().items() if name not in gone}
 
 
@@ -69,7 +69,7 @@ def assert_same(one, other) -> None:
 @pytest.mark.parametrize("labels", LABELS)
 def test_a_field_comes_back_whole_with_any_labels(tmp_path, labels) -> None:
     cells = np.array([*LABELS[labels], None], dtype=object)[np.where(np.isnan(X), 2, np.minimum(X, 1)).astype(int)]
-    field = MarkovField(n_jobs=1).fit(cells)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(cells)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert_same(field, again)
@@ -80,7 +80,7 @@ def test_a_field_comes_back_whole_with_any_labels(tmp_path, labels) -> None:
 
 def test_frames_come_back_in_the_kind_that_went_in(tmp_path) -> None:
     for frame in (pd.DataFrame(X, columns=["a", "b", "c"]), pl.DataFrame(X, schema=["a", "b", "c"])):
-        field = MarkovField(n_jobs=1).fit(frame, observed=["c"])
+        field = MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=["c"])
         field.save(tmp_path / "m")
         again = load(tmp_path / "m")
         assert_same(field, again)
@@ -94,21 +94,27 @@ def test_frames_come_back_in_the_kind_that_went_in(tmp_path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"threshold": (0.1, 0.3)},
-        {"threshold": np.float64(0.25), "max_iter": np.int32(50)},
+        {"induction__threshold": (0.1, 0.3)},
+        {"induction__threshold": np.float64(0.25), "solver__max_iter": np.int32(50)},
         {"inference": MeanField(tolerance=1e-3, max_sweeps=50, damping=0.2)},
-        {"induction": "graph", "graph": [("x0", "x1")]},
-        {"induction": "graph", "graph": [[0, 1], [1, 2]]},
-        {"objective": "cd", "certify": False, "stages": 2, "steps_per_batch": "converge", "random_state": 4},
+        {"induction": FixedGraph(edges=(("x0", "x1"),))},
+        {"induction": FixedGraph(edges=[[0, 1], [1, 2]]), "selection": EBIC(gamma=0.25)},
+        {
+            "objective": "cd",
+            "solver__certify": False,
+            "solver__stages": 2,
+            "induction__steps_per_batch": "converge",
+            "random_state": 4,
+        },
     ],
 )
 def test_every_option_comes_back(tmp_path, options) -> None:
-    field = MarkovField(n_jobs=1, **options).fit(X)
+    field = MarkovField(l1=2.0).set_params(n_jobs=1, **options).fit(X)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    if "graph" in options:
-        assert [tuple(edge) for edge in again.graph] == [tuple(edge) for edge in field.graph]
-        again.graph = field.graph
+    if isinstance(field.induction, FixedGraph):
+        assert [tuple(edge) for edge in again.induction.edges] == [tuple(edge) for edge in field.induction.edges]
+        again.induction = field.induction
     assert_same(field, again)
     refitted = again.fit(X)
     assert np.array_equal(refitted.field_.theta, field.field_.theta)
@@ -125,21 +131,21 @@ def test_a_penalty_from_numpy_can_be_saved(tmp_path, l1) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"induction": "graph", "graph": np.array([[0, 1]])},
-        {"induction": "graph", "graph": [(np.int64(0), np.int64(1))]},
-        {"threshold": (np.float32(0.5), np.float32(0.25))},
+        {"induction": FixedGraph(edges=np.array([[0, 1]]))},
+        {"induction": FixedGraph(edges=[(np.int64(0), np.int64(1))])},
+        {"induction__threshold": (np.float32(0.5), np.float32(0.25))},
         {"numeric": np.array(["x2"])},
     ],
 )
 def test_options_that_hold_numpy_values_can_be_saved(tmp_path, options) -> None:
-    MarkovField(n_jobs=1, **options).fit(X, observed=["x2"]).save(tmp_path / "m")
+    MarkovField(l1=2.0).set_params(n_jobs=1, **options).fit(X, observed=["x2"]).save(tmp_path / "m")
 
 
 def test_a_source_of_chance_gives_seeds_and_is_not_saved(tmp_path) -> None:
-    field = MarkovField(n_jobs=1, random_state=np.random.RandomState(0)).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1, random_state=np.random.RandomState(0)).fit(X)
     first, second = field.sample(50), field.sample(50)
     assert not first.equals(second)
-    assert MarkovField(n_jobs=1, random_state=np.random.RandomState(0)).fit(X).sample(50).equals(first)
+    assert MarkovField(l1=2.0, n_jobs=1, random_state=np.random.RandomState(0)).fit(X).sample(50).equals(first)
     field.save(tmp_path / "m")
     assert load(tmp_path / "m").random_state is None
 
@@ -148,7 +154,7 @@ def test_classifiers_come_back_whole(tmp_path) -> None:
     words = np.array(["no", "yes"])[np.nan_to_num(X[:, 0]).astype(int)]
     both = pd.DataFrame({"p": words, "q": np.nan_to_num(X[:, 1]).astype(int)})
     for labels in (words, both, np.nan_to_num(X[:, :2]).astype(bool)):
-        model = CRFClassifier(n_jobs=1).fit(X[:, 1:], labels)
+        model = CRFClassifier(l1=2.0, n_jobs=1).fit(X[:, 1:], labels)
         model.save(tmp_path / "m")
         again = load(tmp_path / "m")
         assert_same(model, again)
@@ -159,7 +165,7 @@ def test_classifiers_come_back_whole(tmp_path) -> None:
 
 def test_a_field_over_columns_with_numbers_for_names_comes_back(tmp_path) -> None:
     frame = pd.DataFrame(X, columns=[4, 5, 6])
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     field.save(tmp_path / "m")
     pd.testing.assert_frame_equal(load(tmp_path / "m").transform(frame), field.transform(frame))
 
@@ -169,12 +175,14 @@ def test_how_a_fit_ran_is_not_in_its_file(tmp_path, kind, capsys) -> None:
     people = pl.DataFrame({"id": range(60), "a": table()[:, 0], "b": table()[:, 1]}, nan_to_null=True)
     data = Relational({"person": people}, keys={"person": "id"}, links={"next": OffsetLink("person")})
     start = {
-        "table": lambda **options: MarkovField(**options).fit(X),
-        "labels": lambda **options: CRFClassifier(**options).fit(X[:, 1:], np.nan_to_num(X[:, 0]).astype(int)),
-        "links": lambda **options: RelationalField(**options).fit(data),
+        "table": lambda **options: MarkovField(l1=2.0).set_params(**options).fit(X),
+        "labels": lambda **options: (
+            CRFClassifier(l1=2.0).set_params(**options).fit(X[:, 1:], np.nan_to_num(X[:, 0]).astype(int))
+        ),
+        "links": lambda **options: RelationalField(l1=2.0).set_params(**options).fit(data),
     }[kind]
     start(n_jobs=1).save(tmp_path / "1")
-    start(n_jobs=2, verbose=1, checkpoint=tmp_path / "state").save(tmp_path / "2")
+    start(n_jobs=2, verbose=1, solver__checkpoint=tmp_path / "state").save(tmp_path / "2")
     assert capsys.readouterr().err
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
     again = load(tmp_path / "2")
@@ -190,7 +198,7 @@ def test_an_estimator_without_a_fit_cannot_be_saved(tmp_path) -> None:
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(NotFittedError):
-        MarkovField().save(tmp_path / "m")
+        MarkovField(l1=2.0).save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
@@ -272,7 +280,7 @@ def as_format_1(document: dict) -> dict:
 
 @pytest.mark.parametrize("observed", [[], ["x2"]])
 def test_a_file_of_format_1_is_still_read(tmp_path, observed) -> None:
-    field = MarkovField(n_jobs=1).fit(X, observed=observed)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=observed)
     field.save(tmp_path / "2")
     rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
     with safe_open(tmp_path / "1", framework="np") as file:
@@ -289,7 +297,7 @@ def test_a_file_of_format_1_is_still_read(tmp_path, observed) -> None:
 
 def test_a_classifier_of_format_1_is_still_read(tmp_path) -> None:
     labels = np.nan_to_num(X[:, 0]).astype(int)
-    model = CRFClassifier(n_jobs=1).fit(X[:, 1:], labels)
+    model = CRFClassifier(l1=2.0, n_jobs=1).fit(X[:, 1:], labels)
     model.save(tmp_path / "2")
     rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
     again = load(tmp_path / "1")
@@ -374,7 +382,7 @@ def test_a_file_whose_options_are_a_list_is_refused(saved, tmp_path) -> None:
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
 def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken) -> None:
     path = tmp_path / "field.safetensors"
-    field = MarkovField(n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     field.save(path)
     before = path.read_bytes()
 
@@ -391,7 +399,7 @@ def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monk
 
 def test_saving_into_a_folder_that_is_not_there_is_an_error_with_its_name(tmp_path) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        MarkovField(n_jobs=1).fit(X).save(tmp_path / "nowhere" / "m")
+        MarkovField(l1=2.0, n_jobs=1).fit(X).save(tmp_path / "nowhere" / "m")
 
 
 def test_loading_warns_of_nothing(saved) -> None:

@@ -26,7 +26,7 @@ def model() -> MarkovField:
     return MarkovField(l1=1.5).fit(pl.DataFrame({"rain": rain, ODD: wet}))
 
 
-@pytest.mark.parametrize("estimator", [MarkovField(), CRFClassifier(), RelationalField()])
+@pytest.mark.parametrize("estimator", [MarkovField(l1=2.0), CRFClassifier(l1=2.0), RelationalField(l1=2.0)])
 def test_before_a_fit_the_picture_is_that_of_scikit_learn(estimator) -> None:
     made = estimator._repr_mimebundle_()
     assert "sk-top-container" in made["text/html"]

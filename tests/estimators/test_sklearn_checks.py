@@ -14,7 +14,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsefield import CRFClassifier, MarkovField, MeanField
+from sparsefield import (
+    CFI,
+    EBIC,
+    CRFClassifier,
+    FitCallbacks,
+    Grafting,
+    HeldOut,
+    HigherOrder,
+    IdealParent,
+    MarkovField,
+    MeanField,
+    Solver,
+)
 
 DICT = "predict_proba answers {column: array}; the check takes it for the one array of a classifier"
 SPARSE = "a sparse matrix stands for 0/1 variables; the check passes other numbers"
@@ -40,7 +52,7 @@ EXEMPT = {
 # The checks predict from numbers that training never saw, which a field over categories says aloud.
 @pytest.mark.filterwarnings("ignore::sparsefield.errors.UnseenStateWarning")
 @parametrize_with_checks(
-    [MarkovField(), CRFClassifier()], expected_failed_checks=lambda e: EXEMPT[type(e)], xfail_strict=True
+    [MarkovField(l1=2.0), CRFClassifier(l1=2.0)], expected_failed_checks=lambda e: EXEMPT[type(e)], xfail_strict=True
 )
 def test_scikit_learns_checks(estimator, check) -> None:
     check(estimator)
@@ -59,59 +71,91 @@ def frame() -> pd.DataFrame:
 @pytest.mark.parametrize("kind", [MarkovField, CRFClassifier])
 def test_every_parameter_survives_clone_and_set_params(kind) -> None:
     options = {
-        "induction": "graph",
+        "induction": IdealParent(threshold=(0.1, 0.3), batch_size=7, steps_per_batch="converge"),
         "objective": "cd",
         "l1": 0.5,
         "l2": 0.25,
-        "threshold": (0.1, 0.3),
-        "batch_size": 7,
-        "certify": False,
-        "max_iter": 11,
-        "tol": 1e-3,
-        "kkt_tol": 0.5,
-        "inference": MeanField(tolerance=1e-3),
-        "penalize_unary": True,
-        "steps_per_batch": "converge",
-        "stages": 2,
-        "max_order": 3,
-        "lift": "all",
-        "order_penalty": 3.0,
-        "selection": "ebic",
+        "selection": EBIC(gamma=0.25),
         "refit": True,
-        "graph": [("a", "b")],
+        "penalize_unary": True,
+        "max_order": HigherOrder(max_order=3, expand="all", order_penalty=3.0),
+        "inference": MeanField(tolerance=1e-3),
         "numeric": ["a"],
-        "checkpoint": "folder",
+        "solver": Solver(certify=False, max_iter=11, tol=1e-3, kkt_tol=0.5, stages=2, checkpoint="folder"),
         "engine": "dask://host:8786",
         "n_jobs": 2,
         "random_state": 9,
         "verbose": 1,
+        "callbacks": FitCallbacks(on_iteration=print),
     }
     if kind is MarkovField:
-        options["hidden"] = {"topic": 2}
-    assert kind().get_params().keys() == options.keys()
-    assert clone(kind(**options)).get_params() == options
-    assert kind().set_params(**options).get_params() == options
-    assert not set(kind().get_params().values()) & set(map(str, options.values()))
+        options |= {"latent": {"topic": 2}, "observed": ["b"]}
+    assert kind().get_params(deep=False).keys() == options.keys()
+    assert clone(kind(**options)).get_params(deep=False) == options
+    assert kind().set_params(**options).get_params(deep=False) == options
+    defaults = kind().get_params()
+    assert not [name for name, value in options.items() if value == defaults[name]]
+
+
+def test_parameters_of_abbreviated_option_objects_are_listed() -> None:
+    params = MarkovField().get_params()
+    assert params["induction"] == "cfi"
+    assert params["induction__threshold"] == 0.2
+    assert params["max_order__expand"] == "active"
+    assert params["solver__max_iter"] == Solver().max_iter
+    assert "induction__threshold" not in MarkovField(induction="grafting").get_params()
+    assert "induction__threshold" not in MarkovField().get_params(deep=False)
+
+
+def test_setting_an_option_replaces_the_abbreviation_by_an_object() -> None:
+    given = CFI(batch_size=5)
+    field = MarkovField(induction=given).set_params(induction__threshold=0.1, max_order=4, max_order__expand="all")
+    assert field.induction == CFI(threshold=0.1, batch_size=5)
+    assert given == CFI(batch_size=5)
+    assert field.max_order == HigherOrder(max_order=4, expand="all")
+    changed = MarkovField().set_params(induction="grafting", induction__batch_size=3, selection__folds=2)
+    assert changed.induction == Grafting(batch_size=3)
+    assert changed.selection == HeldOut(folds=2)
+    assert clone(changed).get_params() == changed.get_params()
+
+
+def test_an_option_that_an_object_does_not_have_is_refused_with_those_it_has() -> None:
+    with pytest.raises(ValueError, match=r"Grafting has no option 'threshold'.*batch_size, steps_per_batch"):
+        MarkovField(induction="grafting").set_params(induction__threshold=0.1)
+    with pytest.raises(ValueError, match="nonsense"):
+        MarkovField().set_params(nonsense=1)
+
+
+def test_observed_columns_may_be_given_to_the_constructor(frame) -> None:
+    at_fit = MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=["c"])
+    at_start = MarkovField(l1=2.0, n_jobs=1, observed=["c"]).fit(frame)
+    assert np.array_equal(at_start.field_.theta, at_fit.field_.theta)
+    assert set(at_start.states_) == {"a", "b"}
+    assert set(at_start.fit(frame, observed=["a"]).states_) == {"b", "c"}
+    search = GridSearchCV(MarkovField(n_jobs=1, observed=["c"]), {"l1": [0.5, 40.0]}, cv=3).fit(frame)
+    assert set(search.best_estimator_.states_) == {"a", "b"}
 
 
 def test_a_fitted_field_survives_pickling(frame) -> None:
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     again = pickle.loads(pickle.dumps(field))
     assert again.score(frame) == field.score(frame)
     pd.testing.assert_frame_equal(again.features_, field.features_)
 
 
 def test_refitting_forgets_the_columns_of_the_fit_before(frame) -> None:
-    field = MarkovField(n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
     field.fit(frame[["c", "a"]].to_numpy())
-    fresh = MarkovField(n_jobs=1).fit(frame[["c", "a"]].to_numpy())
+    fresh = MarkovField(l1=2.0, n_jobs=1).fit(frame[["c", "a"]].to_numpy())
     assert field.states_.keys() == {"x0", "x1"}
     assert not hasattr(field, "feature_names_in_")
     assert np.array_equal(field.field_.theta, fresh.field_.theta)
 
 
 def test_grid_search_over_l1_and_threshold(frame) -> None:
-    search = GridSearchCV(MarkovField(n_jobs=1), {"l1": [0.5, 40.0], "threshold": [0.1, (0.2, 0.3)]}, cv=3)
+    search = GridSearchCV(
+        MarkovField(l1=2.0, n_jobs=1), {"l1": [0.5, 40.0], "induction__threshold": [0.1, (0.2, 0.3)]}, cv=3
+    )
     search.fit(frame)
     assert search.best_params_["l1"] == 0.5
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -121,7 +165,7 @@ def test_grid_search_over_a_classifier(frame) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(120, 3))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=120) > 0, "up", "down")
-    search = GridSearchCV(CRFClassifier(n_jobs=1), {"l1": [1.0, 1000.0]}, cv=3).fit(X, y)
+    search = GridSearchCV(CRFClassifier(l1=2.0, n_jobs=1), {"l1": [1.0, 1000.0]}, cv=3).fit(X, y)
     assert search.best_params_ == {"l1": 1.0}
     assert search.score(X, y) > 0.8
     assert search.predict_proba(X).shape == (120, 2)
@@ -132,31 +176,31 @@ def test_pipelines_with_a_field_at_the_end_and_in_the_middle(frame) -> None:
     X = rng.normal(size=(200, 3))
     X[:, 1] += X[:, 0]
     bins = KBinsDiscretizer(n_bins=4, encode="ordinal", quantile_method="averaged_inverted_cdf")
-    at_end = make_pipeline(bins, MarkovField(n_jobs=1)).fit(X)
+    at_end = make_pipeline(bins, MarkovField(l1=2.0, n_jobs=1)).fit(X)
     assert np.isfinite(at_end.score(X))
     y = (frame["a"].fillna(0) + frame["b"].fillna(0) > 1).astype(int)
-    middle = make_pipeline(MarkovField(n_jobs=1), StandardScaler(), CRFClassifier(n_jobs=1))
+    middle = make_pipeline(MarkovField(l1=2.0, n_jobs=1), StandardScaler(), CRFClassifier(l1=2.0, n_jobs=1))
     assert (cross_val_score(middle, frame, y, cv=3) > 0.8).all()
 
 
 def test_set_output_gives_the_frame_that_was_asked_for(frame) -> None:
     array = frame.to_numpy()
-    plain = MarkovField(n_jobs=1).fit(array).transform(array)
+    plain = MarkovField(l1=2.0, n_jobs=1).fit(array).transform(array)
     assert isinstance(plain, np.ndarray)
-    as_pandas = MarkovField(n_jobs=1).set_output(transform="pandas").fit(array).transform(array)
+    as_pandas = MarkovField(l1=2.0, n_jobs=1).set_output(transform="pandas").fit(array).transform(array)
     assert isinstance(as_pandas, pd.DataFrame)
     assert list(as_pandas.columns) == ["x0", "x1", "x2"]
     assert np.array_equal(as_pandas.to_numpy().astype(float), plain)
-    as_polars = MarkovField(n_jobs=1).set_output(transform="polars").fit(frame).transform(frame)
+    as_polars = MarkovField(l1=2.0, n_jobs=1).set_output(transform="polars").fit(frame).transform(frame)
     assert isinstance(as_polars, pl.DataFrame)
     assert as_polars.columns == ["a", "b", "c"]
     assert np.array_equal(as_polars.to_numpy().astype(float), plain)
-    from_polars = MarkovField(n_jobs=1).set_output(transform="pandas").fit(pl.from_pandas(frame))
+    from_polars = MarkovField(l1=2.0, n_jobs=1).set_output(transform="pandas").fit(pl.from_pandas(frame))
     assert isinstance(from_polars.transform(pl.from_pandas(frame)), pd.DataFrame)
 
 
 def test_names_out_are_the_names_that_came_in(frame) -> None:
-    assert MarkovField(n_jobs=1).fit(frame).get_feature_names_out().tolist() == ["a", "b", "c"]
+    assert MarkovField(l1=2.0, n_jobs=1).fit(frame).get_feature_names_out().tolist() == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -164,16 +208,16 @@ def test_names_out_are_the_names_that_came_in(frame) -> None:
     [
         ({"l1": -1.0}, "l1"),
         ({"l2": float("nan")}, "l2"),
-        ({"tol": float("inf")}, "tol"),
-        ({"kkt_tol": -0.1}, "kkt_tol"),
+        ({"solver__tol": float("inf")}, "tol"),
+        ({"solver__kkt_tol": -0.1}, "kkt_tol"),
         ({"induction": "magic"}, "induction must be one of .*'cfi'.*'magic'"),
         ({"objective": "ml"}, "objective must be one of .*'pl'.*'ml'"),
         ({"inference": "guess"}, "inference must be one of .*'mean-field'.*'guess'"),
-        ({"threshold": -0.2}, "threshold"),
-        ({"threshold": (0.2, -0.2)}, "threshold"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"stages": 3}, "stages"),
-        ({"max_iter": 0}, "max_iter"),
+        ({"induction__threshold": -0.2}, "threshold"),
+        ({"induction__threshold": (0.2, -0.2)}, "threshold"),
+        ({"induction__batch_size": 0}, "batch_size"),
+        ({"solver__stages": 3}, "stages"),
+        ({"solver__max_iter": 0}, "max_iter"),
         ({"n_jobs": 0}, "n_jobs"),
     ],
 )
@@ -181,23 +225,23 @@ def test_names_out_are_the_names_that_came_in(frame) -> None:
 def test_a_parameter_that_cannot_be_is_refused_by_name(kind, options, words) -> None:
     X, y = [[0, 1], [1, 0], [1, 1]], [0, 1, 1]
     with pytest.raises(ValueError, match=words):
-        kind(**options).fit(X, y)
+        kind().set_params(**{"l1": 2.0, **options}).fit(X, y)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"batch_size": "many"},
-        {"steps_per_batch": "many"},
-        {"steps_per_batch": 0},
-        {"threshold": float("nan")},
+        {"induction__batch_size": "many"},
+        {"induction__steps_per_batch": "many"},
+        {"induction__steps_per_batch": 0},
+        {"induction__threshold": float("nan")},
     ],
 )
 def test_an_option_without_a_meaning_is_refused_by_name(options) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
-        MarkovField(**options).fit([[0, 1], [1, 0], [1, 1]])
+    with pytest.raises(ValueError, match=next(iter(options)).partition("__")[2]):
+        MarkovField(l1=2.0).set_params(**options).fit([[0, 1], [1, 0], [1, 1]])
 
 
 def test_a_classifier_takes_its_labels_as_y_by_keyword() -> None:
     """As meta-estimators pass them: fit(X, y=y)."""
-    CRFClassifier(n_jobs=1).fit([[0.5, 1], [1, 0], [1, 1]], y=[0, 1, 1])
+    CRFClassifier(l1=2.0, n_jobs=1).fit([[0.5, 1], [1, 0], [1, 1]], y=[0, 1, 1])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, config, load
+from sparsefield import CRFClassifier, FixedGraph, MarkovField, Relational, RelationalField, Solver, config, load
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
@@ -42,8 +42,8 @@ def named(frame: pl.DataFrame) -> list[tuple]:
 @pytest.mark.parametrize("missing", [True, False])
 def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> None:
     rows = make_rows() if missing else make_rows().drop("e")
-    options = {"kkt_tol": 1e-5, "max_order": max_order}
-    field = MarkovField(l1=7.0, **options).fit(rows)
+    options = {"solver__kkt_tol": 1e-5, "max_order": max_order}
+    field = MarkovField(l1=2.0).set_params(l1=7.0, **options).fit(rows)
     found = field.stability(rows, resamples=8, random_state=5)
     states = {name: sorted(rows[name].drop_nulls().unique()) for name in rows.columns}
     times, rng = Counter(), np.random.default_rng(5)
@@ -52,7 +52,9 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
         halves = order[:200], order[200:]
         assert not set(halves[0]) & set(halves[1])
         for half in halves:
-            alone = MarkovField(l1=7.0 * np.sqrt(0.5), **options).fit(rows[np.sort(half)], states=states)
+            alone = (
+                MarkovField(l1=2.0).set_params(l1=7.0 * np.sqrt(0.5), **options).fit(rows[np.sort(half)], states=states)
+            )
             times.update(named(alone.features_))
     told = dict(zip(named(found), found["frequency"], strict=True))
     assert {name: share for name, share in told.items() if share} == {name: k / 8 for name, k in times.items()}
@@ -121,7 +123,7 @@ def test_sparse_tables_select_as_dense_ones_do() -> None:
     X[:, 1] |= X[:, 0]
     X[:, 5] |= X[:, 4] & (rng.random(500) < 0.8)
     dense, sparse = (
-        MarkovField(l1=4.0, kkt_tol=1e-5).fit(table).stability(table, resamples=6, random_state=0)
+        MarkovField(l1=4.0, solver=Solver(kkt_tol=1e-5)).fit(table).stability(table, resamples=6, random_state=0)
         for table in (X, sp.csr_array(X))
     )
     columns = ["variable_a", "variable_b", "frequency"]
@@ -205,8 +207,8 @@ def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
 
 def test_features_that_the_field_lacks_are_remembered() -> None:
     rows = make_rows(800)
-    field = MarkovField(l1=2.0, induction="graph", graph=[("a", "b")]).fit(rows)
-    field.induction, field.graph = "cfi", None
+    field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("a", "b")])).fit(rows)
+    field.induction = "cfi"
     found = field.stability(rows, 10)
     lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
     left_out = field.field_.record.stability.left_out
@@ -223,7 +225,7 @@ def test_refusals_say_what_is_wrong(tmp_path) -> None:
     with pytest.raises(DataError, match="at least 4"):
         field.stability(rows[:3])
     with pytest.raises(DataError, match="latent variables"):
-        MarkovField(latent={"topic": 2}, random_state=0).fit(rows).stability(rows)
+        MarkovField(l1=2.0, latent={"topic": 2}, random_state=0).fit(rows).stability(rows)
     with pytest.raises(DataError, match="l1 = 0"):
         MarkovField(l1=0.0).fit(rows.drop("mood")).stability(rows.drop("mood"))
     with pytest.raises(DataError, match="given, not learned"):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import MarkovField, config, load
+from sparsefield import FitCallbacks, MarkovField, Solver, config, load
 from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
 from sparsefield.io import save_rows
@@ -72,7 +72,7 @@ def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))])
     columns = np.nonzero(on)[1].astype(np.int32)
     weight = np.ones(N) if weight is None else weight
-    field = MarkovField(**options).fit(X, observed=observed, sample_weight=weight)
+    field = MarkovField(l1=2.0).set_params(**options).fit(X, observed=observed, sample_weight=weight)
     field._learn(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind)
     return field
 
@@ -80,19 +80,22 @@ def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
 @pytest.mark.parametrize("size", [1, 90, N])
 def test_sparse_blocks_give_the_bits_of_the_whole_matrix(size) -> None:
     options = {"observed": [2], "sample_weight": WEIGHT}
-    same_field(MarkovField().fit(cut(SWITCHES, size), **options), MarkovField().fit(SWITCHES, **options))
+    same_field(MarkovField(l1=2.0).fit(cut(SWITCHES, size), **options), MarkovField(l1=2.0).fit(SWITCHES, **options))
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame.clone, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
 def test_blocks_of_frames_give_the_bits_of_the_whole_frame(make) -> None:
-    field = MarkovField().fit(map(make, cut(FRAME, 123)), observed=["b"], sample_weight=WEIGHT)
+    field = MarkovField(l1=2.0).fit(map(make, cut(FRAME, 123)), observed=["b"], sample_weight=WEIGHT)
     same_field(field, fit_together(make(FRAME), observed=["b"], weight=WEIGHT))
 
 
 def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
-    options = {"tol": 1e-12, "kkt_tol": 1e-6}
+    options = {"solver__tol": 1e-12, "solver__kkt_tol": 1e-6}
     codes = FRAME.drop("same").select(pl.all().cast(pl.String).rank("dense")).to_numpy().astype(int)
-    streamed, dense = MarkovField(**options).fit(cut(codes, 90)), MarkovField(**options).fit(codes)
+    streamed, dense = (
+        MarkovField(l1=2.0).set_params(**options).fit(cut(codes, 90)),
+        MarkovField(l1=2.0).set_params(**options).fit(codes),
+    )
     assert streamed.converged_
     assert streamed.objective_ == pytest.approx(dense.objective_, rel=1e-9)
     one, two = (
@@ -104,32 +107,32 @@ def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
 
 
 def test_files_give_the_same_field(tmp_path) -> None:
-    wanted = MarkovField().fit(cut(FRAME, N))
+    wanted = MarkovField(l1=2.0).fit(cut(FRAME, N))
     (tmp_path / "parts").mkdir()
     for k, part in enumerate(cut(FRAME, 150)):
         part.write_parquet(tmp_path / "parts" / f"{k}.parquet")
     FRAME.write_parquet(tmp_path / "all.parquet")
     for X in (tmp_path / "all.parquet", str(tmp_path / "parts"), sorted((tmp_path / "parts").iterdir())):
-        same_field(MarkovField().fit(X), wanted)
+        same_field(MarkovField(l1=2.0).fit(X), wanted)
 
 
 def test_saved_rows_and_matrices_in_files_give_the_same_field(tmp_path) -> None:
     sp.save_npz(tmp_path / "m.npz", SWITCHES)
     rows = save_rows(cut(SWITCHES, 77), tmp_path / "rows")
     for observed in ([], ["x3"]):
-        wanted = MarkovField().fit(SWITCHES, observed=observed)
+        wanted = MarkovField(l1=2.0).fit(SWITCHES, observed=observed)
         for X in (rows, str(tmp_path / "m.npz")):
-            same_field(MarkovField().fit(X, observed=observed), wanted)
+            same_field(MarkovField(l1=2.0).fit(X, observed=observed), wanted)
     for X in (rows, tmp_path / "m.npz"):
         assert wanted.score(X) == pytest.approx(wanted.score(SWITCHES), rel=1e-12)
 
 
 def test_states_work_as_for_tables(tmp_path) -> None:
     states = {"a": ["lots", "never"]}
-    field = MarkovField().fit(cut(FRAME, 90), states=states)
+    field = MarkovField(l1=2.0).fit(cut(FRAME, 90), states=states)
     assert field.states_["a"] == ["lots", "never", "none", "some"]
     rows = save_rows(SWITCHES, tmp_path / "rows")
-    assert MarkovField().fit(rows, states={"x0": [0, 1, 2]}).states_["x0"] == [0, 1, 2]
+    assert MarkovField(l1=2.0).fit(rows, states={"x0": [0, 1, 2]}).states_["x0"] == [0, 1, 2]
 
 
 def test_functions_and_things_to_iterate_over() -> None:
@@ -137,13 +140,13 @@ def test_functions_and_things_to_iterate_over() -> None:
         def __iter__(self):
             return cut(FRAME, 90)
 
-    field = MarkovField().fit(Blocks())
-    same_field(MarkovField().fit(lambda: cut(FRAME, 31)), field)
+    field = MarkovField(l1=2.0).fit(Blocks())
+    same_field(MarkovField(l1=2.0).fit(lambda: cut(FRAME, 31)), field)
     assert field.score(Blocks()) == pytest.approx(field.score(FRAME), rel=1e-12)
 
 
 def test_a_streamed_field_answers_and_is_saved_like_any_other(tmp_path) -> None:
-    field = MarkovField().fit(cut(FRAME.to_pandas(), 90))
+    field = MarkovField(l1=2.0).fit(cut(FRAME.to_pandas(), 90))
     assert field.feature_names_in_.tolist() == FRAME.columns
     incomplete = FRAME.to_pandas().mask(rng.random(FRAME.shape) < 0.2)
     filled = field.transform(incomplete)
@@ -154,7 +157,7 @@ def test_a_streamed_field_answers_and_is_saved_like_any_other(tmp_path) -> None:
 
 
 def test_answers_are_refused_for_streams() -> None:
-    field = MarkovField().fit(cut(FRAME, 90))
+    field = MarkovField(l1=2.0).fit(cut(FRAME, 90))
     for ask in (field.transform, field.predict_proba, lambda X: field.sample(given=X)):
         with pytest.raises(DataError, match="go block by block"):
             ask(cut(FRAME, 90))
@@ -167,7 +170,7 @@ def test_answers_are_refused_for_streams() -> None:
 )
 def test_what_needs_all_rows_is_refused(options, words) -> None:
     with pytest.raises(DataError, match=f"{words} needs all rows in memory"):
-        MarkovField(**options).fit(cut(FRAME, 90))
+        MarkovField(l1=2.0).set_params(**options).fit(cut(FRAME, 90))
 
 
 def test_bad_streams_leave_nothing_behind() -> None:
@@ -176,32 +179,32 @@ def test_bad_streams_leave_nothing_behind() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        MarkovField().fit(broken())
+        MarkovField(l1=2.0).fit(broken())
     with pytest.raises(DataError, match="without blocks"):
-        MarkovField().fit(iter([]))
+        MarkovField(l1=2.0).fit(iter([]))
     with pytest.raises(DataError, match="missing value in row 400"):
-        MarkovField().fit(iter([FRAME, FRAME.with_columns(a=pl.lit(None, dtype=pl.String))]))
+        MarkovField(l1=2.0).fit(iter([FRAME, FRAME.with_columns(a=pl.lit(None, dtype=pl.String))]))
     with pytest.raises(DataError, match=r"observed=.*'nothing', which is not there"):
-        MarkovField().fit(cut(FRAME, 90), observed=["nothing"])
+        MarkovField(l1=2.0).fit(cut(FRAME, 90), observed=["nothing"])
     with pytest.raises(DataError, match="sample_weight"):
-        MarkovField().fit(cut(FRAME, 90), sample_weight=WEIGHT[:-1])
+        MarkovField(l1=2.0).fit(cut(FRAME, 90), sample_weight=WEIGHT[:-1])
     with pytest.raises(DataError, match="sample_weight of row 3 is -1"):
-        MarkovField().fit(cut(FRAME, 90), sample_weight=np.where(np.arange(N) == 3, -1, 1))
+        MarkovField(l1=2.0).fit(cut(FRAME, 90), sample_weight=np.where(np.arange(N) == 3, -1, 1))
     with pytest.raises(DataError, match="by keyword"):
-        MarkovField().fit(cut(FRAME, 90), ["a"])
+        MarkovField(l1=2.0).fit(cut(FRAME, 90), ["a"])
     with pytest.raises(DataError, match="there is no such file"):
-        MarkovField().fit("no.parquet")
+        MarkovField(l1=2.0).fit("no.parquet")
 
 
 def test_reading_is_told() -> None:
-    field, heard = MarkovField(), []
-    field._reading = heard.append
+    field, heard = MarkovField(l1=2.0), []
+    field.callbacks = FitCallbacks(on_rows_read=heard.append)
     field.fit(cut(FRAME, 150))
     assert heard == [150, 300, 400]
 
 
 def test_a_stream_goes_on_from_a_checkpoint(tmp_path, monkeypatch) -> None:
-    wanted = MarkovField().fit(cut(FRAME, 90))
+    wanted = MarkovField(l1=2.0).fit(cut(FRAME, 90))
 
     class StopError(Exception):
         pass
@@ -210,11 +213,11 @@ def test_a_stream_goes_on_from_a_checkpoint(tmp_path, monkeypatch) -> None:
         if step.iteration == 4:
             raise StopError
 
-    interrupted = MarkovField(checkpoint=tmp_path / "state")
-    interrupted._progress = stop
+    interrupted = MarkovField(l1=2.0, solver=Solver(checkpoint=tmp_path / "state"))
+    interrupted.callbacks = FitCallbacks(on_iteration=stop)
     with pytest.raises(StopError):
         interrupted.fit(cut(FRAME, 90))
-    same_field(MarkovField(checkpoint=tmp_path / "state").fit(cut(FRAME, 41)), wanted)
+    same_field(MarkovField(l1=2.0, solver=Solver(checkpoint=tmp_path / "state")).fit(cut(FRAME, 41)), wanted)
 
 
 def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
@@ -225,7 +228,7 @@ def test_matrices_on_disk_are_learned_as_they_are(tmp_path) -> None:
         arrays.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
     on_disk = sp.csr_matrix(tuple(arrays), shape=SWITCHES.shape)
     assert np.shares_memory(as_source(on_disk).native.indices, arrays[1])
-    same_field(MarkovField().fit(on_disk), MarkovField().fit(SWITCHES))
+    same_field(MarkovField(l1=2.0).fit(on_disk), MarkovField(l1=2.0).fit(SWITCHES))
 
 
 def test_rows_of_a_stream_are_not_held_back() -> None:

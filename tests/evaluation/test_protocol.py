@@ -30,7 +30,7 @@ def quality(found: Any) -> list[tuple[float, float, float]]:
 
 
 def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
-    found = evaluate(weather(), MarkovField(), folds=5)
+    found = evaluate(weather(), MarkovField(l1=2.0), folds=5)
     assert len(found.folds) == 5
     assert sum(fold.cells for fold in found.folds) == 4 * 120
     mean = {name: spread.mean for name, spread in found.summary.items()}
@@ -43,7 +43,7 @@ def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
 
 
 def test_the_summary_has_mean_and_sample_deviation() -> None:
-    found = evaluate(weather(), MarkovField(), folds=3)
+    found = evaluate(weather(), MarkovField(l1=2.0), folds=3)
     values = [fold.cll for fold in found.folds]
     assert found.spread("cll").mean == pytest.approx(np.mean(values))
     assert found.spread("cll").sd == pytest.approx(np.std(values, ddof=1))
@@ -79,14 +79,14 @@ def test_the_summary_has_mean_and_sample_deviation() -> None:
 )
 def test_every_kind_of_table_gives_the_same_figures(make: Any) -> None:
     X = weather(60)
-    estimator = MarkovField(n_jobs=1)
+    estimator = MarkovField(l1=2.0, n_jobs=1)
     np.testing.assert_allclose(
         quality(evaluate(make(X), estimator, folds=2)), quality(evaluate(X, estimator, folds=2)), rtol=1e-9
     )
 
 
 def test_the_split_depends_on_the_seed_alone() -> None:
-    X, estimator = weather(), MarkovField()
+    X, estimator = weather(), MarkovField(l1=2.0)
     assert quality(evaluate(X, estimator, 3, seed=1)) == quality(evaluate(X, estimator, 3, seed=1))
     assert quality(evaluate(X, estimator, 3, seed=1)) != quality(evaluate(X, estimator, 3, seed=2))
 
@@ -94,7 +94,7 @@ def test_the_split_depends_on_the_seed_alone() -> None:
 def test_gaps_are_not_scored_and_observed_columns_not_hidden() -> None:
     X = weather().astype(float)
     X[:30, 0] = np.nan
-    found = evaluate(X, MarkovField(), folds=2, observed=["x3"])
+    found = evaluate(X, MarkovField(l1=2.0), folds=2, observed=["x3"])
     assert sum(fold.cells for fold in found.folds) == 2 * 120 + 90
 
 
@@ -109,7 +109,7 @@ def test_a_state_with_one_cell_is_known_to_the_fold_that_hides_it() -> None:
 def test_a_column_keeps_a_visible_cell() -> None:
     X = weather(40).astype(float)
     X[1:, 3] = np.nan
-    found = evaluate(X, MarkovField(), folds=2)
+    found = evaluate(X, MarkovField(l1=2.0), folds=2)
     assert sum(fold.cells for fold in found.folds) == 3 * 40
 
 
@@ -125,7 +125,7 @@ def test_columns_with_many_states_and_text_are_scored() -> None:
 
 def test_progress_hears_of_every_fold_and_the_estimator_stays_unfitted() -> None:
     heard: list[Fold] = []
-    estimator = MarkovField()
+    estimator = MarkovField(l1=2.0)
     found = evaluate(weather(40), estimator, folds=3, progress=heard.append)
     assert tuple(heard) == found.folds
     assert not hasattr(estimator, "field_")
@@ -137,19 +137,19 @@ def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
     X[:, 2] = 0
     states = {"x2": (0, 1, 2), "x3": (0, 1)}
     fields: list[Any] = []
-    found = evaluate(X, MarkovField(), folds=2, states=states, look=lambda field, _: fields.append(field))
+    found = evaluate(X, MarkovField(l1=2.0), folds=2, states=states, look=lambda field, _: fields.append(field))
     assert sum(fold.cells for fold in found.folds) == 4 * 60
     for field in fields:
         assert {name: tuple(known) for name, known in field.states_.items()} == {"x0": (0, 1), "x1": (0, 1), **states}
-    seen = evaluate(X, MarkovField(), folds=2)
+    seen = evaluate(X, MarkovField(l1=2.0), folds=2)
     assert found.spread("frequency_cll").mean < seen.spread("frequency_cll").mean  # a count goes to each known state
 
 
 def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing() -> None:
     X = weather(40)
     seen: list[tuple[Any, Any]] = []
-    found = evaluate(X, MarkovField(n_jobs=1), folds=3, look=lambda *given: seen.append(given))
-    assert quality(found) == quality(evaluate(X, MarkovField(n_jobs=1), folds=3))
+    found = evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3, look=lambda *given: seen.append(given))
+    assert quality(found) == quality(evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3))
     missing = np.array([np.isnan(incomplete) for _, incomplete in seen])
     assert [int(hidden.sum()) for hidden in missing] == [fold.cells for fold in found.folds]
     assert (missing.sum(axis=0) == 1).all()
@@ -164,23 +164,23 @@ def test_seconds_are_those_of_the_fit_alone() -> None:
         while time.process_time() < until:
             pass
 
-    found = evaluate(weather(40), MarkovField(n_jobs=1), folds=2, look=dally)
+    found = evaluate(weather(40), MarkovField(l1=2.0, n_jobs=1), folds=2, look=dally)
     assert all(0 < fold.cpu_seconds < 0.5 for fold in found.folds)
     assert "cpu_seconds" in found.as_dict()["summary"]
 
 
 def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match=r"folds must be from 2 to .* 160; got 1"):
-        evaluate(weather(40), MarkovField(), folds=1)
+        evaluate(weather(40), MarkovField(l1=2.0), folds=1)
     with pytest.raises(ValueError, match="got 161"):
-        evaluate(weather(40), MarkovField(), folds=161)
+        evaluate(weather(40), MarkovField(l1=2.0), folds=161)
     with pytest.raises(ValueError, match="share must lie between"):
-        hold_out(weather(40), MarkovField(), share=1.5)
+        hold_out(weather(40), MarkovField(l1=2.0), share=1.5)
     with pytest.raises(DataError, match="too few"):
-        hold_out([[0, 1], [1, 0]], MarkovField(), share=0.1)
+        hold_out([[0, 1], [1, 0]], MarkovField(l1=2.0), share=0.1)
 
 
 def test_holding_out_once_hides_the_share() -> None:
-    found = hold_out(weather(100), MarkovField(), share=0.1)
+    found = hold_out(weather(100), MarkovField(l1=2.0), share=0.1)
     assert found.cells == 40
     assert found.cll > found.frequency_cll

@@ -103,7 +103,7 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     contrast = contrast_of(problem, objective)
     found = score(rule((errors, signals)), problem, contrast)
     n = problem.schema.n_states
-    err, mid, weight = contrast.errors[0][0], contrast.expectations[0][0], contrast.shown[0][0].block.weight
+    err, mid, weight = contrast.errors[0][0], contrast.expectations[0][0], contrast.local_blocks[0][0].block.weight
     means, unary = contrast.means[0], contrast.unary[0]
     for a, b in candidate_pairs(problem.schema):
         total = 0.0

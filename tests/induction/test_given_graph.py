@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield import MarkovField
+from sparsefield import FixedGraph, MarkovField
 from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.errors import DataError
-from sparsefield.induction import FixedGraph
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def test_a_field_over_a_given_graph_has_weights_on_its_edges_alone() -> None:
     a = rng.integers(0, 2, 300)
     b = np.where(rng.random(300) < 0.9, a, 1 - a)
     c = np.where(rng.random(300) < 0.9, b, 1 - b)
-    field = MarkovField(induction="graph", graph=[("x0", "x1")], n_jobs=1).fit(np.column_stack([a, b, c]))
+    field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("x0", "x1")]), n_jobs=1).fit(np.column_stack([a, b, c]))
     assert field.edges_["variable_a"].to_list() == ["x0"]
     assert field.edges_["variable_b"].to_list() == ["x1"]
     assert field.converged_

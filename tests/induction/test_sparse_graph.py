@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from oracle import candidate_pairs
 from sparse_tables import switches
 
-from sparsefield import MarkovField, config
+from sparsefield import FixedGraph, MarkovField, config
 from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.errors import DataError
-from sparsefield.induction import FixedGraph, FullL1, candidates
+from sparsefield.induction import FullL1, candidates
 
 
 def schema_of(states=(2, 3, 1, 4, 2), observed=("x1", "x4"), n_rows: int = 40):
@@ -108,7 +108,7 @@ def test_a_field_over_20000_columns_takes_no_list_of_all_candidates(monkeypatch)
     X.data[:] = 1.0
     assert X.nnz < config.SPARSE_DENSITY * n_rows * n_columns
     edges = [(k, k + 100) for k in range(100)]
-    field = MarkovField(induction="graph", graph=edges, l1=0.1, n_jobs=1).fit(X)
+    field = MarkovField(induction=FixedGraph(edges=edges), l1=0.1, n_jobs=1).fit(X)
     assert field.converged_
     schema = field.field_.schema
     found = {tuple(schema.column_name(c)[0] for c in pair) for pair in field.field_.pairs.tolist()}

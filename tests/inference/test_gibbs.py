@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from oracle import SlowField
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
@@ -107,7 +107,7 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     drawn = assignments[np.random.default_rng(0).choice(len(assignments), count, p=list(joint.values()))]
     labels = [np.array(v.states)[v.position_of_code] for v in schema.targets]
     X = np.column_stack([labels[v][drawn[:, v]] for v in range(4)])
-    learned = MarkovField(l1=1.0, l2=0.0, n_jobs=1, kkt_tol=0.05).fit(X).field_
+    learned = MarkovField(l1=1.0, l2=0.0, n_jobs=1, solver=Solver(kkt_tol=0.05)).fit(X).field_
     truth = {}
     for (a, b), w in zip(bare.pairs, bare.weights, strict=True):
         truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w
@@ -129,7 +129,7 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
 def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.normal(size=200)])
-    field = MarkovField(n_jobs=1, random_state=0).fit(X, observed=[2])
+    field = MarkovField(l1=2.0, n_jobs=1, random_state=0).fit(X, observed=[2])
     with pytest.raises(DataError, match="x2"):
         field.sample(3)
     given = np.array([[1.0, np.nan, 0.5], [np.nan, 2.0, -0.5]])

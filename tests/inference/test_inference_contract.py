@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from small_fields import small_field
 
 import sparsefield
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
 from sparsefield.inference import INFERENCE, InferenceMethod, infer
 
@@ -214,7 +214,9 @@ def line_of_people() -> Relational:
 @pytest.mark.parametrize("name", INFERENCE)
 def test_linked_tables_are_learned_and_imputed(name) -> None:
     data = line_of_people()
-    field = RelationalField(l1=0.5, inference=method(name), n_jobs=1, kkt_tol=0.1, max_iter=100).fit(data)
+    field = RelationalField(l1=0.5, inference=method(name), n_jobs=1, solver=Solver(kkt_tol=0.1, max_iter=100)).fit(
+        data
+    )
     assert len(field.edges_) > 1
     found = field.predict_proba(data)["person"]
     for column in ("mood", "smokes"):
@@ -240,7 +242,7 @@ def test_a_loaded_field_has_the_options_of_its_method(name, tmp_path) -> None:
     assert OTHER[name].keys() == vars(INFERENCE[name]()).keys(), "every option is tried"
     X = table_with_missing_cells()
     chosen = INFERENCE[name](**OTHER[name])
-    field = MarkovField(l1=1.0, n_jobs=1, inference=chosen, kkt_tol=0.1, max_iter=200).fit(X)
+    field = MarkovField(l1=1.0, n_jobs=1, inference=chosen, solver=Solver(kkt_tol=0.1, max_iter=200)).fit(X)
     field.save(tmp_path / "field.safetensors")
     back = sparsefield.load(tmp_path / "field.safetensors")
     assert back.inference == chosen
@@ -252,7 +254,7 @@ def test_a_loaded_field_has_the_options_of_its_method(name, tmp_path) -> None:
 @pytest.mark.parametrize("name", INFERENCE)
 def test_an_estimator_takes_a_method_by_its_name(name, tmp_path) -> None:
     X = table_with_missing_cells()[:80]
-    field = MarkovField(l1=3.0, n_jobs=1, inference=name, certify=False, max_iter=20).fit(X)
+    field = MarkovField(l1=3.0, n_jobs=1, inference=name, solver=Solver(certify=False, max_iter=20)).fit(X)
     assert not np.isnan(field.transform(X)).any()
     field.save(tmp_path / "field.safetensors")
     assert sparsefield.load(tmp_path / "field.safetensors").inference == name

@@ -77,7 +77,7 @@ def test_the_beliefs_of_a_row_do_not_depend_on_other_rows() -> None:
     a = rng.integers(0, 3, 600)
     X = np.column_stack([a, np.where(rng.random(600) < 0.7, a, 0), (a > 0) ^ (rng.random(600) < 0.2)]).astype(float)
     X[rng.random(X.shape) < 0.3] = np.nan
-    field = MarkovField(n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
     everything = field.predict_proba(X)
     for row in (0, 5, 599):
         alone = field.predict_proba(X[[row]])

@@ -80,7 +80,7 @@ def test_features_whose_keys_would_overflow_are_refused() -> None:
         field.layout.keys(np.empty((0, 40), dtype=np.int64))
     X = np.column_stack([np.arange(40) % 2, np.arange(40) // 2 % 2])
     with pytest.raises(DataError, match="take a lower max_order"):
-        MarkovField(max_order=64, n_jobs=1).fit(X)
+        MarkovField(l1=2.0, max_order=64, n_jobs=1).fit(X)
 
 
 def test_feature_and_edge_tables_have_conjunctions() -> None:

@@ -96,7 +96,7 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
 def test_means_are_the_weighted_means_of_the_middles(make_problem, name) -> None:
     problem = make_problem(5)
     contrast = evaluate(problem, name)[0].contrast()
-    weights = np.concatenate([part.block.weight for part in contrast.shown[0]])
+    weights = np.concatenate([part.block.weight for part in contrast.local_blocks[0]])
     expected = np.average(np.concatenate(contrast.expectations[0], axis=1), axis=1, weights=weights)
     np.testing.assert_allclose(contrast.means[0], expected, rtol=0, atol=1e-13)
 

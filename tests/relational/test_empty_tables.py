@@ -80,8 +80,8 @@ def test_nobody_need_be_linked(tmp_path, kind) -> None:
     }[kind]
     data = befriended(friends, ("x0", "x1") if kind == "array" else ("who", "whom"))
     assert "friend: 0 rows, 0 variables" in repr(data)
-    field = RelationalField(**OPTIONS).fit(data)
-    plain = MarkovField(**OPTIONS).fit(people().drop("id"))
+    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
+    plain = MarkovField(l1=2.0).set_params(**OPTIONS).fit(people().drop("id"))
     assert field.converged_
     assert field.objective_ == pytest.approx(plain.objective_, rel=1e-3)
     assert set(field.features_["template"]) == {"", "within person"}
@@ -90,12 +90,12 @@ def test_nobody_need_be_linked(tmp_path, kind) -> None:
 
 def test_friendships_may_be_gone_at_prediction() -> None:
     some = pl.DataFrame({"who": range(0, N, 2), "whom": range(1, N, 2)})
-    field = RelationalField(**OPTIONS).fit(befriended(some))
+    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(befriended(some))
     check_answers(field, befriended(some.clear()))
 
 
 def test_rows_to_predict_may_be_gone_at_prediction() -> None:
-    field = RelationalField(**OPTIONS).fit(posted(80))
+    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(posted(80))
     data = posted(0)
     check_answers(field, data)
     found = field.predict_proba(data)
@@ -105,7 +105,7 @@ def test_rows_to_predict_may_be_gone_at_prediction() -> None:
 
 
 def test_nothing_at_all_may_be_asked_about() -> None:
-    field = RelationalField(**OPTIONS).fit(posted(80))
+    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(posted(80))
     data = posted(0).with_tables({"person": people().clear()})
     assert field.predict_proba(data)["person"]["smokes"].shape == (0, 2)
     assert field.transform(data).tables["person"].height == 0
@@ -113,7 +113,7 @@ def test_nothing_at_all_may_be_asked_about() -> None:
 
 def test_nothing_is_learned_of_columns_without_values() -> None:
     with pytest.raises(DataError, match="Table 'letter': Column 'kind' has no values at all"):
-        RelationalField(**OPTIONS).fit(posted(0))
+        RelationalField(l1=2.0).set_params(**OPTIONS).fit(posted(0))
 
 
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
@@ -123,7 +123,11 @@ def test_states_that_are_known_stand_in_for_rows(induction) -> None:
         keys={"person": "id"},
         links={"sender": ("letter", "sender", "person"), "next": OffsetLink("letter")},
     )
-    field = RelationalField(**OPTIONS, induction=induction).fit(data, states={"letter": {"kind": ["note", "bill"]}})
+    field = (
+        RelationalField()
+        .set_params(**OPTIONS, induction=induction)
+        .fit(data, states={"letter": {"kind": ["note", "bill"]}})
+    )
     assert field.converged_
     assert set(field.features_["table_a"]) == {"person"}
     check_answers(field, data)

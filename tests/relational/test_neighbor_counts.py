@@ -26,7 +26,7 @@ from relational_oracle import (
 )
 from villages import TEMPLATES, village
 
-from sparsefield import MeanField, RelationalField, load
+from sparsefield import FixedGraph, MeanField, RelationalField, Solver, load
 from sparsefield.compute import Threads
 from sparsefield.data import NEIGHBOR_COUNT, Relational, Schema, Template
 from sparsefield.induction import RULES, all_pairs
@@ -35,7 +35,7 @@ from sparsefield.model import Field
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 SEEDS = st.integers(0, 2**32 - 1)
-OPTIONS = {"tol": 1e-12, "kkt_tol": 1e-4, "n_jobs": 1}
+OPTIONS = {"solver__tol": 1e-12, "solver__kkt_tol": 1e-4, "n_jobs": 1}
 FRIENDS = Template("joined", ("who", "whom"), symmetric=True)
 
 
@@ -135,7 +135,7 @@ def chance(field: RelationalField, data: Relational, labels: tuple) -> np.ndarra
 @settings(max_examples=20)
 def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, persons, loose) -> None:
     data, rows = village(seed, persons=persons, missing=0.0, loose=loose)
-    layout = RelationalField(l1=50.0, certify=False, max_iter=1, n_jobs=1).fit(data).field_.layout
+    layout = RelationalField(l1=50.0, solver=Solver(certify=False, max_iter=1), n_jobs=1).fit(data).field_.layout
     differ = neighbors_differ(data, rows, TEMPLATES)
     for template, flags in zip(layout.templates, layout.counted, strict=True):
         assert flags == tuple((template.label, side) in differ for side in ("left", "right"))
@@ -173,7 +173,7 @@ def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
 
 def test_the_number_of_neighbors_is_told_by_its_name() -> None:
     assert NEIGHBOR_COUNT == "(how many)"
-    field = RelationalField(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
+    field = RelationalField(l1=2.0).set_params(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
     (row,) = field.features_.filter(pl.col("variable_b") == NEIGHBOR_COUNT).to_dicts()
     assert row["template"] == "joined who whom"
     assert (row["table_a"], row["variable_a"], row["state_a"]) == ("person", "smokes", 1)
@@ -184,7 +184,7 @@ def test_the_number_of_neighbors_is_told_by_its_name() -> None:
 
 def test_a_saved_field_still_counts(tmp_path) -> None:
     data = network(stars(), hidden=0.2, smokes=drawn(stars(), 0))
-    field = RelationalField(l1=0.5, **OPTIONS).fit(data)
+    field = RelationalField(l1=2.0).set_params(l1=0.5, **OPTIONS).fit(data)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.field_.layout.counted == field.field_.layout.counted == ((True, True),)
@@ -341,7 +341,11 @@ def test_without_penalties_names_of_states_change_nothing(smokers, templates, hi
     for word, labels in LABELS.items():
         data = network(stars(), hidden, templates, smokes=named(smokers, labels))
         inference = MeanField(tolerance=1e-12, max_sweeps=5000)
-        field = RelationalField(l1=0.0, l2=0.0, inference=inference, **{**OPTIONS, "kkt_tol": 1e-6}).fit(data)
+        field = (
+            RelationalField()
+            .set_params(l1=0.0, l2=0.0, inference=inference, **{**OPTIONS, "solver__kkt_tol": 1e-6})
+            .fit(data)
+        )
         assert field.converged_
         fits[word] = (field, field.score(data), chance(field, data, labels), agreement(field), base_of(field))
     first = fits["0 and 1"]
@@ -364,7 +368,9 @@ def test_with_penalties_names_of_states_change_little(count, l1, own, hidden) ->
     fits = []
     for labels in LABELS.values():
         data = network(stars(count), hidden, smokes=named(smokes, labels))
-        field = RelationalField(l1=l1, l2=0.1, inference=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
+        field = (
+            RelationalField(l1=2.0).set_params(l1=l1, l2=0.1, inference=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
+        )
         assert field.converged_
         fits.append((agreement(field), field.score(data), chance(field, data, labels)))
     weights, scores, beliefs = (np.array(part) for part in zip(*fits, strict=True))
@@ -380,7 +386,9 @@ def test_without_the_number_of_neighbors_the_base_would_matter(smokers) -> None:
     for labels in ((0, 1), (1, 0)):
         data = network(stars(), smokes=named(smokers, labels))
         graph = [("person.smokes", "person.smokes", "joined who whom")]
-        field = RelationalField(l1=0.0, l2=0.0, induction="graph", graph=graph, **OPTIONS).fit(data)
+        field = (
+            RelationalField(l1=2.0).set_params(l1=0.0, l2=0.0, induction=FixedGraph(edges=graph), **OPTIONS).fit(data)
+        )
         found.append((field.objective_, agreement(field)))
     assert abs(found[0][0] - found[1][0]) > 1.0
     assert abs(found[0][1] - found[1][1]) > 0.2
@@ -390,9 +398,10 @@ def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_opt
     smokes = drawn(ring(300), 2, agree=1.5)
     fits = []
     for (name, rule), labels in itertools.product(RULES.items(), ((0, 1), (1, 0), ("no", "yes"))):
-        graph = [("person.smokes", "person.smokes", "joined who whom")] if rule.name == "graph" else None
+        edges = [("person.smokes", "person.smokes", "joined who whom")]
+        chosen = FixedGraph(edges=edges) if rule.name == "graph" else name
         data = network(ring(300), smokes=named(smokes, labels))
-        field = RelationalField(l1=0.7, l2=0.1, induction=name, graph=graph, **OPTIONS).fit(data)
+        field = RelationalField(l1=2.0).set_params(l1=0.7, l2=0.1, induction=chosen, **OPTIONS).fit(data)
         assert field.converged_
         assert field.field_.layout.n_candidate_pairs == 1
         fits.append((field.objective_, agreement(field)))
@@ -427,7 +436,7 @@ def check_answers(field: RelationalField, learned: Relational, asked: Relational
 def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(ring(60), 0.2, templates, smokes=drawn(ring(60), 1, agree=1.5))
-    field = RelationalField(l1=0.3, **options).fit(learned)
+    field = RelationalField(l1=2.0).set_params(l1=0.3, **options).fit(learned)
     assert field.field_.layout.counted == ((False, False),)
     assert len(field.field_.weights) == 1
     for friends in (stars(5), ring(20)[1:], ring(20)[:1]):
@@ -439,7 +448,7 @@ def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_bef
 def test_all_rows_may_have_as_many_neighbors_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(stars(12), 0.2, templates, smokes=drawn(stars(12), 3))
-    field = RelationalField(l1=0.1, **options).fit(learned)
+    field = RelationalField(l1=2.0).set_params(l1=0.1, **options).fit(learned)
     assert field.field_.layout.counted == ((True, True),)
     assert any(NEIGHBOR_COUNT in name for name in field.features_["variable_b"].drop_nulls())
     for friends in (ring(20), [(k, k + 1) for k in range(0, 20, 2)]):
@@ -455,7 +464,7 @@ def test_a_weight_on_the_number_of_neighbors_is_drawn_by_too() -> None:
     layout = layout_of(data, counted=frozenset({("joined who whom", "left"), ("joined who whom", "right")}))
     pairs = all_pairs(layout)
     (many,) = [k for k, (a, b) in enumerate(pairs.tolist()) if layout.feature_name(a, b).variable_b == NEIGHBOR_COUNT]
-    field = RelationalField(n_jobs=1)
+    field = RelationalField(l1=2.0, n_jobs=1)
     field.field_ = Field(layout, np.array([1.0]), pairs[[many]], np.array([-0.5]))
     field.kind_ = "polars"
     nobody = pl.Series("smokes", [None] * 2000, dtype=pl.Int64)

@@ -16,12 +16,12 @@ from safetensors.numpy import save_file
 from sklearn.base import clone
 from villages import TEMPLATES, relational, village
 
-from sparsefield import MarkovField, MeanField, RelationalField, load
+from sparsefield import CFI, FixedGraph, MarkovField, MeanField, RelationalField, Solver, load
 from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
 from sparsefield.errors import DataError, ModelFileError, UnseenStateWarning
 from sparsefield.induction import RULES, all_pairs
 
-OPTIONS = {"l1": 0.7, "l2": 0.1, "tol": 1e-9, "n_jobs": 1}
+OPTIONS = {"l1": 0.7, "l2": 0.1, "solver__tol": 1e-9, "n_jobs": 1}
 
 
 def certificate(field: RelationalField, data, rows, q=None, counts: bool = True) -> tuple[float, float]:
@@ -82,7 +82,11 @@ def incomplete():
 @pytest.mark.parametrize("kkt_tol", [0.05, 1e-3])
 def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize_unary) -> None:
     data, rows = full
-    field = RelationalField(**OPTIONS, kkt_tol=kkt_tol, penalize_unary=penalize_unary).fit(data)
+    field = (
+        RelationalField(l1=2.0)
+        .set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), penalize_unary=penalize_unary)
+        .fit(data)
+    )
     objective, worst = certificate(field, data, rows)
     assert field.converged_
     assert worst <= kkt_tol * field.l1 + 1e-9
@@ -93,7 +97,11 @@ def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize
 
 def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incomplete) -> None:
     data, rows = incomplete
-    field = RelationalField(**OPTIONS, kkt_tol=1e-3, inference=MeanField(tolerance=1e-10)).fit(data)
+    field = (
+        RelationalField()
+        .set_params(**OPTIONS, solver=Solver(kkt_tol=1e-3), inference=MeanField(tolerance=1e-10))
+        .fit(data)
+    )
     objective, worst = certificate(field, data, rows, lambda slow: slow.mean_field(1e-10)[0])
     assert field.converged_
     assert worst <= 1e-3 * field.l1 + 1e-6
@@ -106,8 +114,10 @@ def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     data, rows = full
     fits = {}
     for name in RULES:
-        graph = edges_of(data) if name == "graph" else None
-        fits[name] = RelationalField(**OPTIONS, kkt_tol=1e-5, induction=name, graph=graph).fit(data)
+        rule = FixedGraph(edges=edges_of(data)) if name == "graph" else name
+        fits[name] = (
+            RelationalField(l1=2.0).set_params(**OPTIONS, solver=Solver(kkt_tol=1e-5), induction=rule).fit(data)
+        )
         assert fits[name].converged_
     graph, first = fits.pop("graph"), fits["full"]
     objective, worst = certificate(graph, data, rows, counts=False)
@@ -123,13 +133,17 @@ def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
 
 def test_without_a_certificate_the_violation_is_still_that_of_all_candidates(full) -> None:
     data, rows = full
-    field = RelationalField(**OPTIONS, threshold=0.6, certify=False, max_iter=6).fit(data)
+    field = (
+        RelationalField()
+        .set_params(**OPTIONS, induction=CFI(threshold=0.6), solver=Solver(certify=False, max_iter=6))
+        .fit(data)
+    )
     assert certificate(field, data, rows)[1] == pytest.approx(field.kkt_violation_, abs=1e-9)
 
 
 def test_contrastive_divergence_learns_over_links(incomplete) -> None:
     data, _ = incomplete
-    field = RelationalField(**OPTIONS, objective="cd", certify=False).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)).fit(data)
     history = field.history_["objective"].to_list()
     assert history[-1] < history[0]
     assert len(field.edges_) > 0
@@ -165,8 +179,8 @@ def test_the_order_of_rows_does_not_matter(missing) -> None:
     found = []
     for part in (rows, shuffled):
         inference = MeanField(tolerance=1e-12, max_sweeps=5000)
-        options = {**OPTIONS, "tol": 1e-12, "kkt_tol": 1e-7, "max_iter": 5000}
-        field = RelationalField(**options, inference=inference).fit(relational(part))
+        options = {**OPTIONS, "solver__tol": 1e-12, "solver__kkt_tol": 1e-7, "solver__max_iter": 5000}
+        field = RelationalField(l1=2.0).set_params(**options, inference=inference).fit(relational(part))
         found.append((field, weights_by_name(field, relational(part), part)))
     (one, first), (other, second) = found
     assert other.objective_ == pytest.approx(one.objective_, abs=1e-6)
@@ -176,14 +190,14 @@ def test_the_order_of_rows_does_not_matter(missing) -> None:
 
 def test_other_names_for_the_same_rows_give_the_same_bits(incomplete) -> None:
     data, rows = incomplete
-    first = RelationalField(**OPTIONS).fit(data)
+    first = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     codes = np.random.default_rng(0).permutation(1000).tolist()
     columns = {"id", "owner", "best", "sender", "receiver", "who", "whom"}
     renamed = {
         name: [{c: codes[int(v[1:])] if c in columns and v is not None else v for c, v in row.items()} for row in table]
         for name, table in rows.items()
     }
-    second = RelationalField(**OPTIONS).fit(relational(renamed))
+    second = RelationalField(l1=2.0).set_params(**OPTIONS).fit(relational(renamed))
     assert np.array_equal(first.field_.pairs, second.field_.pairs)
     assert np.array_equal(first.field_.theta, second.field_.theta)
 
@@ -192,10 +206,20 @@ def test_other_names_for_the_same_rows_give_the_same_bits(incomplete) -> None:
 @pytest.mark.parametrize("rule", ["cfi", "full"])
 def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, objective) -> None:
     people = incomplete[0].tables["person"].drop("id", "home", "best", "rank")
-    options = {**OPTIONS, "tol": 1e-6, "induction": rule, "objective": objective, "certify": objective == "pl"}
+    options = {
+        **OPTIONS,
+        "solver__tol": 1e-6,
+        "induction": rule,
+        "objective": objective,
+        "solver__certify": objective == "pl",
+    }
     options["inference"] = MeanField(tolerance=1e-6)
-    plain = MarkovField(**options).fit(people, observed=["town", "age"])
-    linked = RelationalField(**options).fit(Relational({"person": people}, observed={"person": ["town", "age"]}))
+    plain = MarkovField(l1=2.0).set_params(**options).fit(people, observed=["town", "age"])
+    linked = (
+        RelationalField()
+        .set_params(**options)
+        .fit(Relational({"person": people}, observed={"person": ["town", "age"]}))
+    )
     assert np.array_equal(plain.field_.pairs, linked.field_.pairs)
     assert np.array_equal(plain.field_.theta, linked.field_.theta)
     assert plain.objective_ == linked.objective_
@@ -208,12 +232,16 @@ def test_two_tables_without_links_are_two_plain_fields(incomplete) -> None:
     data, _ = incomplete
     people = data.tables["person"].drop("id", "home", "best", "rank")
     letters = data.tables["letter"].drop("sender", "receiver", "bag")
-    options = {**OPTIONS, "kkt_tol": 1e-5, "inference": MeanField(tolerance=1e-8)}
+    options = {**OPTIONS, "solver__kkt_tol": 1e-5, "inference": MeanField(tolerance=1e-8)}
     observed = {"person": ["town", "age"], "letter": ["weight"]}
-    both = RelationalField(**options).fit(Relational({"person": people, "letter": letters}, observed=observed))
+    both = (
+        RelationalField()
+        .set_params(**options)
+        .fit(Relational({"person": people, "letter": letters}, observed=observed))
+    )
     parts = [
-        MarkovField(**options).fit(people, observed=["town", "age"]),
-        MarkovField(**options).fit(letters, observed=["weight"]),
+        MarkovField(l1=2.0).set_params(**options).fit(people, observed=["town", "age"]),
+        MarkovField(l1=2.0).set_params(**options).fit(letters, observed=["weight"]),
     ]
     assert both.objective_ == pytest.approx(sum(part.objective_ for part in parts), abs=1e-5)
     assert both.field_.unary == pytest.approx(np.concatenate([part.field_.unary for part in parts]), abs=1e-3)
@@ -224,7 +252,7 @@ def test_two_tables_without_links_are_two_plain_fields(incomplete) -> None:
 
 @pytest.fixture(scope="module")
 def fitted(incomplete):
-    return RelationalField(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(incomplete[0])
+    return RelationalField(l1=2.0).set_params(**OPTIONS, inference=MeanField(tolerance=1e-8)).fit(incomplete[0])
 
 
 def test_probabilities_and_scores_are_those_of_plain_loops(fitted, incomplete) -> None:
@@ -296,8 +324,8 @@ def test_tables_of_several_kinds_go_together(incomplete) -> None:
     frames = {name: pd.DataFrame(table) if name == "person" else pl.DataFrame(table, infer_schema_length=None)
               for name, table in rows.items()}  # fmt: skip
     mixed = relational(rows).with_tables(frames)
-    field = RelationalField(**OPTIONS).fit(mixed)
-    same = RelationalField(**OPTIONS).fit(relational(rows))
+    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(mixed)
+    same = RelationalField(l1=2.0).set_params(**OPTIONS).fit(relational(rows))
     assert np.array_equal(field.field_.theta, same.field_.theta)
     filled = field.transform(mixed).tables
     assert {name: type(table) for name, table in filled.items()} == {name: type(t) for name, t in frames.items()}
@@ -305,8 +333,8 @@ def test_tables_of_several_kinds_go_together(incomplete) -> None:
 
 def test_fit_transform_is_fit_and_then_transform(incomplete) -> None:
     data, _ = incomplete
-    one = RelationalField(**OPTIONS).fit_transform(data)
-    other = RelationalField(**OPTIONS).fit(data).transform(data)
+    one = RelationalField(l1=2.0).set_params(**OPTIONS).fit_transform(data)
+    other = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data).transform(data)
     for name in data.tables:
         assert one.tables[name].equals(other.tables[name])
 
@@ -371,8 +399,10 @@ def test_states_that_are_known_to_exist_need_no_example(full) -> None:
     other bound holds for a single one of these.
     """
     data, rows = full
-    field = RelationalField(**OPTIONS, kkt_tol=1e-3).fit(
-        data, states={"person": {"mood": ["bored"]}, "letter": {"kind": ["card"]}}
+    field = (
+        RelationalField()
+        .set_params(**OPTIONS, solver=Solver(kkt_tol=1e-3))
+        .fit(data, states={"person": {"mood": ["bored"]}, "letter": {"kind": ["card"]}})
     )
     assert field.states_["person"]["mood"] == ["bored", "calm", "glad", "sad"]
     assert field.states_["letter"]["kind"] == ["bill", "card", "love"]
@@ -427,7 +457,7 @@ def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> No
 
 def test_inference_that_reaches_its_cap_is_said() -> None:
     data, _ = village(4, persons=20, letters=20, missing=0.5)
-    field = RelationalField(**{**OPTIONS, "l1": 0.2}, certify=False).fit(data)
+    field = RelationalField(l1=2.0).set_params(**{**OPTIONS, "l1": 0.2}, solver=Solver(certify=False)).fit(data)
     field.inference = MeanField(tolerance=0.0, max_sweeps=1)
     with pytest.warns(UserWarning, match="Inference reached its cap in"):
         field.predict_proba(data)
@@ -438,7 +468,7 @@ def test_inference_that_reaches_its_cap_is_said() -> None:
 
 @pytest.mark.parametrize("given", [pl.DataFrame({"a": [0, 1]}), pd.DataFrame({"a": [0, 1]}), [[0, 1], [1, 0]], None])
 def test_a_plain_table_is_refused_with_a_word_on_where_to_take_it(given, fitted) -> None:
-    for call in (RelationalField().fit, fitted.predict_proba, fitted.transform, fitted.score, fitted.sample):
+    for call in (RelationalField(l1=2.0).fit, fitted.predict_proba, fitted.transform, fitted.score, fitted.sample):
         with pytest.raises(DataError, match=r"takes a Relational, got a .* For one plain table there is MarkovField"):
             call(given)
 
@@ -447,26 +477,26 @@ def test_what_is_wrong_with_a_table_is_said_with_its_name(full) -> None:
     data, _ = full
     empty = data.with_tables({"letter": data.tables["letter"].with_columns(kind=pl.lit(None, dtype=pl.String))})
     with pytest.raises(DataError, match="Table 'letter': Column 'kind' has no values at all"):
-        RelationalField().fit(empty)
+        RelationalField(l1=2.0).fit(empty)
     with pytest.raises(DataError, match=r"states= names the table 'nation', which is not there; tables: badge, person"):
-        RelationalField().fit(data, states={"nation": {"x": [1]}})
+        RelationalField(l1=2.0).fit(data, states={"nation": {"x": [1]}})
     with pytest.raises(DataError, match=r"numeric= names the table 'nation', which is not there; tables: badge"):
-        RelationalField(numeric={"nation": ["x"]}).fit(data)
+        RelationalField(l1=2.0, numeric={"nation": ["x"]}).fit(data)
     with pytest.raises(DataError, match="Table 'person': states= names the column 'x'"):
-        RelationalField().fit(data, states={"person": {"x": [1]}})
+        RelationalField(l1=2.0).fit(data, states={"person": {"x": [1]}})
     with pytest.raises(DataError, match="numeric must be 'auto' or"):
-        RelationalField(numeric=["age"]).fit(data)
+        RelationalField(l1=2.0, numeric=["age"]).fit(data)
     with pytest.raises(DataError, match="Table 'person': Column 'mood' is listed as numeric but is a target"):
-        RelationalField(numeric={"person": ["mood"]}).fit(data)
+        RelationalField(l1=2.0, numeric={"person": ["mood"]}).fit(data)
     places = Relational({"place": data.tables["place"]}, keys={"place": "name"}, observed={"place": ["climate"]})
     with pytest.raises(DataError, match="nothing to predict"):
-        RelationalField().fit(places)
+        RelationalField(l1=2.0).fit(places)
 
 
 def test_numeric_may_name_columns_by_table(full) -> None:
     data, _ = full
-    field = RelationalField(**OPTIONS, numeric={"letter": ["weight"], "person": ["age"]}).fit(data)
-    same = RelationalField(**OPTIONS).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, numeric={"letter": ["weight"], "person": ["age"]}).fit(data)
+    same = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     assert np.array_equal(field.field_.theta, same.field_.theta)
 
 
@@ -537,17 +567,17 @@ def test_parameters_can_be_read_set_and_cloned(full) -> None:
 
 def test_the_fields_own_templates_win_over_those_of_the_data(full) -> None:
     data, _ = full
-    field = RelationalField(**OPTIONS, templates=["within person", "across sender"]).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, templates=["within person", "across sender"]).fit(data)
     assert [template.label for template in field.field_.layout.templates] == ["within person", "across sender"]
-    assert len(RelationalField(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
+    assert len(RelationalField(l1=2.0).set_params(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
 
 
 def test_linked_rows_are_filled_to_a_thousandth_unless_less_is_asked_for(incomplete) -> None:
     """The paper's rule, a tenth, stops elsewhere."""
     data, _ = incomplete
-    named = RelationalField(**OPTIONS).fit(data)
+    named = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     for tolerance, same in ((1e-3, True), (0.1, False)):
-        field = RelationalField(**OPTIONS, inference=MeanField(tolerance=tolerance)).fit(data)
+        field = RelationalField(l1=2.0).set_params(**OPTIONS, inference=MeanField(tolerance=tolerance)).fit(data)
         assert np.array_equal(field.field_.theta, named.field_.theta) == same
         beliefs = field.predict_proba(data)["person"]["mood"]
         assert np.array_equal(beliefs, named.predict_proba(data)["person"]["mood"]) == same
@@ -600,13 +630,13 @@ def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete
         {"templates": ["within person", ("across", "sender"), {"kind": "joined", "names": ["who", "whom"]}]},
         {"templates": [{"kind": "joined", "names": ["who", "whom"], "left": ["mood"], "right": ["smokes"]}]},
         {"numeric": {"letter": ["weight"], "person": ("age",)}},
-        {"induction": "graph", "graph": [("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")]},
-        {"threshold": (0.1, 0.3), "random_state": 5},
+        {"induction": FixedGraph(edges=(("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")))},
+        {"induction__threshold": (0.1, 0.3), "random_state": 5},
     ],
 )  # fmt: skip
 def test_every_option_comes_back(incomplete, tmp_path, options) -> None:
     data, _ = incomplete
-    field = RelationalField(**OPTIONS, **options).fit(data)
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, **options).fit(data)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.field_.layout == field.field_.layout

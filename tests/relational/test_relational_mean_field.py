@@ -276,7 +276,7 @@ def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -
     assert any(NEIGHBOR_COUNT in (name[1][1], name[2][1]) for name in problem.slow.weights)
     exact = problem.slow.joint(hidden)
     many, count = copies(rows, 4000), 4000
-    estimator = RelationalField(n_jobs=1)
+    estimator = RelationalField(l1=2.0, n_jobs=1)
     estimator.field_, estimator.kind_ = problem.field, "polars"
     drawn = estimator.sample(relational(many), sweeps=40, random_state=7)
     columns = [drawn.tables[table][column].to_list()[i :: len(rows[table])] for table, i, column in hidden]
@@ -299,7 +299,7 @@ def test_draws_are_the_same_for_a_seed_and_on_any_number_of_threads() -> None:
     field = random_field(layout, np.random.default_rng(4), size=0.2)
     drawn = []
     for n_jobs, seed in ((1, 5), (2, 5), (1, 6)):
-        estimator = RelationalField(n_jobs=n_jobs)
+        estimator = RelationalField(l1=2.0, n_jobs=n_jobs)
         estimator.field_, estimator.kind_ = field, "polars"
         drawn.append(estimator.sample(data, sweeps=5, random_state=seed))
     for name in data.tables:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import RelationalField, load
+from sparsefield import FixedGraph, RelationalField, load
 from sparsefield.data import Relational, Template
 from sparsefield.errors import DataError
 
@@ -40,7 +40,7 @@ def test_features_tell_which_template_they_are_of(data: Relational, tmp_path) ->
 def test_a_graph_names_a_template_by_its_words_or_its_label(data: Relational) -> None:
     for name in ("across home", "across home (right wet)"):
         graph = [("person.sad", "place.wet", name)]
-        field = RelationalField(templates=SIDED, induction="graph", graph=graph, l1=0.1, n_jobs=1).fit(data)
+        field = RelationalField(templates=SIDED, induction=FixedGraph(edges=graph), l1=0.1, n_jobs=1).fit(data)
         pairs = field.features_.filter(pl.col("variable_b").is_not_null())
         assert set(pairs["template"]) == {"across home (right wet)"}
 
@@ -56,4 +56,4 @@ def test_a_graph_names_a_template_by_its_words_or_its_label(data: Relational) ->
 )
 def test_a_graph_of_linked_tables_names_tables(data: Relational, edge, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        RelationalField(templates=SIDED, induction="graph", graph=[edge]).fit(data)
+        RelationalField(l1=2.0, templates=SIDED, induction=FixedGraph(edges=[edge])).fit(data)

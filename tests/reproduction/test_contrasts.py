@@ -10,7 +10,7 @@ import pytest
 from oracle import SlowField
 
 from reproduction.contrasts import EDGES, _blocks, _contrast, share_looked_at, spread_of
-from sparsefield import MarkovField, RelationalField
+from sparsefield import MarkovField, RelationalField, Solver
 from sparsefield.data import Relational
 
 
@@ -40,7 +40,9 @@ def slow_contrast(field: MarkovField, X: np.ndarray) -> tuple[np.ndarray, np.nda
 @pytest.fixture(scope="module", params=["pl", "cd"])
 def fitted(request: pytest.FixtureRequest) -> tuple[MarkovField, np.ndarray]:
     X = mixed()
-    field = MarkovField(objective=request.param, l1=0.05, certify=False, penalize_unary=True, n_jobs=1).fit(X)
+    field = MarkovField(
+        objective=request.param, l1=0.05, solver=Solver(certify=False), penalize_unary=True, n_jobs=1
+    ).fit(X)
     assert len(field.field_.weights)
     return field, X
 
@@ -89,7 +91,7 @@ def test_the_share_looked_at_falls_from_all_to_nothing(fitted) -> None:
 def test_gaps_hold_what_is_believed_of_them(objective) -> None:
     X = mixed(40).astype(float)
     X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    field = MarkovField(objective=objective, l1=0.5, certify=False, n_jobs=1).fit(X)
+    field = MarkovField(objective=objective, l1=0.5, solver=Solver(certify=False), n_jobs=1).fit(X)
     ((_, _, errors),) = _blocks(_contrast(field, X))
     missing = np.isnan(X[:, 0])
     assert np.abs(errors[0, missing]).max() < 0.01
@@ -111,7 +113,7 @@ def linked() -> Relational:
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 def test_linked_tables_are_counted_together(objective) -> None:
     data: Any = linked()
-    field = RelationalField(objective=objective, l1=0.5, certify=False, n_jobs=1).fit(data)
+    field = RelationalField(objective=objective, l1=0.5, solver=Solver(certify=False), n_jobs=1).fit(data)
     found = spread_of(field, data)
     assert found.signals.sum() == found.errors.sum() == 2 * 6 + 30
     shares = [share_looked_at(field, data, threshold) for threshold in (-0.1, 0.3, 0.6)]

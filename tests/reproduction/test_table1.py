@@ -22,7 +22,7 @@ from reproduction.cited import CANDIDATES, CITED, CLAIMS, agrees
 from reproduction.paired import paired_test
 from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
 from reproduction.table1_files import as_json, as_svg, records, write_files
-from sparsefield import RelationalField
+from sparsefield import FitCallbacks, RelationalField, Solver
 from sparsefield.data import Relational
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
@@ -131,7 +131,10 @@ def test_the_paper_is_never_mixed_with_what_departs_from_it() -> None:
 
 def test_the_default_templates_are_those_that_are_named(animals: pl.DataFrame) -> None:
     nations = load_dataset("nations").closed_world()
-    fields = [RelationalField(templates=t, max_iter=1, certify=False) for t in (None, table1.DEFAULT_TEMPLATES)]
+    fields = [
+        RelationalField(l1=2.0, templates=t, solver=Solver(max_iter=1, certify=False))
+        for t in (None, table1.DEFAULT_TEMPLATES)
+    ]
     assert len({field.fit(nations).field_.layout.templates for field in fields}) == 1
 
 
@@ -161,10 +164,10 @@ def test_l1_is_the_best_for_a_further_tenth(villages: Relational, monkeypatch: p
         return found
 
     monkeypatch.setattr(chosen_penalty, "hold_out", listening)
-    field = ChosenPenalty(certify=False).fit(villages)
+    field = ChosenPenalty(l1=2.0, solver=Solver(certify=False)).fit(villages)
     assert [l1 for _, l1 in asked] == list(CHOICES)
     assert field.l1_ == max(asked)[1]
-    same = RelationalField(l1=field.l1_, certify=False).fit(villages)
+    same = RelationalField(l1=field.l1_, solver=Solver(certify=False)).fit(villages)
     assert field.objective_ == same.objective_
     assert field.get_params()["l1"] == 2.0
 
@@ -177,8 +180,8 @@ def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monke
         return fold()
 
     picks = Picks()
-    field: Any = ChosenPenalty(certify=False)
-    field._progress = picks
+    field: Any = ChosenPenalty(l1=2.0, solver=Solver(certify=False))
+    field.callbacks = FitCallbacks(on_iteration=picks)
     monkeypatch.setattr(chosen_penalty, "hold_out", looking)
     found = evaluate(villages, field, folds=3)
     # Two looks at the table as such come first: which columns there are, and a run before the clock starts.

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, MeanField, Relational, RelationalField
+from sparsefield import FitCallbacks, MarkovField, MeanField, Relational, RelationalField, Solver
 from sparsefield.errors import DataError
 from sparsefield.solver.checkpoint import NAME, Checkpoint
 
@@ -50,15 +50,15 @@ def village(seed: int = 0) -> Relational:
     return Relational({"person": people, "knows": knows}, keys={"person": "id"}, links=links)
 
 
-OPTIONS = {"l1": 0.5, "batch_size": 4, "n_jobs": 1}
+OPTIONS = {"l1": 0.5, "induction__batch_size": 4, "n_jobs": 1}
 SETTINGS = {
-    "plain": (MarkovField(**OPTIONS), table),
-    "gaps": (MarkovField(**OPTIONS), lambda: table(0.15)),
-    "two stages": (MarkovField(**OPTIONS, stages=2, penalize_unary=True), table),
-    "converge": (MarkovField(**OPTIONS, steps_per_batch="converge"), lambda: table(0.1)),
-    "cd": (MarkovField(**OPTIONS, objective="cd", certify=False), lambda: table(0.1)),
-    "full": (MarkovField(**OPTIONS, induction="full"), table),
-    "linked": (RelationalField(**OPTIONS, inference=MeanField(tolerance=1e-3)), village),
+    "plain": (MarkovField(l1=2.0).set_params(**OPTIONS), table),
+    "gaps": (MarkovField(l1=2.0).set_params(**OPTIONS), lambda: table(0.15)),
+    "two stages": (MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(stages=2), penalize_unary=True), table),
+    "converge": (MarkovField(l1=2.0).set_params(**OPTIONS, induction__steps_per_batch="converge"), lambda: table(0.1)),
+    "cd": (MarkovField(l1=2.0).set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)), lambda: table(0.1)),
+    "full": (MarkovField(l1=0.5, n_jobs=1, induction="full"), table),
+    "linked": (RelationalField(l1=2.0).set_params(**OPTIONS, inference=MeanField(tolerance=1e-3)), village),
 }
 
 
@@ -71,15 +71,15 @@ def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path
     field.save(tmp_path / "straight")
     whole = (tmp_path / "straight").read_bytes()
     for after in {1, 2, 3, field.n_iter_ // 3, field.n_iter_ // 2, field.n_iter_ - 1, field.n_iter_} - {0}:
-        again = type(field)(**{**field.get_params(), "checkpoint": tmp_path / "folder"})
-        again._progress = killer(after)
+        again = type(field)().set_params(**{**field.get_params(), "solver__checkpoint": tmp_path / "folder"})
+        again.callbacks = FitCallbacks(on_iteration=killer(after))
         with pytest.raises(Killed):
             again.fit(data)
-        again._progress = killer(after + 2)  # and once more, a little later
+        again.callbacks = FitCallbacks(on_iteration=killer(after + 2))  # and once more, a little later
         try:
             again.fit(data)
         except Killed:
-            again._progress = None
+            again.callbacks = None
             again.fit(data)
         again.save(tmp_path / "resumed")
         assert (tmp_path / "resumed").read_bytes() == whole
@@ -89,13 +89,14 @@ def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path
 FIT = """
 import sys
 import numpy as np
-from sparsefield import MarkovField
+from sparsefield import CFI, MarkovField, Solver
 rng = np.random.default_rng(0)
 X = rng.integers(0, 2, (400, 30)).astype(float)
 X[:, 1:] = np.where(rng.random((400, 29)) < 0.7, X[:, :-1], X[:, 1:])
 X[rng.random(X.shape) < 0.05] = np.nan
 folder = sys.argv[2] if len(sys.argv) > 2 else None
-MarkovField(l1=1.0, batch_size=5, n_jobs=2, checkpoint=folder, verbose=1).fit(X).save(sys.argv[1])
+MarkovField(l1=1.0, induction=CFI(batch_size=5), n_jobs=2,
+            solver=Solver(checkpoint=folder), verbose=1).fit(X).save(sys.argv[1])
 """
 
 
@@ -123,33 +124,37 @@ def test_a_process_killed_at_random_moments_ends_with_the_same_file(tmp_path: Pa
 
 
 def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
-    field = MarkovField(**OPTIONS, checkpoint=tmp_path)
-    field._progress = killer(12)
+    field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path))
+    field.callbacks = FitCallbacks(on_iteration=killer(12))
     with pytest.raises(Killed):
         field.fit(table())
     assert (tmp_path / NAME).is_file()
-    field._progress = None
+    field.callbacks = None
     with pytest.raises(DataError, match="another folder"):
         field.fit(table(seed=1))
     with pytest.raises(DataError, match="another folder"):
-        MarkovField(**{**OPTIONS, "l1": 0.6}, checkpoint=tmp_path).fit(table())
-    MarkovField(**{**OPTIONS, "n_jobs": 2}, checkpoint=tmp_path).fit(table())  # threads change nothing
+        MarkovField(l1=2.0).set_params(**{**OPTIONS, "l1": 0.6}, solver=Solver(checkpoint=tmp_path)).fit(table())
+    MarkovField(l1=2.0).set_params(**{**OPTIONS, "n_jobs": 2}, solver=Solver(checkpoint=tmp_path)).fit(
+        table()
+    )  # threads change nothing
     assert not (tmp_path / NAME).exists()
 
 
 def test_a_damaged_checkpoint_is_told_of_and_left_alone(tmp_path) -> None:
     (tmp_path / NAME).write_bytes(b"not a checkpoint")
     with pytest.raises(DataError, match="delete it to start anew"):
-        MarkovField(**OPTIONS, checkpoint=tmp_path).fit(table())
+        MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path)).fit(table())
     assert (tmp_path / NAME).read_bytes() == b"not a checkpoint"
 
 
 def test_a_folder_that_cannot_be_made_is_told_of_before_the_work(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be made"):
-        MarkovField(**OPTIONS, checkpoint=tmp_path / "file" / "folder").fit(table())
+        MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path / "file" / "folder")).fit(table())
 
 
 def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
-    MarkovField(**OPTIONS, checkpoint=tmp_path / "here").fit(table()).save(tmp_path / "m")
+    MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path / "here")).fit(table()).save(
+        tmp_path / "m"
+    )
     assert b"here" not in (tmp_path / "m").read_bytes()

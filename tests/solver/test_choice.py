@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import (
     DenseDataset,
@@ -15,16 +15,15 @@ from sparsefield.data import (
     compile_sparse,
     compile_table,
     deduplicate_rows,
-    draw_rows,
     hide_cells,
     learn_schema,
-    take_rows,
+    row_folds,
 )
 from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import PathPoint, PathTrainer, SelectionOptions, TrainingOptions
+from sparsefield.solver import PathPoint, PathTrainer, SelectionOptions, Trainer, TrainingOptions
 from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
@@ -44,7 +43,7 @@ def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None 
 
 
 def trainer_of(sample: DenseDataset, engine: Threads, rule: str = "cfi", **options: Any) -> PathTrainer:
-    return PathTrainer(
+    trainer = Trainer(
         sample,
         rule=RULES[rule](),
         objective=OBJECTIVES["pl"](),
@@ -52,6 +51,7 @@ def trainer_of(sample: DenseDataset, engine: Threads, rule: str = "cfi", **optio
         options=TrainingOptions(**options),
         engine=engine,
     )
+    return PathTrainer(trainer)
 
 
 # -- the path ----------------------------------------------------------------------------------------------------------
@@ -63,10 +63,10 @@ def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, pena
     sample = sample_of(chain(300))
     with Threads(1) as engine:
         trainer = trainer_of(sample, engine, rule, l1=1e12, penalize_unary=penalize_unary)
-        trainer.run()
+        trainer.trainer.run()
         first = trainer.l1_max()
         at, below = (
-            trainer_of(sample, engine, rule, l1=l1, penalize_unary=penalize_unary, kkt_tol=1e-4).run().field
+            trainer_of(sample, engine, rule, l1=l1, penalize_unary=penalize_unary, kkt_tol=1e-4).trainer.run().field
             for l1 in (1.001 * first, 0.98 * first)
         )
     assert len(at.weights) == 0
@@ -76,17 +76,17 @@ def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, pena
 @pytest.mark.parametrize("max_order", [2, 3])
 def test_going_down_ends_where_a_fresh_fit_does(max_order: int) -> None:
     sample = sample_of(chain(400))
-    options: dict[str, Any] = {"max_order": max_order, "kkt_tol": 1e-3}
+    options: dict[str, Any] = {"max_order": max_order, "solver__kkt_tol": 1e-3}
     with Threads(1) as engine:
         trainer = trainer_of(sample, engine, l1=1e12, **options)
-        trainer.run()
+        trainer.trainer.run()
         for l1 in (100.0, 60.0, 40.0, 25.0, 16.0, 10.0):
             walked = trainer.step_to(l1)
-            fresh = trainer_of(sample, engine, l1=l1, **options).run()
+            fresh = trainer_of(sample, engine, l1=l1, **options).trainer.run()
             assert walked.objective == pytest.approx(fresh.objective, rel=2e-3)
         # With its certificate it is the very optimum, also on the way up.
         for l1 in (10.0, 30.0):
-            again, fresh = trainer.refit_at(l1), trainer_of(sample, engine, l1=l1, **options).run()
+            again, fresh = trainer.refit_at(l1), trainer_of(sample, engine, l1=l1, **options).trainer.run()
             assert again.converged
             assert again.objective == pytest.approx(fresh.objective, rel=1e-6)
 
@@ -105,8 +105,8 @@ def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
     X = chain(400)
     with Threads(1) as engine:
         trainer = trainer_of(sample_of(X), engine, l1=20.0)
-        field = trainer.run().field
-        found = ebic(trainer, 0.25)
+        field = trainer.trainer.run().field
+        found = ebic(trainer.trainer, 0.25)
     weights = np.zeros((8, 8))
     weights[field.pairs[:, 0], field.pairs[:, 1]] = field.weights
     weights += weights.T
@@ -191,7 +191,7 @@ def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
     X = chain(2000, columns=6)
     with Threads(1) as engine:
         trainer = trainer_of(sample_of(X), engine, l1=1.0)
-        before = trainer.run().field
+        before = trainer.trainer.run().field
         after = prune_by_wald(trainer, 0.01)
     neighbors = {(k, k + 1) for k in range(5)}
     assert len(before.weights) > len(neighbors)
@@ -206,7 +206,7 @@ def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
             X = chain(700, seed, columns=5, flip=0.3)
             sample = sample_of(X) if seed % 2 else deduplicate_rows(sample_of(X))
             trainer = trainer_of(sample, engine, "full", l1=0.01, l2=0.0)
-            trainer.run()
+            trainer.trainer.run()
             trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
             weights = trainer.theta[trainer.layout.n_states :]
             statistics = trainer.evaluator.wald_statistics(trainer.arcs, weights)
@@ -226,7 +226,7 @@ def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
             rng = np.random.default_rng(seed)
             X = rng.choice(4, (1500, 3), p=[0.4, 0.3, 0.2, 0.1])
             trainer = trainer_of(sample_of(X), engine, "full", l1=0.01, l2=0.0)
-            trainer.run()
+            trainer.trainer.run()
             trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
             weights = trainer.theta[trainer.layout.n_states :]
             found.append(trainer.evaluator.wald_statistics(trainer.arcs, weights))
@@ -275,7 +275,7 @@ def test_a_refit_leaves_no_checkpoint_of_its_own(tmp_path) -> None:
 
     X = chain(500, 9)
     whole = MarkovField(l1=2.0, refit=True).fit(X)
-    again = MarkovField(l1=2.0, refit=True, checkpoint=tmp_path / "state")
+    again = MarkovField(l1=2.0, refit=True, solver=Solver(checkpoint=tmp_path / "state"))
     phases = []
 
     def kill(step) -> None:
@@ -283,10 +283,10 @@ def test_a_refit_leaves_no_checkpoint_of_its_own(tmp_path) -> None:
         if len(phases) > whole.n_iter_ + 2:  # within the refit
             raise Killed
 
-    again._progress = kill  # pyright: ignore[reportAttributeAccessIssue]
+    again.callbacks = FitCallbacks(on_iteration=kill)
     with pytest.raises(Killed):
         again.fit(X)
-    del again._progress  # pyright: ignore[reportAttributeAccessIssue]
+    again.callbacks = None
     again.fit(X)
     assert again.n_iter_ == whole.n_iter_
     np.testing.assert_array_equal(again.field_.theta, whole.field_.theta)
@@ -377,7 +377,7 @@ def test_what_is_chosen_is_saved(tmp_path) -> None:
 )
 def test_choices_that_make_no_sense_are_refused(options: dict[str, Any], word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        MarkovField(**options).fit(chain(50))
+        MarkovField(l1=2.0).set_params(**options).fit(chain(50))
 
 
 # -- parts of samples --------------------------------------------------------------------------------------------------

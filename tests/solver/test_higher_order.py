@@ -9,10 +9,9 @@ import pytest
 from higher import exclusive, graphs_with, triangle
 from oracle import SlowField, candidate_features, rows_of, violation
 
-from sparsefield import MarkovField
+from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
-from sparsefield.induction import CFI
 from sparsefield.inference import MeanField
 from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
@@ -77,8 +76,8 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_lifted(induction) -> None:
     X, held_out = exclusive(320, 0), exclusive(160, 1)
     options = {"l1": L1, "induction": induction, "n_jobs": 1}
     scores = []
-    for more in ({"max_order": 2}, {"max_order": 3}, {"max_order": 3, "lift": "all"}):
-        field = MarkovField(**options, **more).fit(X)
+    for more in ({"max_order": 2}, {"max_order": 3}, {"max_order": 3, "max_order__expand": "all"}):
+        field = MarkovField(l1=2.0).set_params(**options, **more).fit(X)
         assert field.converged_
         assert not len(field.field_.weights) or more.get("lift") == "all"
         assert list(triples_of(field)) == ([TRIPLE] if more.get("lift") == "all" else [])
@@ -91,7 +90,7 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_lifted(induction) -> None:
 def test_where_pairs_show_something_triples_grow_from_these() -> None:
     X, held_out = triangle(800, 0), triangle(800, 1)
     pairs, active, every = (
-        MarkovField(l1=6.0, n_jobs=1, max_order=order, lift=lift).fit(X)
+        MarkovField(l1=6.0, n_jobs=1, max_order=HigherOrder(max_order=order, expand=lift)).fit(X)
         for order, lift in ((2, "active"), (3, "active"), (3, "all"))
     )
     for field in (active, every):
@@ -124,8 +123,8 @@ def test_four_columns_grow_from_three() -> None:
 @pytest.mark.parametrize("make", [exclusive, triangle])
 def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_unary, induction, make) -> None:
     X = make(160, 3)
-    options = {"l1": 1.5, "max_order": 3, "lift": "all", "batch_size": 5, "n_jobs": 1}
-    model = MarkovField(**options, induction=induction, penalize_unary=penalize_unary).fit(X)
+    options = {"l1": 1.5, "max_order": 3, "max_order__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
+    model = MarkovField(l1=2.0).set_params(**options, induction=induction, penalize_unary=penalize_unary).fit(X)
     assert model.converged_
     assert len(model.field_.conjunctions) > 3
     assert model.kkt_violation_ <= 0.01 * 1.5
@@ -150,9 +149,20 @@ def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
 @pytest.mark.parametrize("lift", ["active", "all"])
 def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, lift) -> None:
     X = triangle(200, 5)
-    options = {"l1": 1.0, "max_order": 3, "kkt_tol": 1e-4, "tol": 1e-9, "penalize_unary": penalize_unary, "n_jobs": 1}
+    options = {
+        "l1": 1.0,
+        "max_order": 3,
+        "solver__kkt_tol": 1e-4,
+        "solver__tol": 1e-9,
+        "penalize_unary": penalize_unary,
+        "n_jobs": 1,
+    }
     found = [
-        MarkovField(**options, lift=lift, induction=induction, batch_size=batch_size).fit(X)
+        MarkovField()
+        .set_params(
+            **options, max_order=HigherOrder(expand=lift), induction=induction, induction__batch_size=batch_size
+        )
+        .fit(X)
         for induction, batch_size in (("cfi", "auto"), ("cfi", 3), ("grafting", "auto"))
     ]
     # From one pair or another to the same triple, "active" may end with other triples: then with no certificate for
@@ -167,7 +177,7 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, lift) -> 
 @pytest.mark.parametrize("lift", ["active", "all"])
 def test_with_gaps_the_fit_settles(lift) -> None:
     X = with_missing(triangle(300, 2), 0.15)
-    model = MarkovField(l1=2.0, max_order=3, lift=lift, n_jobs=1).fit(X)
+    model = MarkovField(l1=2.0, max_order=HigherOrder(max_order=3, expand=lift), n_jobs=1).fit(X)
     assert model.converged_
     assert TRIPLE in triples_of(model)
     assert -model.score(X) * len(X) + penalty_of(model) == pytest.approx(model.objective_, rel=1e-3)
@@ -175,7 +185,9 @@ def test_with_gaps_the_fit_settles(lift) -> None:
 
 def test_cd_learns_triples_too() -> None:
     X = exclusive(320, 0)
-    model = MarkovField(l1=2.0, objective="cd", max_order=3, lift="all", certify=False, n_jobs=1).fit(X)
+    model = MarkovField(
+        l1=2.0, objective="cd", max_order=HigherOrder(max_order=3, expand="all"), solver=Solver(certify=False), n_jobs=1
+    ).fit(X)
     assert TRIPLE in triples_of(model)
     asked = X.astype(float)
     asked[:, 2] = np.nan
@@ -244,7 +256,13 @@ def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_unary
     rng = np.random.default_rng(0)
     X = np.column_stack([triangle(150, 4), rng.integers(0, 3, (150, 2))])
     # Small batches, one step after each, let in what has to go again.
-    options = {"l1": 0.5, "order_penalty": 1.0, "lift": "all", "batch_size": 20, "steps_per_batch": 1}
+    options = {
+        "l1": 0.5,
+        "max_order__order_penalty": 1.0,
+        "max_order__expand": "all",
+        "induction__batch_size": 20,
+        "induction__steps_per_batch": 1,
+    }
     options["penalize_unary"] = penalize_unary
     watched, learned = train(X, Watched, **options)
     assert learned.converged
@@ -281,13 +299,13 @@ def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovFiel
     """A fit that is killed every few iterations, and goes on from its checkpoint."""
     stop = every
     while True:
-        again = MarkovField(**{**field.get_params(), "checkpoint": folder})
+        again = MarkovField(l1=2.0).set_params(**{**field.get_params(), "solver__checkpoint": folder})
 
         def progress(step, stop=stop) -> None:
             if step.iteration == stop:
                 raise Killed
 
-        again._progress = progress
+        again.callbacks = FitCallbacks(on_iteration=progress)
         try:
             return again.fit(X)
         except Killed:
@@ -295,11 +313,11 @@ def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovFiel
 
 
 SETTINGS = {
-    "plain": ({"lift": "active", "max_order": 3}, 0.0),
-    "all pairs, unary weights penalized": ({"lift": "all", "max_order": 3, "penalize_unary": True}, 0.0),
-    "gaps": ({"lift": "all", "max_order": 3}, 0.15),
-    "four columns": ({"lift": "active", "max_order": 4}, 0.0),
-    "cd": ({"lift": "active", "max_order": 3, "objective": "cd", "certify": False}, 0.1),
+    "plain": ({"max_order__expand": "active", "max_order": 3}, 0.0),
+    "all pairs, unary weights penalized": ({"max_order__expand": "all", "max_order": 3, "penalize_unary": True}, 0.0),
+    "gaps": ({"max_order__expand": "all", "max_order": 3}, 0.15),
+    "four columns": ({"max_order__expand": "active", "max_order": 4}, 0.0),
+    "cd": ({"max_order__expand": "active", "max_order": 3, "objective": "cd", "solver__certify": False}, 0.1),
 }
 
 
@@ -308,7 +326,7 @@ def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     options, missing = SETTINGS[setting]
     X = with_missing(triangle(150, 6), missing)
-    field = MarkovField(l1=0.7, batch_size=4, n_jobs=1, **options).fit(X)
+    field = MarkovField(l1=2.0).set_params(l1=0.7, induction=CFI(batch_size=4), n_jobs=1, **options).fit(X)
     assert len(field.field_.conjunctions)
     field.save(tmp_path / "straight")
     for every in (2, 7):
@@ -323,6 +341,6 @@ def test_threads_change_no_bit(missing, tmp_path, monkeypatch) -> None:
     X = with_missing(triangle(100, 7), missing)
     files = []
     for n_jobs in (1, 2):
-        MarkovField(l1=0.7, max_order=3, lift="all", n_jobs=n_jobs).fit(X).save(tmp_path / "m")
+        MarkovField(l1=0.7, max_order=HigherOrder(max_order=3, expand="all"), n_jobs=n_jobs).fit(X).save(tmp_path / "m")
         files.append((tmp_path / "m").read_bytes())
     assert files[0] == files[1]

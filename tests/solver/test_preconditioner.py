@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracle import violation
 from sparse_tables import sparse_sample, switches
 
-from sparsefield import MarkovField, config
+from sparsefield import CFI, MarkovField, config
 from sparsefield.objectives import SparseEvaluator
 from sparsefield.solver import Trainer, parametrization
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
@@ -110,7 +110,9 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
 
     monkeypatch.setattr(Trainer, "_drop_inactive", watched)
     # Rough scores from a start far off let in what does not stay.
-    field = MarkovField(n_jobs=1, l1=1.0, l2=0.0, threshold=0.0, batch_size=200).fit(switches(3, n_columns=30))
+    field = MarkovField(n_jobs=1, l1=1.0, l2=0.0, induction=CFI(threshold=0.0, batch_size=200)).fit(
+        switches(3, n_columns=30)
+    )
     assert field.converged_
     assert sum(dropped) > 0
 

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 from sparse_tables import switches
 
-from sparsefield import MarkovField, config
+from sparsefield import FitCallbacks, FixedGraph, MarkovField, Solver, config
 from sparsefield.errors import DataError
 from sparsefield.solver.checkpoint import NAME, Checkpoint
 
@@ -41,11 +41,11 @@ def all_matrices_are_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
 SETTINGS = {
     "cfi": {},
     "grafting": {"induction": "grafting"},
-    "two stages": {"stages": 2, "penalize_unary": True},
+    "two stages": {"solver__stages": 2, "penalize_unary": True},
     "full": {"induction": "full"},
-    "graph": {"induction": "graph", "graph": [(k, k + 1) for k in range(11)]},
-    "no certificate": {"certify": False, "max_iter": 60},
-    "one step a batch": {"steps_per_batch": 1},
+    "graph": {"induction": FixedGraph(edges=[(k, k + 1) for k in range(11)])},
+    "no certificate": {"solver__certify": False, "solver__max_iter": 60},
+    "one step a batch": {"induction__steps_per_batch": 1},
 }
 
 
@@ -53,17 +53,18 @@ SETTINGS = {
 def test_killed_at_any_iteration_a_sparse_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     X = switches(0, n_rows=100, n_columns=12, density=0.1)
-    options = {"l1": 0.7, "batch_size": 6, "n_jobs": 1, **SETTINGS[setting]}
-    field = MarkovField(**options).fit(X)
+    batch = {} if setting in ("full", "graph") else {"induction__batch_size": 6}
+    options = {"l1": 0.7, "n_jobs": 1, **batch, **SETTINGS[setting]}
+    field = MarkovField(l1=2.0).set_params(**options).fit(X)
     field.save(tmp_path / "straight")
     whole = (tmp_path / "straight").read_bytes()
     differ = []
     for after in range(1, field.n_iter_ + 1, max(field.n_iter_ // 12, 1)):
-        again = MarkovField(**options, checkpoint=tmp_path / "folder")
-        again._progress = killer(after)
+        again = MarkovField(l1=2.0).set_params(**options, solver=Solver(checkpoint=tmp_path / "folder"))
+        again.callbacks = FitCallbacks(on_iteration=killer(after))
         with pytest.raises(Killed):
             again.fit(X)
-        again._progress = None
+        again.callbacks = None
         again.fit(X).save(tmp_path / "resumed")
         assert not (tmp_path / "folder" / NAME).exists()
         if (tmp_path / "resumed").read_bytes() != whole:
@@ -76,7 +77,7 @@ FIT = """
 import sys
 import numpy as np
 import scipy.sparse as sp
-from sparsefield import MarkovField
+from sparsefield import CFI, MarkovField, Solver
 rng = np.random.default_rng(0)
 on = rng.random((3000, 150)) < 0.004
 for k in range(1, 150):
@@ -84,7 +85,8 @@ for k in range(1, 150):
 X = sp.csr_matrix(on.astype(np.int8))
 assert X.nnz < 0.03 * on.size
 folder = sys.argv[2] if len(sys.argv) > 2 else None
-MarkovField(l1=1.0, batch_size=30, n_jobs=2, checkpoint=folder, verbose=1).fit(X).save(sys.argv[1])
+MarkovField(l1=1.0, induction=CFI(batch_size=30), n_jobs=2,
+            solver=Solver(checkpoint=folder), verbose=1).fit(X).save(sys.argv[1])
 """
 
 
@@ -113,9 +115,9 @@ def test_a_process_killed_at_random_moments_ends_with_the_same_file(tmp_path: Pa
 
 def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     X = switches(1, n_rows=150, n_columns=15, density=0.1)
-    options = {"l1": 0.7, "batch_size": 6, "n_jobs": 1, "checkpoint": tmp_path}
-    field = MarkovField(**options)
-    field._progress = killer(12)
+    options = {"l1": 0.7, "induction__batch_size": 6, "n_jobs": 1, "solver__checkpoint": tmp_path}
+    field = MarkovField(l1=2.0).set_params(**options)
+    field.callbacks = FitCallbacks(on_iteration=killer(12))
     with pytest.raises(Killed):
         field.fit(X)
     assert (tmp_path / NAME).is_file()
@@ -132,8 +134,8 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
         (X.toarray(), {}),
     ]:
         with pytest.raises(DataError, match="another folder"):
-            MarkovField(**options).fit(odd, **given)
+            MarkovField(l1=2.0).set_params(**options).fit(odd, **given)
     with pytest.raises(DataError, match="another folder"):
-        MarkovField(**{**options, "l1": 0.8}).fit(X)
-    MarkovField(**{**options, "n_jobs": 2}).fit(X)  # threads change nothing
+        MarkovField(l1=2.0).set_params(**{**options, "l1": 0.8}).fit(X)
+    MarkovField(l1=2.0).set_params(**{**options, "n_jobs": 2}).fit(X)  # threads change nothing
     assert not (tmp_path / NAME).exists()

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from sparse_tables import switches
 
-from sparsefield import MarkovField, config, load
+from sparsefield import FixedGraph, MarkovField, config, load
 from sparsefield.data import BinarySchema
 from sparsefield.errors import ModelFileError
 from sparsefield.objectives import DenseEvaluator, SparseEvaluator
@@ -30,7 +30,7 @@ def fit(X, *, sparse: bool = True, observed=None, sample_weight=None, **options)
         patch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 60)
         begin = Trainer._begin
         patch.setattr(Trainer, "_begin", lambda self: (kinds.append(type(self.evaluator)), begin(self))[1])
-        field = MarkovField(**{"n_jobs": 1, "l1": L1, **options})
+        field = MarkovField(l1=2.0).set_params(**{"n_jobs": 1, "l1": L1, **options})
         field.fit(X, observed=observed, sample_weight=sample_weight)
     assert kinds == [SparseEvaluator if sparse else DenseEvaluator]
     return field
@@ -56,17 +56,17 @@ def assert_same_optimum(one: MarkovField, other: MarkovField, tiny: float = 0.02
     [
         {"induction": "grafting"},
         {"induction": "cfi"},
-        {"induction": "cfi", "threshold": 0.0},
+        {"induction": "cfi", "induction__threshold": 0.0},
         {"induction": "full"},
-        {"induction": "graph", "graph": [(k, k + 1) for k in range(24)] + [(3, 9)]},
+        {"induction": FixedGraph(edges=[(k, k + 1) for k in range(24)] + [(3, 9)])},
         {"penalize_unary": True},
         {"penalize_unary": True, "l2": 0.0},
         {"l2": 0.0},
         {"l2": 5.0, "l1": 0.5},
-        {"stages": 2},
-        {"batch_size": 3},
-        {"steps_per_batch": 2},
-        {"steps_per_batch": "converge"},
+        {"solver__stages": 2},
+        {"induction__batch_size": 3},
+        {"induction__steps_per_batch": 2},
+        {"induction__steps_per_batch": "converge"},
     ],
     ids=str,
 )
@@ -90,7 +90,7 @@ def test_small_batches_end_with_a_certificate_too(sparse) -> None:
     on = rng.random((3000, 150)) < 0.004
     for k in range(1, 150):
         on[:, k] |= on[:, k - 1] & (rng.random(3000) < 0.7)
-    field = fit(sp.csr_matrix(on.astype(np.int8)), sparse=sparse, l1=0.3, batch_size=100)
+    field = fit(sp.csr_matrix(on.astype(np.int8)), sparse=sparse, l1=0.3, induction__batch_size=100)
     assert field.n_iter_ < field.max_iter
     assert field.converged_
     assert field.objective_ == pytest.approx(9702.5277, rel=1e-5)  # where batch_size="auto" ends, certified
@@ -119,7 +119,7 @@ def test_without_a_certificate_the_violation_is_told_all_the_same(induction) -> 
     X = switches(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        field = fit(X, induction=induction, certify=False)
+        field = fit(X, induction=induction, solver__certify=False)
     certified = fit(X, induction=induction)
     assert np.isfinite(field.kkt_violation_)
     assert field.kkt_violation_ >= 0.0
@@ -130,7 +130,7 @@ def test_without_a_certificate_the_violation_is_told_all_the_same(induction) -> 
 def test_the_certificate_is_that_of_the_dense_path() -> None:
     """The violation that a sparse fit reports, recomputed from all candidates by plain NumPy."""
     X = switches(4)
-    field = fit(X, l2=1.0, certify=False, max_iter=15)
+    field = fit(X, l2=1.0, solver__certify=False, solver__max_iter=15)
     on = X.toarray().astype(float)
     learned = field.field_
     n = learned.schema.n_states
@@ -154,7 +154,7 @@ def test_rows_of_weight_2_are_rows_twice(options) -> None:
     often = np.random.default_rng(1).integers(0, 3, X.shape[0])
     often[:20] = 2
     repeated = X[np.repeat(np.arange(X.shape[0]), often)]
-    options = {"kkt_tol": 1e-6, "tol": 1e-12, **options}
+    options = {"solver__kkt_tol": 1e-6, "solver__tol": 1e-12, **options}
     one, other = fit(X, sample_weight=often, **options), fit(repeated, **options)
     assert one.objective_ == pytest.approx(other.objective_, rel=1e-9)
     np.testing.assert_allclose(one.field_.unary, other.field_.unary, atol=1e-6)
@@ -193,7 +193,9 @@ def test_columns_that_are_all_empty_leave_nothing_to_learn() -> None:
 def test_any_number_of_threads_gives_the_same_file(tmp_path, induction) -> None:
     files = set()
     for n_jobs in (1, 2, 3):
-        fit(switches(7), n_jobs=n_jobs, induction=induction, max_iter=60, certify=False).save(tmp_path / "field")
+        fit(switches(7), n_jobs=n_jobs, induction=induction, solver__max_iter=60, solver__certify=False).save(
+            tmp_path / "field"
+        )
         files.add((tmp_path / "field").read_bytes())
     assert len(files) == 1
 

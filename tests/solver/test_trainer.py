@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CRFClassifier, MarkovField
+from sparsefield import CFI, CRFClassifier, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.datasets import make_markov_field
@@ -37,7 +37,7 @@ def test_a_unary_weight_close_to_its_kink_does_not_stop_a_fit(seed, l1) -> None:
 
 
 def test_history_tells_every_step() -> None:
-    field = MarkovField(n_jobs=1, l1=1.0, batch_size=5).fit(correlated())
+    field = MarkovField(n_jobs=1, l1=1.0, induction=CFI(batch_size=5)).fit(correlated())
     history = field.history_
     assert history["iteration"].to_list() == list(range(1, field.n_iter_ + 1))
     assert set(history["phase"]) <= {"unary", "induce", "optimize", "certify"}
@@ -54,7 +54,11 @@ def test_history_tells_every_step() -> None:
 
 
 def test_a_batch_is_never_larger_than_asked_for() -> None:
-    history = MarkovField(n_jobs=1, l1=0.5, batch_size=3, certify=False).fit(correlated()).history_
+    history = (
+        MarkovField(n_jobs=1, l1=0.5, induction=CFI(batch_size=3), solver=Solver(certify=False))
+        .fit(correlated())
+        .history_
+    )
     induced = history.filter(history["phase"] == "induce")["features"].to_numpy()
     assert induced[0] == 3
     assert (np.diff(induced) <= 3).all()
@@ -63,16 +67,16 @@ def test_a_batch_is_never_larger_than_asked_for() -> None:
 def test_two_stages_let_unary_features_converge_first() -> None:
     X = correlated()
     X[:50] = 1
-    history = MarkovField(n_jobs=1, stages=2).fit(X).history_
+    history = MarkovField(l1=2.0, n_jobs=1, solver=Solver(stages=2)).fit(X).history_
     phases = history["phase"].to_list()
     assert phases[0] == "unary"
     assert "unary" not in phases[phases.index("induce") :]
     assert set(history.filter(history["phase"] == "unary")["features"]) == {0}
-    assert "unary" not in MarkovField(n_jobs=1, stages=1).fit(X).history_["phase"].to_list()
+    assert "unary" not in MarkovField(l1=2.0, n_jobs=1, solver=Solver(stages=1)).fit(X).history_["phase"].to_list()
 
 
 def test_the_cap_on_iterations_holds_and_is_said_aloud() -> None:
-    field = MarkovField(n_jobs=1, l1=0.1, max_iter=2)
+    field = MarkovField(n_jobs=1, l1=0.1, solver=Solver(max_iter=2))
     with pytest.warns(ConvergenceWarning, match="2 iterations.*violation"):
         field.fit(correlated())
     assert field.n_iter_ == 2
@@ -83,7 +87,7 @@ def test_the_cap_on_iterations_holds_and_is_said_aloud() -> None:
 def test_without_a_certificate_nothing_is_said() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        field = MarkovField(n_jobs=1, l1=0.1, max_iter=2, certify=False).fit(correlated())
+        field = MarkovField(n_jobs=1, l1=0.1, solver=Solver(max_iter=2, certify=False)).fit(correlated())
     assert field.n_iter_ == 2
 
 
@@ -92,17 +96,26 @@ def test_without_a_certificate_nothing_is_said() -> None:
 def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
     """Where unary weights are penalized, they move as pairs join; of network 1 no candidate stands out before."""
     made = make_markov_field(8, 100, burn_in=100, thin=10, seed=seed)
-    options = {"induction": induction, "threshold": 0.0, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
+    rule = CFI(threshold=0.0) if induction == "cfi" else induction
+    options = {"induction": rule, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
     states = {f"x{k}": (0, 1) for k in range(8)}
-    field = MarkovField(**options, certify=False, tol=1e-8).fit(made.samples, states=states)
+    field = (
+        MarkovField(l1=2.0)
+        .set_params(**options, solver=Solver(certify=False, tol=1e-8))
+        .fit(made.samples, states=states)
+    )
     if seed == 1:
         assert (field.history_["phase"][0], field.history_["features"][0]) == ("optimize", 0)
     assert len(field.field_.weights) > 10
     assert field.kkt_violation_ < 1e-4
-    certified = MarkovField(**options, kkt_tol=1e-4).fit(made.samples, states=states)
+    certified = MarkovField(l1=2.0).set_params(**options, solver=Solver(kkt_tol=1e-4)).fit(made.samples, states=states)
     assert np.array_equal(field.field_.pairs, certified.field_.pairs)
     assert field.objective_ == pytest.approx(certified.objective_, abs=1e-3)
-    hasty = MarkovField(**options, certify=False, tol=1e-4).fit(made.samples, states=states)
+    hasty = (
+        MarkovField(l1=2.0)
+        .set_params(**options, solver=Solver(certify=False, tol=1e-4))
+        .fit(made.samples, states=states)
+    )
     assert field.kkt_violation_ < hasty.kkt_violation_ < 0.1 * 2.0
 
 
@@ -110,7 +123,7 @@ def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further
 def test_without_a_certificate_a_fit_with_gaps_ends_too(induction) -> None:
     X = correlated(80).astype(float)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    field = MarkovField(induction=induction, certify=False, penalize_unary=True, n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, induction=induction, solver=Solver(certify=False), penalize_unary=True, n_jobs=1).fit(X)
     assert field.n_iter_ < 500
     assert field.history_["phase"][-1] == "optimize"
 
@@ -171,6 +184,6 @@ def test_with_gaps_hidden_cells_settle_with_the_field() -> None:
 def test_many_rows_that_are_all_alike_do_not_break_the_fit(objective) -> None:
     X = np.ones((5000, 3), dtype=int)
     X[:2] = 0
-    field = MarkovField(n_jobs=1, objective=objective, certify=objective == "pl").fit(X)
+    field = MarkovField(l1=2.0, n_jobs=1, objective=objective, solver=Solver(certify=objective == "pl")).fit(X)
     assert np.isfinite(field.field_.theta).all()
     assert field.predict_proba(X)["x0"][10, 1] > 0.99

@@ -1,4 +1,4 @@
-"""``sparsefield evaluate``: the paper's table for any data."""
+"""This module defines ``sparsefield evaluate``: cross-validated predictions of hidden cells, as in the paper."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ Inductions = Annotated[
     list[str] | None,
     typer.Option(
         "--induction",
-        help="Who joins the field: cfi, grafting, ideal-parent or full. Repeat it to compare. [cfi]",
+        help="Rule that adds features: cfi, cfi-paper, grafting, ideal-parent or full. Repeat it to compare. [cfi]",
         rich_help_panel=opt.LEARNING,
     ),
 ]
-Folds = Annotated[int, typer.Option("--folds", min=2, help="Each hides one part of the cells in turn.")]
+Folds = Annotated[int, typer.Option("--folds", min=2, help="Number of parts of the cells; each is hidden once.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, every fold included, instead of a table.")]
 
 
+@opt.with_learning_options(without=("induction",))
 def evaluate(
     data: opt.Data,
     folds: Folds = 10,
@@ -43,25 +44,13 @@ def evaluate(
     separator: opt.Separator = None,
     template: opt.Templates = None,
     induction: Inductions = None,
-    objective: opt.Objective = "pl",
-    hidden: opt.Hidden = None,
-    l1: opt.L1 = "auto",
-    selection: opt.Selection = None,
-    refit: opt.Refit = False,
-    l2: opt.L2 = 1.0,
-    threshold: opt.Threshold = 0.2,
-    batch_size: opt.BatchSize = "auto",
-    inference: opt.Inference = "mean-field",
-    max_order: opt.MaxOrder = 2,
-    lift: opt.Lift = "active",
-    order_penalty: opt.OrderPenalty = 2.0,
-    certify: opt.Certify = True,
-    penalize_unary: opt.PenalizeUnary = False,
-    max_iter: opt.MaxIter = 1000,
+    latent: opt.Latent = None,
+    *,
+    learning: opt.LearningOptions,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Hide cells part by part, learn from the others, and say how well the hidden ones are predicted.
+    """Hide the cells part by part, learn from the others, and report how well the hidden cells are predicted.
 
     DATA may also be a TOML file that describes linked tables, or a folder with a schema.toml.
     AUC: all states of the hidden cells ranked by belief, the true ones relevant; area under precision and
@@ -70,31 +59,27 @@ def evaluate(
     """
     reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     given = read_data(data, reading, observed, identifiers, numeric)
-    learning = {
-        "objective": objective, "l1": opt.read_l1(l1), "l2": l2,
-        "selection": selection or "heldout", "refit": refit, "threshold": threshold, "batch_size": batch_size,
-        "inference": inference, "max_order": max_order, "lift": lift, "order_penalty": order_penalty,
-        "certify": certify, "penalize_unary": penalize_unary, "max_iter": max_iter,
-    }  # fmt: skip
+    learning["selection"] = learning["selection"] or "heldout"
     found = {}
     for name in induction or ["cfi"]:
-        field = opt.make_markov_field(given, template, induction=name, jobs=jobs, seed=seed, hidden=hidden, **learning)
-        found[name] = _evaluate(field, given, folds, seed)
+        field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed, latent=latent, induction=name)
+        found[name] = _evaluate(field, name, given, folds, seed)
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}
-        learning |= {"templates": template, "numeric": given.numeric} if given.linked else {"numeric": given.numeric}
+        options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"numeric": given.numeric}
+        options |= {"templates": template} if given.linked else {}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
-        show_json({**about, "options": learning, "results": results})
+        show_json({**about, "options": options, "results": results})
     else:
         _show(found)
 
 
-def _evaluate(field: AnyField, given: InputData, folds: int, seed: int) -> Evaluation:
+def _evaluate(field: AnyField, name: str, given: InputData, folds: int, seed: int) -> Evaluation:
     from sparsefield.evaluation.hold_out import evaluate as run
 
     done: list[Fold] = []
-    with StatusLine(f"{field.induction}, {folds} folds") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said once, below, rather than fold by fold
+    with StatusLine(f"{name}, {folds} folds") as watch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one note below replaces a warning per fold
 
         def progress(fold: Fold) -> None:
             done.append(fold)
@@ -102,8 +87,8 @@ def _evaluate(field: AnyField, given: InputData, folds: int, seed: int) -> Evalu
 
         evaluation = run(given.X, field, folds, given.observed, seed, progress)
     early = sum(not fold.converged for fold in done)
-    if field.certify and early:
-        note(f"{field.induction}: {early} of {folds} fits stopped before their certificate; raise --max-iter.")
+    if field.get_params()["solver__certify"] and early:
+        note(f"{name}: {early} of {folds} fits stopped before they converged; raise --max-iter.")
     return evaluation
 
 

@@ -33,4 +33,4 @@ def size(field: FieldEstimator) -> str:
 
 def certificate(field: FieldEstimator) -> str:
     """Return the optimality statement of the fit in one sentence."""
-    return fit_summary.certificate(field.field_, field.get_params(deep=False))
+    return fit_summary.certificate(field.field_, field.get_params())

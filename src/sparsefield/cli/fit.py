@@ -32,7 +32,7 @@ Check = Annotated[
     bool,
     typer.Option(
         "--check/--no-check",
-        help="Fit once more without a tenth of the cells, and say how well these are predicted.",
+        help="Fit again with a tenth of the cells hidden, and report how well these are predicted.",
         rich_help_panel=opt.RUNNING,
     ),
 ]
@@ -41,7 +41,8 @@ Checkpoint = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="FOLDER",
-        help="Save the fit here every few iterations; the same command goes on from there after an interruption.",
+        help="Save the state of the fit here every few iterations; the same command continues from it after an "
+        "interruption.",
         rich_help_panel=opt.RUNNING,
     ),
 ]
@@ -49,8 +50,8 @@ Stream = Annotated[
     bool,
     typer.Option(
         "--stream",
-        help="Read DATA, Parquet or a folder of such, block by block: for more rows than memory holds. It has no gaps "
-        "then, and nothing is checked on hidden cells. Temporary files go where TMPDIR says.",
+        help="Read DATA, Parquet or a folder of Parquet files, block by block: for more rows than memory holds. It "
+        "must have no missing values, and --check is skipped. Temporary files are written to TMPDIR.",
         rich_help_panel=opt.READING,
     ),
 ]
@@ -59,21 +60,14 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="Fit on the Dask cluster whose scheduler is at this address, such as host:8786. Workers read DATA where "
-        "it is Parquet; other data are read here and sent.",
+        help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. Workers read DATA if it is "
+        "Parquet; other data are read here and sent to them.",
         rich_help_panel=opt.RUNNING,
     ),
 ]
-Induction = Annotated[
-    str,
-    typer.Option(
-        "--induction",
-        help="Who joins the field: cfi, grafting, ideal-parent, or full (every candidate).",
-        rich_help_panel=opt.LEARNING,
-    ),
-]
 
 
+@opt.with_learning_options()
 def fit(
     data: opt.Data,
     output: Output,
@@ -85,33 +79,20 @@ def fit(
     separator: opt.Separator = None,
     stream: Stream = False,
     template: opt.Templates = None,
-    induction: Induction = "cfi",
-    objective: opt.Objective = "pl",
-    latent: opt.Hidden = None,
-    l1: opt.L1 = "auto",
-    selection: opt.Selection = None,
-    refit: opt.Refit = False,
-    l2: opt.L2 = 1.0,
-    threshold: opt.Threshold = 0.2,
-    batch_size: opt.BatchSize = "auto",
-    inference: opt.Inference = "mean-field",
-    max_order: opt.MaxOrder = 2,
-    lift: opt.Lift = "active",
-    order_penalty: opt.OrderPenalty = 2.0,
-    certify: opt.Certify = True,
-    penalize_unary: opt.PenalizeUnary = False,
-    max_iter: opt.MaxIter = 1000,
+    latent: opt.Latent = None,
+    *,
+    learning: opt.LearningOptions,
     check: Check = True,
     checkpoint: Checkpoint = None,
     cluster: Cluster = None,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Learn a field from a table of categories with gaps, and write it to a file.
+    """Learn a field from a table of categorical columns, which may have missing values, and write it to a file.
 
     DATA may also be a TOML file that describes linked tables, a folder with a schema.toml, or a sparse 0/1
     matrix in an .npz file of scipy's.
-    Prints the strongest features, the certificate, and how well hidden cells are predicted.
+    Prints the strongest features, whether the optimizer converged, and how well hidden cells are predicted.
     """
     check_output(output)
     reading = ReadOptions(tuple(missing or ()), not no_header, separator)
@@ -119,37 +100,33 @@ def fit(
     read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
     given = read(data, reading, observed, identifiers, numeric)
     refuse_overwriting_inputs([output], [data, *given.inputs])
-    field = opt.make_markov_field(
-        given, template, induction=induction, objective=objective, l1=opt.read_l1(l1), l2=l2,
-        selection=selection or ("ebic" if stream or on_workers else "heldout"), refit=refit, threshold=threshold,
-        batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
-        order_penalty=order_penalty, certify=certify, penalize_unary=penalize_unary, max_iter=max_iter,
-        jobs=jobs, seed=seed, latent=latent,
-    )  # fmt: skip
-    field.checkpoint = checkpoint
+    learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
+    field = opt.make_estimator(
+        given, template, learning, jobs=jobs, seed=seed, latent=latent, solver__checkpoint=checkpoint
+    )
     with _client_of(cluster) as field.engine:  # pyright: ignore[reportAttributeAccessIssue]
-        seconds = _learn(field, given)
+        seconds = _fit_with_progress(field, given)
     field.engine = cluster
     field.save(output)
-    _report(field, seconds)
+    _show_fit(field, seconds)
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")
     elif check:
-        _tell(_check(field, given, seed), auto=field.l1 == "auto")
+        _show_check(_check_on_hidden_cells(field, given, seed), auto=field.l1 == "auto")
     show(f"\nWrote {output}.")
 
 
-def _check(field: AnyField, given: InputData, seed: int) -> Fold | None:
+def _check_on_hidden_cells(field: AnyField, given: InputData, seed: int) -> Fold | None:
+    """Return the scores of a second fit on cells that were hidden from it; None where there are too few cells."""
     from sklearn.base import clone
 
     from sparsefield.evaluation.hold_out import TooFewCellsError, hold_out
 
-    # l1 is that of the fit to all cells; choosing it anew would take longer than the fit.
-    again: Any = clone(field)
-    again.set_params(l1=field.l1_, checkpoint=None)
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what there is to say was said of the fit to all cells
-        again._progress = watch.on_iteration
+        warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
+        # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
+        again: Any = clone(field)
+        again.set_params(l1=field.l1_, solver__checkpoint=None, callbacks=opt.report_to(watch))
         try:
             return hold_out(given.X, again, CHECKED_SHARE, given.observed, seed)
         except TooFewCellsError as error:
@@ -157,21 +134,19 @@ def _check(field: AnyField, given: InputData, seed: int) -> Fold | None:
             return None
 
 
-def _learn(field: AnyField, given: InputData) -> float:
+def _fit_with_progress(field: AnyField, given: InputData) -> float:
+    """Fit and return the seconds that it took."""
     started = time.perf_counter()
     with StatusLine(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
-        field._progress = watch.on_iteration  # pyright: ignore[reportAttributeAccessIssue]
-        field._hear_path = lambda point: watch.update(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
-        )
-        field._reading = lambda rows: watch.update(f"{rows:,} read")  # pyright: ignore[reportAttributeAccessIssue]
+        field.callbacks = opt.report_to(watch)
         given.fit(field)
+    field.callbacks = None
     return time.perf_counter() - started
 
 
 @contextmanager
 def _client_of(cluster: str | None) -> Iterator[Any]:
-    """A client of the cluster, with word of where it can be watched; None where the fit runs here."""
+    """Yield a client of the cluster, and print the address of its dashboard; None if the fit runs here."""
     if cluster is None:
         yield None
         return
@@ -184,11 +159,9 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
         yield client
 
 
-def _report(field: AnyField, seconds: float) -> None:
+def _show_fit(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
-        from sparsefield.estimators.field_estimator import SELECTIONS
-
-        tried, by = len(field.field_.record.path), SELECTIONS[field.selection]
+        tried, by = len(field.field_.record.path), field._resolve("selection").description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
@@ -202,7 +175,7 @@ def _report(field: AnyField, seconds: float) -> None:
     show(f"\n{certificate(field)}")
 
 
-def _tell(checked: Fold | None, *, auto: bool) -> None:
+def _show_check(checked: Fold | None, *, auto: bool) -> None:
     if checked is None:
         return
     chosen = " (its l1 is that of the fit above)" if auto else ""

@@ -9,12 +9,13 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
 from sparsefield.cli.field_summary import STRONGEST, certificate, is_learned, size, strongest
+from sparsefield.option_objects import as_expression
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable
 
 SHOWN_STATES = 6
-ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "threshold", "batch_size", "certify", "penalize_unary")
+ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_unary")
 
 Features = Annotated[int, typer.Option("--features", min=0, help="Show this many features.")]
 Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")]
@@ -60,7 +61,11 @@ def _options(field: Any) -> str:
     if params["l1"] == "auto":
         params["l1"] = f"auto ({field.l1_:.4g}, by {params['selection']})"
     shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
-    return ", ".join(f"{name}={params[name]}" for name in shown)
+    return ", ".join(f"{name}={_as_text(params[name])}" for name in shown)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else as_expression(value)
 
 
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:

@@ -1,19 +1,25 @@
-"""Options that several commands share."""
+"""This module defines the options that several commands share, and builds estimators from them."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparsefield.parameters import CommandLineOption, command_line_options
+
 if TYPE_CHECKING:
-    from sparsefield import MarkovField, RelationalField
+    from sparsefield import FitCallbacks, MarkovField, RelationalField
+    from sparsefield.cli.console import StatusLine
     from sparsefield.cli.input_data import InputData
 
     AnyField = MarkovField | RelationalField
 
-__all__ = ["make_markov_field"]
+__all__ = ["make_estimator", "report_to", "with_learning_options"]
 
 READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
 
@@ -31,7 +37,7 @@ Observed = Annotated[
     typer.Option(
         "--observed",
         metavar="COLUMN",
-        help="Column that is conditioned on and never predicted. Repeat it, or put commas between names.",
+        help="Column that is conditioned on and never predicted. May be repeated, or put commas between names.",
         rich_help_panel=READING,
     ),
 ]
@@ -40,7 +46,7 @@ Identifiers = Annotated[
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="Column to leave out, such as a name; 'predict' carries it through. May be repeated.",
+        help="Column to leave out, such as a name; 'predict' copies it to its output. May be repeated.",
         rich_help_panel=READING,
     ),
 ]
@@ -49,8 +55,8 @@ Numeric = Annotated[
     typer.Option(
         "--numeric",
         metavar="COLUMN",
-        help="Observed column that is a number; other observed columns are then categories. Without it, "
-        "columns with fractions or more than ten whole numbers are numbers.",
+        help="Observed column that is numeric; other observed columns are then categorical. Without this option, "
+        "columns with fractions or more than ten whole numbers are numeric. May be repeated.",
         rich_help_panel=READING,
     ),
 ]
@@ -59,20 +65,22 @@ Missing = Annotated[
     typer.Option(
         "--missing",
         metavar="WORD",
-        help="What stands for a gap beside an empty cell. May be repeated. Without it: NA, NaN, null, ?",
+        help="Text that marks a missing value, beside an empty cell. May be repeated. Default: NA, NaN, null, ?",
         rich_help_panel=READING,
     ),
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", help="The CSV has no names; columns are x0, x1, ...", rich_help_panel=READING),
+    typer.Option(
+        "--no-header", help="The CSV has no header row; columns are named x0, x1, ...", rich_help_panel=READING
+    ),
 ]
 Separator = Annotated[
     str | None,
     typer.Option(
         "--separator",
-        metavar="MARK",
-        help="What stands between the cells of a CSV; a comma unless told.",
+        metavar="TEXT",
+        help="Separator of the cells of a CSV; a comma by default.",
         rich_help_panel=READING,
     ),
 ]
@@ -81,181 +89,143 @@ Templates = Annotated[
     list[str] | None,
     typer.Option(
         "--template",
-        metavar="WORDS",
-        help="Where features of linked tables may lie, such as 'within person', 'across employer', 'swapped from to'. "
-        "May be repeated; without it: those of the schema file, or within each table and across each link.",
+        metavar="TEMPLATE",
+        help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
+        "'swapped from to'. May be repeated. Default: those of the schema file, or within tables and across links.",
         rich_help_panel=LEARNING,
     ),
 ]
-L1 = Annotated[
-    str,
-    typer.Option(
-        "--l1",
-        metavar="NUMBER|auto",
-        help="Strength of the penalty that leaves features out; auto finds it, see --selection.",
-        rich_help_panel=LEARNING,
-    ),
-]
-Selection = Annotated[
-    str | None,
-    typer.Option(
-        "--selection",
-        metavar="heldout|ebic",
-        help="What --l1 auto goes by: predictions of held-out cells, or a criterion that wants few features, for "
-        "networks. heldout unless told; ebic with --stream, or where workers of --cluster read DATA.",
-        rich_help_panel=LEARNING,
-    ),
-]
-Refit = Annotated[
-    bool,
-    typer.Option(
-        "--refit/--no-refit",
-        help="Estimate the features that were chosen anew, without the penalty that shrinks them.",
-        rich_help_panel=LEARNING,
-    ),
-]
-L2 = Annotated[
-    float,
-    typer.Option("--l2", help="Strength of the penalty on large weights.", rich_help_panel=LEARNING),
-]
-Objective = Annotated[
-    str,
-    typer.Option("--objective", help="pl (pseudo-likelihood) or cd (the paper's).", rich_help_panel=LEARNING),
-]
-Threshold = Annotated[
-    float,
-    typer.Option("--threshold", help="Signals and errors below it are ignored by cfi.", rich_help_panel=LEARNING),
-]
-BatchSize = Annotated[
-    str,
-    typer.Option(
-        "--batch-size",
-        metavar="NUMBER|auto",
-        help="Features that join at a time; the paper has 50.",
-        rich_help_panel=LEARNING,
-    ),
-]
-Inference = Annotated[
-    str,
-    typer.Option(
-        "--inference",
-        metavar="mean-field|bp|exact|gibbs",
-        help="How gaps are filled, while learning and in answers.",
-        rich_help_panel=LEARNING,
-    ),
-]
-MaxOrder = Annotated[
-    int,
-    typer.Option(
-        "--max-order",
-        min=2,
-        help="Most columns of a feature: 2 for pairs; with 3 and more, what has a weight may grow.",
-        rich_help_panel=LEARNING,
-    ),
-]
-Lift = Annotated[
-    str,
-    typer.Option(
-        "--lift",
-        metavar="active|all",
-        help="What triples grow from: pairs with a weight, or all pairs, where no pair shows anything.",
-        rich_help_panel=LEARNING,
-    ),
-]
-OrderPenalty = Annotated[
-    float,
-    typer.Option(
-        "--order-penalty",
-        min=1.0,
-        help="Each column of a feature beyond two multiplies its L1 penalty by so much.",
-        rich_help_panel=LEARNING,
-    ),
-]
-Certify = Annotated[
-    bool,
-    typer.Option(
-        "--certify/--no-certify",
-        help="Go on until no candidate misses the optimality conditions, or stop where the paper does.",
-        rich_help_panel=LEARNING,
-    ),
-]
-PenalizeUnary = Annotated[
-    bool,
-    typer.Option(
-        "--penalize-unary/--no-penalize-unary",
-        help="Whether the penalties hold for single states too.",
-        rich_help_panel=LEARNING,
-    ),
-]
-MaxIter = Annotated[int, typer.Option("--max-iter", min=1, help="Most iterations of a fit.", rich_help_panel=LEARNING)]
-Hidden = Annotated[
+Latent = Annotated[
     list[str] | None,
     typer.Option(
         "--latent",
         metavar="NAME=STATES",
-        help="Variable that no table has, with so many states, such as topic=8; 'predict' adds it. May be repeated.",
+        help="Latent variable and its number of states, such as topic=8; 'predict' adds it. May be repeated.",
         rich_help_panel=LEARNING,
     ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Threads; all cores unless told. Changes no result.", rich_help_panel=RUNNING),
+    typer.Option(
+        "--jobs",
+        min=1,
+        help="Number of threads; all cores by default. The result does not depend on it.",
+        rich_help_panel=RUNNING,
+    ),
 ]
 Seed = Annotated[
     int,
     typer.Option(
-        "--seed", help="Which cells are hidden at random, and where --hidden starts.", rich_help_panel=RUNNING
+        "--seed", help="Seed of the cells that are hidden, and of the start of --latent.", rich_help_panel=RUNNING
     ),
 ]
 
+LearningOptions = dict[str, Any]
+"""Values of the generated options, by the names that ``set_params`` takes, such as ``induction__threshold``."""
 
-def read_l1(l1: str) -> float | str:
-    """The value of --l1."""
+
+def with_learning_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces a command's parameter ``learning`` by the options that `FieldParameters` names.
+
+    The command receives their values as `LearningOptions`; parameters named in ``without`` get no option.
+    """
+    chosen = [option for option in command_line_options() if option.name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            learning = {option.name: _read_value(option, given.pop(option.key)) for option in chosen}
+            command(**given, learning=learning)
+
+        signature = inspect.signature(command, eval_str=True)
+        parameters = []
+        for parameter in signature.parameters.values():
+            replaced = [_make_parameter(option) for option in chosen] if parameter.name == "learning" else [parameter]
+            parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in replaced]
+        run.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        return run
+
+    return decorate
+
+
+def _make_parameter(option: CommandLineOption) -> inspect.Parameter:
+    """Return a parameter of a command that typer turns into the option."""
+    kind, flags, default = type(option.default), [option.flag], option.default
+    if kind is bool:
+        flags = [f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"]
+    if option.name == "selection":  # whose default depends on other options
+        kind, default = str | None, None
+    info = typer.Option(*flags, metavar=option.metavar, min=option.minimum, help=option.help, rich_help_panel=LEARNING)
+    annotation = Annotated[kind, info]
+    return inspect.Parameter(option.key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _read_value(option: CommandLineOption, value: Any) -> Any:
+    """Return a value in the type of its parameter: a number or "auto" where both are possible."""
+    if value is None or not (option.metavar or "").endswith("|auto") or value == "auto":
+        return value
     try:
-        return l1 if l1 == "auto" else float(l1)
+        return int(value) if value.isdecimal() and option.key != "l1" else float(value)
     except ValueError:
-        raise typer.BadParameter(f"--l1 must be 'auto' or a number, got {l1!r}") from None
+        raise typer.BadParameter(f"{option.flag} must be 'auto' or a number, got {value!r}") from None
 
 
-def make_markov_field(
+def make_estimator(
     given: InputData,
     templates: list[str] | None,
+    learning: LearningOptions,
     *,
-    batch_size: str,
     jobs: int | None,
     seed: int,
     latent: list[str] | None = None,
-    **options: object,
+    **more: Any,
 ) -> AnyField:
-    """A field for the data, with the options of the command line, which keep the names that they have in Python."""
+    """Return an unfitted estimator for the data, with the options of the command line.
+
+    ``more`` are further parameters, by the names that ``set_params`` takes. An option that the chosen induction rule
+    does not have is ignored.
+    """
     from sparsefield import MarkovField, RelationalField
     from sparsefield.data import resolve_templates
 
-    if batch_size != "auto" and not batch_size.isdecimal():
-        raise typer.BadParameter(f"--batch-size must be 'auto' or a number, got {batch_size!r}")
-    options |= {"batch_size": batch_size if batch_size == "auto" else int(batch_size), "n_jobs": jobs}
-    options |= {"random_state": seed, "numeric": given.numeric}
     if templates and not given.linked:
         raise typer.BadParameter("--template is for linked tables; DATA is one table")
     if latent and given.linked:
-        raise typer.BadParameter("--hidden is for one table; DATA describes linked tables")
+        raise typer.BadParameter("--latent is for one table; DATA describes linked tables")
     if given.linked:
-        resolve_templates(given.X, templates)  # a mistake in them is told at once
-        field = RelationalField(templates=templates, **options)  # pyright: ignore[reportArgumentType]
+        resolve_templates(given.X, templates)  # reports a mistake in them before any work is done
+        field = RelationalField(templates=templates)
     else:
-        field = MarkovField(latent=_hidden(latent), **options)  # pyright: ignore[reportArgumentType]
+        field = MarkovField(latent=_parse_latent(latent))
+    options = learning | more
+    plain = {name: value for name, value in options.items() if "__" not in name and value is not None}
+    field.set_params(**plain, numeric=given.numeric, n_jobs=jobs, random_state=seed)
+    known = field.get_params()
+    nested = {name: value for name, value in options.items() if "__" in name}
+    field.set_params(**{name: value for name, value in nested.items() if name in known and known[name] != value})
     field._check_parameters()
     return field
 
 
-def _hidden(words: list[str] | None) -> dict[str, int] | None:
-    """{name: states} from NAME=STATES."""
+def report_to(watch: StatusLine) -> FitCallbacks:
+    """Return callbacks that show the progress of a fit."""
+    from sparsefield import FitCallbacks
+
+    return FitCallbacks(
+        on_iteration=watch.on_iteration,
+        on_path_point=lambda point: watch.update(f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"),
+        on_rows_read=lambda rows: watch.update(f"{rows:,} read"),
+    )
+
+
+def _parse_latent(words: list[str] | None) -> dict[str, int] | None:
+    """Return {name: states} from NAME=STATES."""
     found: dict[str, int] = {}
     for word in words or ():
         name, _, count = word.rpartition("=")
         if not name or not count.isdecimal():
-            raise typer.BadParameter(f"--hidden takes a name and a number of states, such as topic=8; got {word!r}")
+            raise typer.BadParameter(f"--latent takes a name and a number of states, such as topic=8; got {word!r}")
         if name in found:
-            raise typer.BadParameter(f"--hidden names {name!r} twice")
+            raise typer.BadParameter(f"--latent names {name!r} twice")
         found[name] = int(count)
     return found or None

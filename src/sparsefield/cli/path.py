@@ -1,4 +1,4 @@
-"""``sparsefield path``: quality and size of fields against l1."""
+"""This module defines ``sparsefield path``: scores and sizes of fields along the regularization path."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show
-from sparsefield.cli.fit import Induction
 from sparsefield.cli.input_data import InputData, read_data
 from sparsefield.cli.linked_output import refuse_overwriting_inputs
 from sparsefield.cli.table_files import ReadOptions, check_output, write_table
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
+    from sparsefield.frame_protocol import Frame
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 
 Output = Annotated[
     Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="A picture (.svg), a page (.html), or the figures (.csv), by the suffix."
-    ),
+    typer.Option("--output", "-o", metavar="FILE", help="Picture (.svg), page (.html) or table (.csv), by the suffix."),
 ]
 
 
+@opt.with_learning_options(without=("l1", "refit", "solver__certify"))
 def path(
     data: opt.Data,
     output: Output,
@@ -37,45 +36,29 @@ def path(
     no_header: opt.NoHeader = False,
     separator: opt.Separator = None,
     template: opt.Templates = None,
-    induction: Induction = "cfi",
-    objective: opt.Objective = "pl",
-    selection: opt.Selection = None,
-    l2: opt.L2 = 1.0,
-    threshold: opt.Threshold = 0.2,
-    batch_size: opt.BatchSize = "auto",
-    inference: opt.Inference = "mean-field",
-    max_order: opt.MaxOrder = 2,
-    lift: opt.Lift = "active",
-    order_penalty: opt.OrderPenalty = 2.0,
-    penalize_unary: opt.PenalizeUnary = False,
-    max_iter: opt.MaxIter = 1000,
+    *,
+    learning: opt.LearningOptions,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Learn fields along the whole path of falling l1, and draw how good and how large they are.
+    """Learn fields along the whole regularization path, and draw their scores and sizes against l1.
 
-    Marks the l1 that 'fit' chooses with the same options, and says which one scores best. DATA is what 'fit' takes:
+    Marks the l1 that 'fit' selects with the same options, and names the one that scores best. DATA is what 'fit' takes:
     a table, a TOML file that describes linked tables or its folder, or a sparse 0/1 matrix in an .npz file of scipy's.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
     reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     given = read_data(data, reading, observed, identifiers, numeric)
     refuse_overwriting_inputs([output], [data, *given.inputs])
-    field = opt.make_markov_field(
-        given, template, induction=induction, objective=objective, l1="auto", l2=l2, selection=selection or "heldout",
-        threshold=threshold, batch_size=batch_size, inference=inference, max_order=max_order, lift=lift,
-        order_penalty=order_penalty, penalize_unary=penalize_unary, max_iter=max_iter, jobs=jobs, seed=seed,
-    )  # fmt: skip
-    _show(_walk(field, given), field.selection, output, f"The path of {data.name}")
+    learning["selection"] = learning["selection"] or "heldout"
+    field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)
+    _show(_follow_path(field, given), learning["selection"], output, f"Regularization path of {data.name}")
 
 
-def _walk(field: AnyField, given: InputData) -> Any:
-    """The frame of the path."""
+def _follow_path(field: AnyField, given: InputData) -> Frame:
+    """Return the frame of the path."""
     with StatusLine(f"Learning from {given.rows:,} rows") as watch:
-        field._progress = watch.on_iteration  # pyright: ignore[reportAttributeAccessIssue]
-        field._hear_path = lambda point: watch.update(  # pyright: ignore[reportAttributeAccessIssue]
-            f"l1 {point.l1:.3g}, {len(point.fit.field.features):,} features"
-        )
+        field.callbacks = opt.report_to(watch)
         if given.linked:
             return field.regularization_path(given.X)
         return field.regularization_path(given.X, observed=given.observed)

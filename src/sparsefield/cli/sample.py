@@ -158,7 +158,8 @@ def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFr
     if observed:
         raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
     with ProgressBar(f"Drawing {rows:,} rows") as meter:
-        return field.sample(rows, **plan, progress=meter.update)
+        drawn: Any = field.sample(rows, **plan, progress=meter.update)
+        return drawn
 
 
 def _draw_missing(
@@ -173,7 +174,7 @@ def _draw_missing(
     with ProgressBar(
         f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
     ) as meter:
-        drawn = field.sample(rows, given=prepared.table, **plan, progress=meter.update)
+        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.update)
     repeated = table[np.repeat(np.arange(table.height), rows)]
     return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
 

@@ -18,7 +18,7 @@ from sparsefield.data.relational import Relational
 from sparsefield.data.schema import Label, Role, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema
 from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
-from sparsefield.data.splits import draw_rows, hide_cells, take_rows, weigh_rows
+from sparsefield.data.splits import hide_cells, row_folds, weigh_rows
 from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
@@ -58,14 +58,13 @@ __all__ = [
     "compile_sparse",
     "compile_table",
     "deduplicate_rows",
-    "draw_rows",
     "fill_cells",
     "hide_cells",
     "learn_schema",
     "make_frame",
     "resolve_templates",
+    "row_folds",
     "row_pairs",
-    "take_rows",
     "template_ends",
     "update_neighbor_sums",
     "weigh_rows",

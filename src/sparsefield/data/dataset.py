@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.layout import COUNT_COLUMN, Layout
+from sparsefield.data.shards import combine_digests, digest_block
+from sparsefield.data.sparse_shards import digest_sparse_block
 from sparsefield.data.sparse_table import SparseTable
-from sparsefield.data.table import Block, Table
+from sparsefield.data.table import Block, Table, cut_into_blocks
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "LocalDataset",
     "Neighbors",
     "SparseDataset",
+    "rebuild_table",
     "update_neighbor_sums",
 ]
 
@@ -40,9 +44,63 @@ class Neighbors(NamedTuple):
         return cls(np.searchsorted(seer[order], np.arange(n_rows + 1)), seen[order])
 
 
+class Dataset(Protocol):
+    """Compiled tables that a field can be learned from."""
+
+    @property
+    def kind(self) -> Literal["dense", "sparse"]:
+        """Which evaluator the blocks are made for."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all rows are in this process; False on a cluster."""
+        ...
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one table, whose rows are independent of each other."""
+        ...
+
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_cells(self) -> int:
+        """How many numbers one pass over all rows reads, roughly."""
+        ...
+
+    @property
+    def total_weights(self) -> list[float]:
+        """Sums of the row weights, table by table."""
+        ...
+
+    @property
+    def has_missing(self) -> bool: ...
+    def local(self) -> LocalDataset:
+        """Return the dataset itself; a TypeError where rows are on a cluster."""
+        ...
+
+    def if_linked(self) -> DenseDataset | None:
+        """Return the dataset itself if its rows are linked."""
+        ...
+
+    def hold_blocks(self, engine: Any, convert: Callable[..., tuple[Any, None]] | None = None) -> Any:
+        """Return the block collection of an engine; ``convert(block, table)`` gives (item, None) for each block."""
+        ...
+
+    def update_digest(self, digest: Any) -> None:
+        """Add the contents of all rows to a hash; the same for the same rows on a cluster."""
+        ...
+
+
 @dataclass(frozen=True)
 class DenseDataset:
-    """Tables under a layout, and which of their rows touch."""
+    """Tables with a layout, and the links between their rows."""
+
+    kind: Literal["dense"] = field(default="dense", init=False, repr=False)
+    is_local: bool = field(default=True, init=False, repr=False)
 
     layout: Layout
     tables: tuple[Table, ...]
@@ -57,7 +115,7 @@ class DenseDataset:
     def single(cls, table: SparseTable) -> SparseDataset: ...
     @classmethod
     def single(cls, table: Table | SparseTable) -> DenseDataset | SparseDataset:
-        """A plain table, whose rows touch nothing but themselves."""
+        """Return the dataset of one table without links."""
         if isinstance(table, SparseTable):
             return SparseDataset(Layout.single(table.schema), table)
         return cls(Layout.single(table.schema), (table,))
@@ -66,9 +124,10 @@ class DenseDataset:
     def linked(
         cls, layout: Layout, tables: Sequence[Table], pairs: Sequence[tuple[np.ndarray, np.ndarray]]
     ) -> DenseDataset:
-        """Tables whose rows touch: ``pairs`` has the rows (left, right) of each template, none for "within".
+        """Return the dataset of linked tables.
 
-        The blocks of ``tables`` must have room for the layout's views; it is filled here.
+        ``pairs`` holds the linked rows (left, right) of each template, none for "within". The blocks of ``tables`` must
+        have room for the layout's views, which is filled here.
         """
         neighbors = []
         for view in layout.neighbor_views:
@@ -87,17 +146,17 @@ class DenseDataset:
 
     @property
     def n_cells(self) -> int:
-        """Numbers that one pass over all rows reads: rows x columns that they see."""
+        """How many numbers one pass over all rows reads: rows x columns, their neighbors' included."""
         return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
 
     @property
     def total_weights(self) -> list[float]:
-        """Of the rows of each table."""
+        """Sums of the row weights, table by table."""
         return [table.total_weight for table in self.tables]
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one table, whose rows touch nothing but themselves."""
+        """Whether there is one table, whose rows are independent of each other."""
         return len(self.tables) == 1 and not self.has_links
 
     @property
@@ -110,12 +169,14 @@ class DenseDataset:
 
     @cached_property
     def row_starts(self) -> np.ndarray:
-        """(tables + 1,): where each table's rows begin when those of all tables are counted."""
+        """(tables + 1,): first row of each table among the rows of all tables."""
         return np.concatenate([[0], np.cumsum([table.n_rows for table in self.tables])])
 
     @cached_property
     def components(self) -> np.ndarray:
-        """(rows of all tables,): a number for each set of rows that see each other, at first hand or over others."""
+        """(rows of all tables,): number of the connected component of each row."""
+        if not self.has_links:
+            return np.arange(self.n_rows)
         ends = [
             (
                 self.row_starts[view.target_table] + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)),
@@ -128,15 +189,55 @@ class DenseDataset:
         return connected_components(graph, directed=False)[1]
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
-        """(table, block) of all tables in order."""
+        """Yield (table, block) for all tables in order."""
         for t, table in enumerate(self.tables):
             for block in table.blocks:
                 yield t, block
 
+    def local(self) -> DenseDataset:
+        return self
+
+    def if_linked(self) -> DenseDataset | None:
+        return self if self.has_links else None
+
+    def hold_blocks(self, engine: Any, convert: Callable[..., tuple[Any, None]] | None = None) -> Any:
+        return engine.distribute([block if convert is None else convert(block, t)[0] for t, block in self.blocks()])
+
+    def update_digest(self, digest: Any) -> None:
+        digest.update(combine_digests(digest_block(block) for _, block in self.blocks()).encode())
+        for neighbors in self.neighbors:
+            digest.update(neighbors.offsets.tobytes())
+            digest.update(neighbors.rows.tobytes())
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """(rows,) of a plain table."""
+        return np.concatenate([block.weight for block in self.tables[0].blocks])
+
+    def subset(self, rows: np.ndarray) -> DenseDataset:
+        """Return some rows of a plain table, in the order of their numbers ``rows``."""
+        if not self.is_plain:
+            raise ValueError("rows of linked tables cannot be separated")
+        (table,) = self.tables
+        return DenseDataset(self.layout, (rebuild_table(table, table.codes()[:, rows], rows, table.schema.n_columns),))
+
+    def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
+        """Return which of some rows of a plain table have a state that no row outside ``rows`` has, (rows,)."""
+        rest = np.setdiff1d(np.arange(self.n_rows), rows)
+        found = np.zeros(len(rows), dtype=bool)
+        for states in self.tables[0].codes():
+            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[rest])
+        return found
+
 
 @dataclass(frozen=True)
 class SparseDataset:
-    """A sparse table, which always comes alone and without gaps."""
+    """A sparse table, which has no links and no missing values."""
+
+    kind: Literal["sparse"] = field(default="sparse", init=False, repr=False)
+    is_local: bool = field(default=True, init=False, repr=False)
+    is_plain: bool = field(default=True, init=False, repr=False)
+    has_missing: bool = field(default=False, init=False, repr=False)
 
     layout: Layout
     table: SparseTable
@@ -155,36 +256,100 @@ class SparseDataset:
 
     @property
     def n_cells(self) -> int:
-        """Numbers that one pass reads, roughly: each cell that is on touches about ten others."""
+        """How many numbers one pass reads, roughly: each cell that is 1 influences about ten others."""
         return 10 * self.table.n_active
+
+    def local(self) -> SparseDataset:
+        return self
+
+    def if_linked(self) -> None:
+        return None
+
+    def hold_blocks(self, engine: Any, convert: Callable[..., tuple[Any, None]] | None = None) -> Any:
+        return engine.distribute([block if convert is None else convert(block, 0)[0] for block in self.table.blocks])
+
+    def update_digest(self, digest: Any) -> None:
+        # Block by block, since the table may be on disk; the repr of a schema of many columns leaves out their names.
+        table = self.table
+        if isinstance(table.schema, BinarySchema):
+            digest.update("\n".join(table.schema.order).encode())
+            for part in table.schema.variable_groups:
+                digest.update("\n".join(part.names).encode())
+        digest.update(combine_digests(digest_sparse_block(block) for block in table.blocks).encode())
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """(rows,)"""
+        return self.table.weight
+
+    def subset(self, rows: np.ndarray) -> SparseDataset:
+        """Return some rows, in the order of their numbers ``rows``."""
+        table = self.table
+        counts = np.diff(table.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(table.offsets[rows] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return SparseDataset(self.layout, SparseTable(table.schema, offsets, table.columns[places], table.weight[rows]))
+
+    def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
+        """Return which of some rows have a 1 in a column where no row outside ``rows`` has one, (rows,)."""
+        table = self.table
+        row = np.repeat(np.arange(table.n_rows), np.diff(table.offsets))
+        chosen = np.zeros(table.n_rows, dtype=bool)
+        chosen[rows] = True
+        known = np.bincount(table.columns[~chosen[row]], minlength=table.schema.n_columns) > 0
+        return np.bincount(row[~known[table.columns]], minlength=table.n_rows)[rows] > 0
 
 
 @dataclass(frozen=True)
 class DistributedDataset:
-    """A plain table whose rows are not here: an engine knows where they live."""
+    """A plain table whose rows are on a cluster."""
+
+    is_local: bool = field(default=False, init=False, repr=False)
+    is_plain: bool = field(default=True, init=False, repr=False)
 
     layout: Layout
     shards: Any
-    """What `hold` of that engine takes: blocks, in the order of their rows."""
+    """Blocks in the order of their rows, as `hold` of the engine takes them."""
     n_rows: int
     total_weights: list[float]
     has_missing: bool
     mark: str
-    """One word for what the rows hold."""
-    sparse: bool = False
-    """Whether blocks are those of a sparse table."""
-    has_links: ClassVar[bool] = False
+    """Digest of the rows."""
+    kind: Literal["dense", "sparse"] = "dense"
 
     @property
     def n_cells(self) -> int:
+        """Rows x columns."""
         return self.n_rows * int(self.layout.widths[0])
+
+    def local(self) -> LocalDataset:
+        raise TypeError("the rows are on a cluster")
+
+    def if_linked(self) -> None:
+        return None
+
+    def hold_blocks(self, engine: Any, convert: Callable[..., tuple[Any, None]] | None = None) -> Any:
+        held = engine.distribute(self.shards)
+        return held if convert is None else held.map_update(convert)[0]
+
+    def update_digest(self, digest: Any) -> None:
+        digest.update(self.mark.encode())
 
 
 LocalDataset = DenseDataset | SparseDataset
-"""With its rows here."""
+"""A dataset whose rows are in this process."""
 
-Dataset = LocalDataset | DistributedDataset
-"""What a field can be learned from."""
+
+def rebuild_table(
+    table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None
+) -> Table:
+    """Return some rows of a table with other codes, and with their weights times ``factors``."""
+    covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)[:, rows]
+    weight = np.concatenate([block.weight for block in table.blocks])[rows]
+    weight = weight if factors is None else weight * factors
+    codes = np.ascontiguousarray(codes)
+    blocks = cut_into_blocks(table.schema, codes, [covariates] if len(covariates) else [], weight, width)
+    return Table(table.schema, tuple(blocks), codes.shape[1])
 
 
 def update_neighbor_sums(
@@ -192,7 +357,7 @@ def update_neighbor_sums(
     blocks: Sequence[Sequence[Block]],
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
 ) -> None:
-    """Write into the blocks (table by table) what their rows see of their neighbors' beliefs."""
+    """Write the sums of the neighbors' beliefs into the blocks, given table by table."""
     layout = sample.layout
 
     def one(task: tuple[int, int]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from sparsefield.data.dataset import DenseDataset
+from sparsefield.data.dataset import Dataset, DenseDataset
 from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
 from sparsefield.data.table import Table, cut_into_blocks
 
@@ -70,13 +70,16 @@ def deduplicate_chunks(rows: Rows) -> Rows:
     return rows
 
 
-def deduplicate_rows(sample: DenseDataset) -> DenseDataset:
+AnyDataset = TypeVar("AnyDataset", bound=Dataset)
+
+
+def deduplicate_rows(sample: AnyDataset) -> AnyDataset:
     """Merge equal rows of a dataset, in the order of their first occurrence; return it unchanged if little is gained.
 
     Rows with links or missing cells are never merged, since each has its own samples and beliefs. Latent variables do
     not count as missing, since they are summed over.
     """
-    if not sample.is_plain or sample.n_rows < 2:
+    if not isinstance(sample, DenseDataset) or not sample.is_plain or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
     schema, rows = (
@@ -90,7 +93,7 @@ def deduplicate_rows(sample: DenseDataset) -> DenseDataset:
         return sample
     codes, covariates, weight = concatenate(merged.pieces)
     blocks = cut_into_blocks(schema, codes, [covariates] if len(covariates) else [], weight, schema.n_columns)
-    return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))
+    return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))  # pyright: ignore[reportReturnType]
 
 
 class _LocalChunks(RowChunks):

@@ -29,7 +29,7 @@ class SyntheticField:
     samples : array (rows, nodes) of int64
         States are 0, 1, ...; column names are x0, x1, ...
     edges : list of (str, str)
-        Names of the columns that share a weight, as ``MarkovField(induction="graph", graph=edges)`` takes them.
+        Names of the columns that share a weight, as ``FixedGraph(edges=...)`` takes them.
     """
 
     field: MarkovField

@@ -158,7 +158,7 @@ def _pulls(field: MarkovField, levels: int) -> Array:
     for a, state_a, b, state_b, weight in field.features_.iter_rows():
         if b == "digit":
             weights[place[a], int(state_a), int(state_b)] = weight
-        elif a == "digit" and b is not None:
+        elif a == "digit":
             weights[place[b], int(state_b), int(state_a)] = weight
     weights -= weights.mean(axis=2, keepdims=True)
     steps = np.arange(levels) - (levels - 1) / 2

@@ -1,4 +1,4 @@
-"""scikit-learn's face of the library."""
+"""This package has the estimators, with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ESTIMATORS", "CRFClassifier", "FieldEstimator", "MarkovField", "Rela
 
 
 def load(path: str | os.PathLike[str]) -> FieldEstimator:
-    """Read an estimator that was written by its ``save``. Nothing in the file is ever run."""
+    """Return the estimator that ``save`` wrote to a file. No code in the file is ever run."""
     field, extra = load_field(path)
     kind = ESTIMATORS.get(str(extra.get("estimator")))
     if kind is None:

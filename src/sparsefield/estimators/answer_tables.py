@@ -1,29 +1,45 @@
-"""From the states of one table, and beliefs about them, to what a user asks for."""
+"""This module turns codes and beliefs of one table into labels, cells and frames."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from sparsefield.data import Label, Schema, Table, make_frame
+from sparsefield.frame_protocol import Frame
 from sparsefield.inference import state_probabilities
+from sparsefield.model import PathRow
 
-__all__ = ["drawn_cells", "drawn_columns", "drawn_frame", "filled_cells", "log_belief", "probabilities", "states_of"]
+__all__ = [
+    "drawn_cells",
+    "drawn_columns",
+    "drawn_frame",
+    "filled_cells",
+    "log_belief",
+    "path_frame",
+    "probabilities",
+    "states_of",
+]
 
 
 def states_of(schema: Schema) -> dict[str, list]:
-    """Sorted states of every target column."""
+    """Return the sorted states of every target column."""
     return {variable.name: list(variable.states) for variable in schema.targets}
 
 
 def probabilities(schema: Schema, beliefs: np.ndarray) -> dict[str, np.ndarray]:
-    """{column: (rows, states)} from (states, rows) beliefs."""
+    """Return {column: (rows, states)} from (states, rows) beliefs."""
     return {v.name: state_probabilities(v, _columns(schema, beliefs, k)) for k, v in enumerate(schema.targets)}
 
 
 def filled_cells(table: Table, missing: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
-    """{column: (rows, labels)}: the most probable state of each gap. What training never saw stays as it is."""
+    """Return {column: (rows, labels)}: the most probable state of each missing cell.
+
+    Values that training never saw are left as they are.
+    """
     cells, codes = {}, table.codes()
     for k, variable in enumerate(table.schema.targets):
         rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unseen.get(variable.name, []))
@@ -34,12 +50,12 @@ def filled_cells(table: Table, missing: np.ndarray) -> dict[str, tuple[np.ndarra
 
 
 def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, int]:
-    """Sum of the log-beliefs in the truth over the cells that are gaps in one table and known in the other, and how
-    many these are."""
-    hidden, known = table.codes() < 0, truth.codes()
+    """Return the sum of the log-probabilities of the truth over cells that are missing in ``table`` and known in
+    ``truth``, and the number of these cells."""
+    missing_cell, known = table.codes() < 0, truth.codes()
     total, count = 0.0, 0
     for k, variable in enumerate(table.schema.targets):
-        rows = np.flatnonzero(hidden[k] & (known[k] >= 0))
+        rows = np.flatnonzero(missing_cell[k] & (known[k] >= 0))
         found = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows])
         picked = found[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
         total += float(np.log(np.maximum(picked, np.finfo(float).tiny)).sum())
@@ -48,7 +64,7 @@ def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, 
 
 
 def drawn_cells(table: Table, drawn: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
-    """{column: (rows, labels)}: the drawn states of the gaps."""
+    """Return {column: (rows, labels)}: the drawn states of the missing cells."""
     cells, codes, columns = {}, table.codes(), drawn_columns(table.schema, drawn)
     for k, variable in enumerate(table.schema.targets):
         rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unseen.get(variable.name, []))
@@ -58,7 +74,7 @@ def drawn_cells(table: Table, drawn: np.ndarray) -> dict[str, tuple[np.ndarray, 
 
 
 def drawn_columns(schema: Schema, codes: np.ndarray) -> dict[str, list[Label]]:
-    """{column: labels} of (targets, rows) codes, in the order in which the columns came."""
+    """Return {column: labels} of (targets, rows) codes, in the order of the input columns."""
     columns = {}
     for k, variable in enumerate(schema.targets):
         labels = np.array(variable.states, dtype=object)[variable.position_of_code]
@@ -66,8 +82,11 @@ def drawn_columns(schema: Schema, codes: np.ndarray) -> dict[str, list[Label]]:
     return {name: columns[name] for name in schema.order if name in columns}
 
 
-def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Any:
-    """The same as a frame. Columns of pandas may mix numbers and words; elsewhere such a column becomes text."""
+def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Frame:
+    """Return (targets, rows) codes as a frame of labels.
+
+    A column of pandas may mix numbers and text; in other libraries such a column becomes text.
+    """
     columns: dict[str, list[Any]] = {**drawn_columns(schema, codes)}
     for variable in schema.targets if kind != "pandas" else ():
         kinds = {type(state) for state in variable.states}
@@ -75,6 +94,11 @@ def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Any:
             common = float if kinds == {int, float} else str
             columns[variable.name] = [common(label) for label in columns[variable.name]]
     return make_frame(columns, kind)
+
+
+def path_frame(rows: Sequence[PathRow], kind: str) -> Frame:
+    """Return the rows of a regularization path as a frame."""
+    return make_frame({field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}, kind)
 
 
 def _columns(schema: Schema, beliefs: np.ndarray, k: int) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""One or several labels, given observed columns."""
+"""This module defines `CRFClassifier`, the estimator for one or several labels given observed columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any
@@ -26,6 +27,7 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.training_data import TrainingData
 from sparsefield.estimators.validation import check_weights
 from sparsefield.model import Field
 
@@ -33,10 +35,11 @@ __all__ = ["CRFClassifier"]
 
 
 class CRFClassifier(ClassifierMixin, FieldEstimator):
-    """A conditional random field over labels given observed columns, as a scikit-learn classifier.
+    """Learn a conditional random field over labels given observed columns, as a scikit-learn classifier.
 
-    With one label column it is a sparse logistic regression, binary or multinomial; with several, labels inform each
-    other. Parameters are those of `MarkovField`. ``X`` may hold numbers, categories and gaps; ``y`` may hold gaps.
+    With one label column it is a sparse logistic regression, binary or multinomial; with several, labels depend on each
+    other. Parameters are those of `MarkovField` except ``latent`` and ``observed``: all columns of ``X`` are observed.
+    ``X`` may be numeric, categorical or mixed; ``X`` and ``y`` may have missing values.
 
     Examples
     --------
@@ -51,8 +54,15 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         self._check_parameters()
+        with self._open_training_data(X, y, sample_weight=sample_weight) as data:
+            self._train(data)
+        self._set_outputs(single=self.single_output_)
+        return self
+
+    @contextmanager
+    def _open_training_data(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Iterator[TrainingData]:
         source = self._read(X, reset=True)
-        labels, single = _read_labels(y, source.names)
+        labels, self.single_output_ = _read_labels(y, source.names)
         if labels.n_rows != source.n_rows:
             raise DataError(
                 f"Found input variables with inconsistent numbers of samples: [{source.n_rows}, {labels.n_rows}]"
@@ -63,17 +73,15 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         joined = JoinedColumns((labels, source))
         weight = check_weights(sample_weight, source.n_rows)
         schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
-        self._learn(DenseDataset.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
-        self._set_outputs(single=single)
-        return self
+        yield TrainingData(DenseDataset.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
 
-    def predict_proba(self, X: Any) -> Any:
-        """(rows, classes), or a list of such arrays when there are several labels."""
+    def predict_proba(self, X: Any) -> np.ndarray | list[np.ndarray]:
+        """Return the probabilities of the classes, (rows, classes); a list of arrays if there are several labels."""
         found = self._probabilities(X)
         return found[0] if self.single_output_ else found
 
     def predict(self, X: Any) -> np.ndarray:
-        """(rows,) or (rows, labels): the most probable class of each label."""
+        """Return the most probable class of each label, (rows,) or (rows, labels)."""
         found = self._probabilities(X)
         classes = [self.classes_] if self.single_output_ else self.classes_
         picked = [c[p.argmax(axis=1)] for c, p in zip(classes, found, strict=True)]
@@ -83,7 +91,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return np.column_stack(picked if same else [p.astype(object) for p in picked])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows for which every label is right."""
+        """Return the share of rows in which every label is predicted correctly."""
         predicted = self.predict(X)
         predicted = predicted.reshape(len(predicted), -1)
         labels, _ = _read_labels(y)
@@ -93,13 +101,13 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
                 f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
                 f"{len(predicted)} and {len(known)} are needed."
             )
-        # Named columns go by name; unnamed ones by position.
+        # Columns are matched by name, or by position if their names are unknown.
         order = known if set(labels.names) == set(known) else labels.names
         right = np.ones(len(predicted), dtype=bool)
         for k, name in enumerate(order):
             column = labels.column(name)
             if not column.present.all():
-                raise DataError(f"Label column {name!r} has gaps: score needs the truth of every row.")
+                raise DataError(f"Label column {name!r} has missing values: score needs the label of every row.")
             right &= np.asarray(column.values) == predicted[:, k]
         return float(np.average(right, weights=sample_weight))
 
@@ -114,12 +122,12 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
-        (beliefs,) = self._ask(DenseDataset.single(table)).marginals
+        (beliefs,) = self._infer(DenseDataset.single(table)).marginals
         return list(probabilities(schema, beliefs).values())
 
-    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if y is None:
-            raise DataError(f"A {type(self).__name__} is learned from labels too: pass them as y=.")
+            raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
         source, (labels, _) = self._read(X), _read_labels(y)
         known = list(self.states_)
         if len(labels.names) != len(known) or labels.n_rows != source.n_rows:
@@ -150,7 +158,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
 
 def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
-    """Label columns, with a name that X has not ``taken`` where they have none; and whether it is one, 1-D."""
+    """Return the label columns, and whether ``y`` is 1-D. Unnamed columns get names that are not ``taken``."""
     if hasattr(y, "columns"):
         return as_source(y, what="y"), False
     single = hasattr(y, "to_frame")
@@ -167,7 +175,7 @@ def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
 
 
 def _check_numbers(labels: np.ndarray) -> None:
-    """Refuse a measurement in place of classes, in scikit-learn's words."""
+    """Refuse continuous labels, with scikit-learn's message."""
     if labels.dtype.kind != "f":
         return
     if np.isinf(labels).any():
@@ -177,7 +185,7 @@ def _check_numbers(labels: np.ndarray) -> None:
 
 
 def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:
-    """y, or y0, y1, ...; under another stem where X has a column of such a name."""
+    """Return y, or y0, y1, ...; with another stem if X has a column of that name."""
     for stem in chain(("y", "label"), (f"label_{k}_" for k in count())):
         names = (stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels))
         if not set(names) & set(taken):
@@ -186,6 +194,6 @@ def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[st
 
 
 def _classes(states: Sequence[Label]) -> np.ndarray:
-    """NumPy's own dtype, but not where it would turn numbers among words into words."""
+    """Return the classes as an array, of dtype object where NumPy would turn numbers into text."""
     mixed = len({isinstance(state, str) for state in states}) > 1
     return np.array(states, dtype=object if mixed else None)

@@ -1,4 +1,4 @@
-"""A fitted estimator to look at: its network, a report, and a card in a notebook."""
+"""This module shows a fitted estimator: as a network, a report, and a card in a notebook."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
 
-__all__ = ["ShowingMethods"]
+__all__ = ["DisplayMethods"]
 
 MOST_CELLS = 10_000_000
-"""Rows x columns that a report looks at; of a larger table, rows that are spread evenly."""
+"""Largest number of cells that a report evaluates; of a larger table it takes evenly spaced rows."""
 
 
-class ShowingMethods:
-    """Methods that show the field; `sparsefield.viz.report` makes what is shown."""
+class DisplayMethods:
+    """Methods that show the field; `sparsefield.viz` draws it."""
 
     field_: Field
 
     def plot(self, *, title: str | None = None, extra: ExtraColumns | None = None) -> NetworkPlot:
-        """The network, to pan, zoom, filter and search in a notebook; ``.save("net.html")`` or ``.save("net.svg")``.
+        """Return an interactive plot of the network; ``.save("net.html")`` or ``.save("net.svg")`` writes it.
 
-        ``extra`` is {title: {name of a feature: value}}, further figures to show beside weights.
+        ``extra`` is {title: {name of a feature: value}}: further values to show beside the weights.
         """
         from sparsefield.viz.network_plot import NetworkPlot
         from sparsefield.viz.network_view import look_at
@@ -52,25 +52,25 @@ class ShowingMethods:
         data_name: str | None = None,
         extra: ExtraColumns | None = None,
     ) -> None:
-        """Write one HTML file about the field, which opens anywhere and loads nothing.
+        """Write one HTML file about the field, which works offline.
 
         Parameters
         ----------
         path : where to write it
         data : table, or `Relational` for a field over linked tables
-            Rows to hold against the field: surprising features, quality by column, calibration and gaps need them. The
-            table of a `CRFClassifier` has its labels as columns.
+            Rows to compare with the field, for unexpected features, quality by column, calibration and missing values.
+            The table of a `CRFClassifier` has its labels as columns.
         title : str
         data_name : str
-            What the lines that repeat the fit call the file that the field was learned from.
+            Name of the training file in the lines that repeat the fit.
         extra : {title: {name of a feature: value}}
-            Further columns of the tables of features, such as how often each was selected. A feature is called
-            ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all.
+            Further columns of the tables of features, such as selection frequencies. A feature has a name such as
+            ``"rain=1 & wet=1"``; `sparsefield.viz.feature_sentences.list_features` lists all names.
         """
         from sparsefield.viz.report.report_page import make_report
 
         check_is_fitted(self)
-        evidence = None if data is None else self._find_evidence(data)
+        evidence = None if data is None else self._score_rows(data)
         fitted = self._as_fitted(data_name, () if evidence is None else evidence.unknown_columns)
         page = make_report(
             fitted, title=title or f"What this {type(self).__name__} has learned", evidence=evidence, extra=extra
@@ -78,7 +78,7 @@ class ShowingMethods:
         write_atomically(Path(path), page.encode())
 
     def _repr_html_inner(self) -> str:
-        """What notebooks show: a card of the fit, or scikit-learn's own picture before it."""
+        """Return the HTML that notebooks show: a card of the fit, or scikit-learn's diagram before the fit."""
         if not hasattr(self, "field_"):
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
         from sparsefield.viz.notebook_card import summarize
@@ -94,14 +94,14 @@ class ShowingMethods:
         return Fitted(
             type(self).__name__,
             self.field_,
-            estimator.get_params(deep=False),
-            type(self)().get_params(deep=False),  # pyright: ignore[reportAttributeAccessIssue]
+            estimator.get_params() | {"solver": estimator._solver_to_save()},
+            type(self)().get_params(),  # pyright: ignore[reportAttributeAccessIssue]
             data_name or ("schema.toml" if hasattr(self, "templates") else "data.csv"),
             left_out,
         )
 
-    def _find_evidence(self, data: Any) -> ScoredRows:
-        """What the field believes of rows; of very many, of some that are spread evenly."""
+    def _score_rows(self, data: Any) -> ScoredRows:
+        """Return rows with their posterior under the field; evenly spaced rows of a large table."""
         estimator: Any = self
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
@@ -109,7 +109,7 @@ class ShowingMethods:
                 name: _seen(data.select_variables(name), data.select_variables(name).names)
                 for name in sample.layout.tables
             }
-            return ScoredRows(sample, estimator._ask(sample), sample.n_rows, seen)
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, seen)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -119,10 +119,10 @@ class ShowingMethods:
         if n_rows > most:
             source = as_source(_some_rows(data, source, most), what="data")
         sample = DenseDataset.single(compile_table(source, schema))
-        strangers = tuple(name for name in source.names if name not in schema.index_of_name)
+        unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
         seen = {"": _seen(source, known)}
-        return ScoredRows(sample, estimator._ask(sample), n_rows, seen, strangers)
+        return ScoredRows(sample, estimator._infer(sample), n_rows, seen, unknown)
 
 
 def _seen(source: Any, names: Any) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Latent variables: what may be asked for, and weights to start from, which tell their states apart."""
+"""This module checks ``latent=`` and finds initial weights, at which the states of a latent variable differ."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from sparsefield.solver import WarmStart
 __all__ = ["check_latent", "start_latent", "with_shares"]
 
 ROWS = 20_000
-"""Rows, drawn at random, that a start is found on: it is only where learning begins."""
+"""Number of rows, drawn at random, from which the start is computed."""
 
 RESTARTS = 4
 REFINEMENTS = 30
-"""Steps of expectation maximization, from clusters to latent classes."""
+"""Steps of expectation maximization that turn clusters into latent classes."""
 
 
 def check_latent(latent: Any) -> dict[str, int]:
-    """{name: number of states}, refused unless it makes sense by itself."""
+    """Return {name: number of states} after checking it."""
     if latent is None:
         return {}
     if not isinstance(latent, Mapping):
         raise ValueError(f"latent must map names to numbers of states, such as {{'topic': 8}}; got {latent!r}.")
     for name, count in latent.items():
         if not isinstance(name, str) or not name:
-            raise ValueError(f"hidden names a variable {name!r}: names are text.")
+            raise ValueError(f"latent names a variable {name!r}: names are text.")
         if not isinstance(count, Integral) or isinstance(count, bool) or count < 2:
             raise ValueError(f"latent variable {name!r} must have 2 states or more, got {count!r}.")
     joint = math.prod(int(count) for count in latent.values())
     if joint > config.MAX_LATENT_STATES:
         raise ValueError(
-            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are summed over: take "
+            f"latent variables have {joint:,} joint states, and {config.MAX_LATENT_STATES:,} at most are possible: use "
             "fewer variables, or fewer states."
         )
     return {name: int(count) for name, count in latent.items()}
 
 
 def start_latent(table: Table, latent: Mapping[str, int], seed: int | None) -> tuple[Schema, WarmStart]:
-    """The schema with latent variables, and weights to start from, the same for any number of threads."""
+    """Return the schema with latent variables, and initial weights, the same for any number of threads."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums over rows have one order then
@@ -58,15 +58,15 @@ def start_latent(table: Table, latent: Mapping[str, int], seed: int | None) -> t
 
 
 def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) -> tuple[Schema, WarmStart]:
-    """The rows are clustered, and the clusters refined to latent classes: those are the states of the first variable.
+    """Cluster the rows and refine the clusters to latent classes, the states of the first latent variable.
 
-    Each further one gets the clusters of what those before it leave unexplained, so that no two start alike.
+    Each further variable gets the clusters of the residuals that the ones before it leave, so that all start different.
     """
     given = table.schema
     taken = set(given.index_of_name)
     for name in latent:
         if name in taken:
-            raise DataError(f"hidden names {name!r}, which is a column of X: take another name.")
+            raise DataError(f"latent names {name!r}, which is a column of X: choose another name.")
     sizes = [variable.width + 1 for variable in given.targets if variable.width]
     if not sizes:
         raise DataError("No column of X varies: there is nothing that a latent variable could explain.")
@@ -97,7 +97,7 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
 
 
 def _draw_rows(table: Table, sizes: Sequence[int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, states with the base) 0 or 1, a gap as often as its state is seen; and the weights of the rows."""
+    """Return (rows, states) 0/1 cells, missing ones as frequencies of the states; and the weights of the rows."""
     schema, codes = table.schema, table.codes()
     weight = np.concatenate([block.weight for block in table.blocks])
     rows = np.flatnonzero(weight > 0)
@@ -116,7 +116,7 @@ def _draw_rows(table: Table, sizes: Sequence[int], rng: np.random.Generator) -> 
 
 
 def _clusters(cells: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """(rows, clusters) 0 or 1."""
+    """Return the clusters of the rows, (rows, clusters) 0/1."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -131,7 +131,7 @@ def _clusters(cells: np.ndarray, weight: np.ndarray, count: int, rng: np.random.
 
 
 def _refine(cells: np.ndarray, weight: np.ndarray, q: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Expectation maximization of a mixture whose columns are independent within a class."""
+    """Run expectation maximization of a mixture whose columns are independent within a class."""
     for _ in range(REFINEMENTS):
         mass = (q * weight[:, None]).T
         chances = _smooth(mass @ cells, cells, weight, sizes)
@@ -142,7 +142,7 @@ def _refine(cells: np.ndarray, weight: np.ndarray, q: np.ndarray, sizes: Sequenc
 
 
 def _smooth(sums: np.ndarray, cells: np.ndarray, weight: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """(classes, states): chances from weighted counts, and one row more that is like the average row."""
+    """Return (classes, states) probabilities from weighted counts, smoothed by one average row."""
     average = np.average(cells, axis=0, weights=weight)
     starts = np.cumsum([0, *sizes[:-1]])
     counts = np.maximum(sums, 0.0) + np.maximum(average, 1e-6)
@@ -150,7 +150,7 @@ def _smooth(sums: np.ndarray, cells: np.ndarray, weight: np.ndarray, sizes: Sequ
 
 
 def _log_ratios(chances: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """(classes, states less the bases): ln of each chance over that of its base."""
+    """Return (classes, states without reference states): ln of each probability over that of its reference state."""
     starts = np.cumsum([0, *sizes[:-1]])
     logs = np.log(np.maximum(chances, 1e-9))
     ratios = logs - np.repeat(logs[:, starts], sizes, axis=1)
@@ -158,7 +158,7 @@ def _log_ratios(chances: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], sizes: Sequence[int]) -> WarmStart:
-    """All pairs with a hidden state; unary weights of these make their shares come out, were there no other pairs."""
+    """Return a start with all pairs of a latent state, and unary weights that give the latent states their shares."""
     first, last = len(logits), schema.n_states
     weights = np.zeros((last - first, schema.n_columns))
     at = 0
@@ -190,7 +190,7 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
 
 
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:
-    """The field with the mean beliefs of the rows that it was learned from as shares of its latent states."""
+    """Return the field with the mean beliefs over the training rows as frequencies of its latent states."""
     schema = field.schema
     weight = np.concatenate([block.weight for block in table.blocks])
     first, variables = len(schema.targets) - len(schema.latent), []

@@ -1,11 +1,12 @@
-"""A field over the columns of one table, with gaps."""
+"""This module defines `MarkovField`, the estimator for one table."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ from sparsefield.data import (
 )
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators.answer_tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
-from sparsefield.estimators.distributed_fit import PlacedEstimator
+from sparsefield.estimators.distributed_fit import is_distributed, open_distributed_data
+from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.latent_start import check_latent, start_latent, with_shares
 from sparsefield.estimators.queries import (
     Completion,
@@ -38,8 +40,11 @@ from sparsefield.estimators.queries import (
     marginal_probabilities,
     warn_of_search,
 )
+from sparsefield.estimators.streamed_fit import open_streamed_data, score_stream
+from sparsefield.estimators.training_data import TrainingData
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names
-from sparsefield.inference import Gibbs, InferenceMethod, draw_often
+from sparsefield.frame_protocol import Frame
+from sparsefield.inference import Gibbs, draw_often
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.map_inference import complete
 from sparsefield.io import read_uai
@@ -50,101 +55,90 @@ from sparsefield.model import Field, FitRecord
 __all__ = ["MarkovField"]
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
-"""For questions that exact inference cannot answer: one row, so there is time for long chains."""
+"""Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
 
 
-class MarkovField(TransformerMixin, PlacedEstimator):
-    """Learn a sparse Markov network (a conditional random field) from a table of categorical columns with gaps.
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
+class MarkovField(TransformerMixin, FieldEstimator):
+    """Learn a sparse Markov network (a conditional random field) from a table of categorical columns.
 
     Parameters
     ----------
-    induction : {"cfi", "cfi-paper", "grafting", "ideal-parent", "full", "graph"}
-        Who joins the field: contrastive feature induction, exact at thresholds of 0, or as the paper prints it, which
-        differs where unary weights are penalized; exhaustive gradients; the cosine of signal and error;
-        every candidate at once (Full-L1); a given graph, see ``graph``.
-    objective : {"pl", "cd"}
+    induction : {"cfi", "cfi-paper", "grafting", "ideal-parent", "full"} or an induction rule, default="cfi"
+        Rule that adds features: contrastive feature induction, `CFI`; Algorithm 1 as the paper prints it, `PaperCFI`,
+        which differs where unary weights are penalized; exact gradients of all candidates, `Grafting`; the cosine of
+        signal and error, `IdealParent`; every candidate at once, `FullL1`. A rule with options is an object, such as
+        ``CFI(threshold=0.2, batch_size="auto", steps_per_batch="auto")``; ``FixedGraph(edges=[("a", "b")])`` has a
+        fixed structure.
+    objective : {"pl", "cd"}, default="pl"
         Pseudo-likelihood, or mean-field contrastive divergence as in the paper.
-    l1, l2 : float; l1 may be "auto"
-        Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: the larger the table, the
-        larger an l1 that means the same.
-    threshold : float or (float, float)
-        Errors and signals below it are ignored by ``"cfi"`` and ``"ideal-parent"``; a pair is (errors, signals). On a
-        sparse table small errors count as errors at rest, and all signals count.
-    batch_size : int or "auto"
-        How many features join at a time. The paper has 50; "auto" is four times the number of states, or as many as
-        are there already, and at least 50.
-    certify : bool
-        Go on until an exact pass over all candidates finds no optimality violation above ``kkt_tol`` x l1. With
-        False the fit ends where the induction rule does, as in the paper; ``kkt_violation_`` is reported either way.
-    max_iter, tol : cap on optimizer steps; the relative change of objective and L1 norm that counts as none
-    kkt_tol : float
-        Largest violation that a certificate allows, as a fraction of l1.
-    inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method
-        How gaps are filled, in fitting and in answers: mean field; belief propagation, exact where gaps make up a tree;
-        elimination, refused where gaps depend on each other too widely; means over Gibbs chains. A method with options
-        is an object, such as ``MeanField(tolerance=1e-4, max_sweeps=50, damping=0.2)`` or `BeliefPropagation`,
-        `ExactInference`, `Gibbs`.
-    penalize_unary : bool
-        Whether the penalties hold for unary weights too, as in the paper. False predicts better and is faster on all
-        data that we measured; a state that training never saw is penalized either way.
-    steps_per_batch : int, "auto" or "converge"
-        Optimizer steps after each batch: a number, or until convergence, as in the original Grafting. "auto" is 1, as
-        in the paper; but on a sparse table, where scoring takes longer than a step, as many as bring a certified fit
-        near its optimum.
-    stages : {1, 2}
-        1 induces from the start; 2 lets unary features converge first.
-    max_order : int
-        Most columns of a feature. With 3 and more, conjunctions of that many states join the field too (Eq. 14); each
-        has a feature of one column less, with a weight, to grow from. Tables are dense then.
-    lift : {"active", "all"}
-        "all" lets triples grow from every pair of states: for dependencies, such as an exclusive or, of which no pair
-        shows anything. It looks at all triples, so it is for tables of at most some hundred states.
-    selection : {"heldout", "ebic"}
-        How ``l1="auto"`` chooses among fields along a path of falling l1: "heldout" takes the sparsest whose score on
+    l1 : float or "auto", default="auto"
+    l2 : float, default=1.0
+        Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: a larger table needs a
+        larger l1 for the same effect. "auto" selects l1 on a regularization path, see ``selection``.
+    selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
+        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score on
         held-out cells is within one standard error of the best; "ebic" takes the best extended Bayesian information
-        criterion (gamma 0.5), which wants fewer features: for networks rather than for predictions.
-    refit : bool
-        Estimate the chosen features anew without L1, which removes its shrinkage; with "ebic", features whose weight
-        is not supported by the data go, unless the table is a sparse one. The certificate speaks of the field before
-        that.
-    order_penalty : float
-        Each column of a feature beyond two multiplies its l1 by so much: of triples there are so many that chance alone
-        makes some look useful.
-    graph : list of pairs of column names, for ``induction="graph"``
-    hidden : {name: number of states} or None
-        Variables that no table ever has a cell of, such as ``{"topic": 8}``: columns depend on each other because they
-        depend on these. `predict_proba` tells what is believed of them. ``random_state`` decides where learning begins,
-        and so which of several optima it ends in. Tables are dense then, and ``max_order`` is 2.
-    numeric : "auto" or list of observed columns that are numbers rather than categories
-        "auto": a column with fractions, or with more than ten different whole numbers.
-    checkpoint : path of a folder, or None
-        Where the state of a fit is saved every few iterations. A fit with the same data and options that finds it goes
-        on from there and ends with the same bits as one that was never interrupted; it is removed at the end.
-    engine : None, `distributed.Client` or address
+        criterion, which selects fewer features: for networks rather than for predictions.
+    refit : bool, default=False
+        Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
+        weight the data do not support are dropped, unless the table is sparse. ``converged_`` and ``kkt_violation_``
+        describe the field before the refit.
+    penalize_unary : bool, default=False
+        Apply the penalties to unary weights, too, as in the paper. False predicts better and is faster on all data
+        that we measured. A state that is absent from the training data is penalized either way.
+    max_order : int or `HigherOrder`, default=2
+        Largest number of columns in a feature. With 3 and more, conjunctions of that many states are candidates (Eq.
+        14) if a feature of one column less has a weight; ``HigherOrder(max_order=3, expand="all")`` extends every
+        pair. Tables are dense then.
+    inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method, default="mean-field"
+        How missing cells are inferred, in learning and in predictions: mean field; belief propagation, exact where
+        missing cells form a tree; variable elimination, refused where the treewidth is too large; Gibbs sampling. A
+        method with options is an object: `MeanField`, `BeliefPropagation`, `ExactInference`, `Gibbs`.
+    numeric : "auto" or list of columns, default="auto"
+        Observed columns that are numeric rather than categorical. "auto": those with fractions, or with more than ten
+        different whole numbers.
+    solver : `Solver` or None, default=None
+        Tolerances, iteration limit, certificate and checkpoints of the optimizer; None is ``Solver()``.
+    engine : None, `distributed.Client` or str, default=None
         Where a fit runs: None is this machine; a client, or the address of a scheduler such as ``"dask://host:8786"``,
-        is a Dask cluster (extra ``cluster``). The result is the same, bit for bit. Questions are answered here.
-    n_jobs : int or None
-        Threads; None takes all cores. The result is the same, bit for bit, for any number.
-    random_state : int, numpy.random.RandomState or None
-        Seed of `sample`, of what ``l1="auto"`` holds out, and of the start of latent variables. None draws other rows
-        each time in `sample`; fits always take the same seed then. With a given l1 and no latent variables, fitting
-        draws nothing.
-    verbose : int
+        is a Dask cluster (extra ``cluster``). The result is the same, bit for bit. Inference always runs here.
+    n_jobs : int or None, default=None
+        Number of threads; None uses all cores. The result is the same, bit for bit, for any number.
+    random_state : int, numpy.random.RandomState or None, default=None
+        Seed of `sample`, of the cells that ``l1="auto"`` holds out, and of the start of latent variables. With None,
+        `sample` draws other rows each time, and fits use a fixed seed.
+    verbose : int, default=0
         1 prints a line per iteration.
+    callbacks : `FitCallbacks` or None, default=None
+        Functions that are called during a fit: at each iteration, at each point of a regularization path, and when
+        rows of a stream were read.
+    latent : {name: number of states} or None, default=None
+        Latent variables, such as ``{"topic": 8}``, on which the columns depend. `predict_proba` returns their
+        probabilities. ``random_state`` determines the start, and with it the local optimum. Tables are dense then, and
+        ``max_order`` is 2.
+    observed : columns, by name or position, default=None
+        Columns that are conditioned on and never predicted. ``fit(X, observed=...)`` takes precedence.
 
     Attributes
     ----------
-    features_, edges_, history_ : frames
+    features_ : frame
+        Features of two and more columns, strongest first.
+    biases_ : frame
+        Weights of single states.
+    edges_, history_ : frames
     states_ : dict of column -> sorted list of its states
-    l1_, path_ : the l1 of the fit, and what was tried where it was chosen
+    l1_ : float
+    path_ : frame
+        The values of l1 that were tried, if ``l1="auto"``.
     kkt_violation_, objective_, n_iter_, converged_
 
     Notes
     -----
-    A gap (None, NaN, null) is a hidden cell. A value at prediction time that training never saw is treated as a gap,
-    with a warning, and left as it is in the output. A constant column is allowed and carries no features. A column
-    without any value, or with nearly as many values as rows, is refused. A gap in an observed column carries no
-    signal.
+    None, NaN and null are missing values. A value at prediction time that training never saw is treated as missing,
+    with a warning, and is left as it is in the output. A constant column is allowed and has no features. A column
+    without any value, or with nearly as many values as rows, is refused. A missing value of an observed column
+    contributes nothing.
 
     Examples
     --------
@@ -154,57 +148,20 @@ class MarkovField(TransformerMixin, PlacedEstimator):
     >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
     >>> X = np.column_stack([rain, wet]).astype(float)
     >>> X[0, 1] = np.nan
-    >>> field = MarkovField().fit(X)
+    >>> field = MarkovField(l1=2.0).fit(X)
     >>> bool(field.transform(X)[0, 1] == rain[0])
     True
     """
 
-    def __init__(
-        self,
-        *,
-        latent: Mapping[str, int] | None = None,
-        induction: str = "cfi",
-        objective: str = "pl",
-        l1: float | str = 2.0,
-        l2: float = 1.0,
-        threshold: float | tuple[float, float] = 0.2,
-        batch_size: int | str = "auto",
-        certify: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        kkt_tol: float = 0.01,
-        inference: str | InferenceMethod = "mean-field",
-        penalize_unary: bool = False,
-        steps_per_batch: int | str = "auto",
-        stages: int = 1,
-        max_order: int = 2,
-        lift: str = "active",
-        order_penalty: float = 2.0,
-        selection: str = "heldout",
-        refit: bool = False,
-        graph: Any = None,
-        numeric: Any = "auto",
-        checkpoint: str | os.PathLike[str] | None = None,
-        engine: Any = None,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
-            certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
-            penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
-            lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
-            checkpoint=checkpoint, engine=engine, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.latent = latent
+    latent: Mapping[str, int] | None = None
+    observed: Sequence[str | int] | str | None = None
 
     def fit(
         self,
         X: Any,
         y: Any = None,
         *,
-        observed: Sequence[str | int] | None = None,
+        observed: Sequence[str | int] | str | None = None,
         sample_weight: Any = None,
         states: Mapping[str, Sequence[Label]] | None = None,
     ) -> MarkovField:
@@ -212,28 +169,48 @@ class MarkovField(TransformerMixin, PlacedEstimator):
 
         Parameters
         ----------
-        X : frame, 2-D array or sparse 0/1 matrix; or, for data larger than memory, a stream of such
-            Rows by columns; gaps are None, NaN or null. A stream is an iterator of blocks of rows, all of one kind
-            and with the same columns (or a function that returns an iterator, or something to iterate over that is
-            no table); or the path of a Parquet file, of a folder of such, or a list of paths; or that of a folder
-            which `sparsefield.io.save_rows` wrote. Its rows go through temporary files, whose place TMPDIR
-            decides, and have no gaps. The path of an ``.npz`` of scipy's is read whole. With ``engine``, a Dask array
-            or frame, or Parquet files that its workers read: rows stay there, and may have gaps.
+        X : frame, 2-D array or sparse 0/1 matrix; or, for data larger than memory, a stream
+            Rows by columns; missing values are None, NaN or null. A stream is an iterator of blocks of rows, all of
+            one kind and with the same columns (or a function that returns an iterator, or an iterable that is no
+            table); or the path of a Parquet file, of a folder of Parquet files, or a list of paths; or the path of a
+            folder that `sparsefield.io.save_rows` wrote. Its rows are written to temporary files in TMPDIR, and must
+            have no missing values. The path of an ``.npz`` file of scipy's is read into memory. With ``engine``, a
+            Dask array or frame, or Parquet files that its workers read: rows stay there, and may have missing values.
         y : ignored
-            It stands here because scikit-learn's pipelines pass it.
+            Present for scikit-learn's pipelines, which pass it.
         observed : columns, by name or position, that are conditioned on and never predicted
+            None takes those of the constructor.
         sample_weight : (rows,) weights; for a stream, of the rows of all blocks
         states : {column: its states}
-            States that are known to exist, whether or not ``X`` has an example of them.
+            States that exist although ``X`` may have no example of them.
         """
         self._check_parameters()
+        with self._open_training_data(X, y, observed=observed, sample_weight=sample_weight, states=states) as data:
+            self._train(data)
+            if self.latent:
+                self._set_latent_frequencies(data)
+        return self
+
+    @contextmanager
+    def _open_training_data(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        observed: Sequence[str | int] | str | None = None,
+        sample_weight: Any = None,
+        states: Mapping[str, Sequence[Label]] | None = None,
+    ) -> Iterator[TrainingData]:
+        observed = self.observed if observed is None else observed
         X = read_matrix(X) if is_matrix_file(X) else X
-        placed = self._is_placed(X)
-        if placed or is_stream(X):
+        distributed = is_distributed(self, X)
+        if distributed or is_stream(X):
             if self.latent:
                 raise DataError("latent= needs all rows in memory, as one table; X comes in parts.")
-            fit = self._fit_placed if placed else self._fit_stream
-            return fit(X, y, observed, sample_weight, states)
+            open_data = open_distributed_data if distributed else open_streamed_data
+            with open_data(self, X, y, observed, sample_weight, states) as data:
+                yield data
+            return
         source = self._read(X, reset=True)
         check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
@@ -245,60 +222,61 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             sample_weight=weight,
         )
         if self.latent:
-            self._fit_latent(source, schema, weight)
-            return self
-        table = compile_sparse(source, schema, weight) if self._takes_sparse() else None
+            yield self._add_latent(source, schema, weight)
+            return
+        table = compile_sparse(source, schema, weight) if self._accepts_sparse() else None
         table = table or compile_table(source, schema, sample_weight=weight)
-        self._learn(DenseDataset.single(table), source.kind)
-        return self
+        yield TrainingData(DenseDataset.single(table), source.kind)
 
-    def _fit_latent(self, source: Source, schema: Schema, weight: np.ndarray | None) -> None:
-        """Learn a field with latent variables, whose shares are told once it is known."""
+    def _add_latent(self, source: Source, schema: Schema, weight: np.ndarray | None) -> TrainingData:
+        """Return the tables with and without latent variables, and initial weights."""
         if source.kind == "sparse":
-            raise DataError("latent= is for tables that may have gaps; X is a sparse matrix: pass X.toarray().")
-        given = compile_table(source, schema, sample_weight=weight)
-        schema, start = start_latent(given, check_latent(self.latent), as_seed(self.random_state) or 0)
+            raise DataError("latent= needs a dense table; X is a sparse matrix: pass X.toarray().")
+        table = compile_table(source, schema, sample_weight=weight)
+        schema, start = start_latent(table, check_latent(self.latent), as_seed(self.random_state) or 0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenStateWarning)  # of the same cells as above
-            table = compile_table(source, schema, sample_weight=weight)
-        sample, choice = DenseDataset.single(table), None
-        if self.l1 == "auto":
-            # A path begins where no column depends on another, and there latent states would all become alike.
-            alone = DenseDataset.single(given)
-            with self._fit_engine(alone) as engine:
-                choice = self._choose(alone, engine)
-        self._learn(sample, source.kind, start, choice)
-        self.field_ = with_shares(self.field_, table, self._ask(sample).marginals[0])
+            warnings.simplefilter("ignore", UnseenStateWarning)  # the first table has given it already
+            extended = compile_table(source, schema, sample_weight=weight)
+        without = DenseDataset.single(table)
+        return TrainingData(DenseDataset.single(extended), source.kind, start=start, without_latent=without)
+
+    def _set_latent_frequencies(self, data: TrainingData) -> None:
+        """Store the mean posterior of the latent states as their frequencies."""
+        dataset: Any = data.dataset
+        self.field_ = with_shares(self.field_, dataset.tables[0], self._infer(dataset).marginals[0])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not check_latent(self.latent):
             return
-        if self.max_order > 2:
-            raise ValueError(f"latent variables have features of two columns alone: max_order is {self.max_order}.")
+        order = self._resolve("max_order").max_order
+        if order > 2:
+            raise ValueError(f"latent variables have features of two columns only: max_order is {order}.")
         if self.refit:
-            raise ValueError("refit=True does not go with latent variables: nothing would hold their weights.")
+            raise ValueError(
+                "refit=True is not possible with latent variables: without L1 their weights are not determined."
+            )
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:
-        """An estimator that answers by a field which was not learned here, but given.
+        """Return an estimator for a field that was given, not learned.
 
         Parameters
         ----------
         field : Field
             Over one table.
         kind : "array" or the name of a frame library, such as "pandas"
-            The kind of table that the field is taken to come from. `sample` gives that kind back; polars for "array".
-            None is "array" where columns are called x0, x1, ..., as those of arrays are, and else "polars".
+            Kind of table that the field counts as learned from. `sample` returns that kind; polars for "array". None
+            is "array" if the columns are named x0, x1, ..., as those of arrays are, and else "polars".
         **params
-            Of the estimator.
+            Parameters of the estimator.
         """
         if len(field.layout.schemas) != 1:
             raise DataError(f"A {cls.__name__} is a field over one table; this one is over linked tables.")
         try:
             check_field(field)
         except ValueError as error:
-            raise DataError(f"The field makes no sense: {error}.") from error
+            raise DataError(f"The field is invalid: {error}.") from error
         if kind is None:
             names = field.schema.input_names
             unnamed = names == tuple(f"x{k}" for k in range(len(names)))
@@ -315,54 +293,56 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         names: Mapping[str, list[Label]] | str | os.PathLike[str] | None = None,
         **params: Any,
     ) -> MarkovField:
-        """An estimator that answers by the Markov or Bayesian network of a UAI file.
+        """Return an estimator for the Markov or Bayesian network of a UAI file.
 
         Columns are x0, x1, ... and states 0, 1, ..., unless ``names`` has them, as `to_uai` returned or wrote them. A
-        zero in a table counts as exp(-50) times its smallest other entry; a warning tells how many there are.
+        zero in a table is replaced by exp(-50) times its smallest other entry; a warning gives the number of zeros.
         """
         return cls.from_field(read_uai(path, names=names), **params)
 
     def transform(self, X: Any) -> Any:
-        """``X`` with its gaps filled by the most probable state; the same kind of table comes back."""
+        """Return ``X`` with each missing cell filled by its most probable state, as the same kind of table."""
         if sp.issparse(X):
             self._read(X)
-            return X.copy()  # which has no gaps
+            return X.copy()  # which has no missing cells
         source, table = self._compile(X)
-        (missing,) = self._ask(DenseDataset.single(table)).marginals
+        (missing,) = self._infer(DenseDataset.single(table)).marginals
         return fill_cells(X, source, filled_cells(table, missing))
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
-        """{column: (rows, states)}: for a gap its belief; for a seen cell, its probability given everything else.
+        """Return {column: (rows, states)}: the posterior of a missing cell; for an observed value, the probabilities of
+        its states given everything else.
 
-        A latent variable is a column of gaps.
-
-        The columns of each array follow ``states_[column]``.
+        A latent variable is a column of missing cells. The columns of each array follow ``states_[column]``.
         """
         _, table = self._compile(X)
-        (conditionals,) = self._ask(DenseDataset.single(table)).conditionals
+        (conditionals,) = self._infer(DenseDataset.single(table)).conditionals
         return probabilities(table.schema, conditionals)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean over rows of the pseudo-log-likelihood of the seen cells (natural log); a stream goes block by block."""
+        """Return the mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
+
+        A stream is scored block by block.
+        """
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
-            return self._score_stream(X)
+            return score_stream(self, X, self.score)
         source = self._read(X)
         dense = len(self.field_.conjunctions) or self.field_.layout.has_latent
         sparse = None if dense else compile_sparse(source, self.field_.schema)
         table = sparse or compile_table(source, self.field_.schema)
         return self._log_likelihood(DenseDataset.single(table)) / table.n_rows
 
-    def conditional_log_likelihood(self, X_true: Any, X_with_gaps: Any) -> float:
-        """Mean log-belief in the truth, over the cells that are gaps in ``X_with_gaps`` and known in ``X_true``."""
-        _, table = self._compile(X_with_gaps)
+    def conditional_log_likelihood(self, X_true: Any, X_missing: Any) -> float:
+        """Return the mean log-probability of the truth over cells missing in ``X_missing`` and known in ``X_true``."""
+        _, table = self._compile(X_missing)
         _, truth = self._compile(X_true)
         if truth.n_rows != table.n_rows:
-            raise DataError(f"X_true has {truth.n_rows} rows, X_with_gaps {table.n_rows}.")
-        (missing,) = self._ask(DenseDataset.single(table)).marginals
+            raise DataError(f"X_true has {truth.n_rows} rows, X_missing {table.n_rows}.")
+        (missing,) = self._infer(DenseDataset.single(table)).marginals
         total, count = log_belief(table, truth, missing)
         if count == 0:
-            raise DataError("No cell is a gap in X_with_gaps and known in X_true: there is nothing to score.")
+            raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
         return total / count
 
     def sample(
@@ -375,19 +355,19 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         thin: int = 100,
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Any:
+    ) -> Frame:
         """Draw rows by Gibbs sampling.
 
         Parameters
         ----------
-        n : number of rows; with ``given``, of rows for each of its rows
-        given : a table with gaps to draw; needed when the field has observed columns
+        n : number of rows; with ``given``, for each of its rows
+        given : table whose missing cells are drawn; needed when the field has observed columns
         sweeps : sweeps of each chain before its first row is taken
-        chains : how many chains share the rows (of each row of ``given``), which then stand chain after chain; None
-            gives every row a chain of its own
+        chains : number of chains that share the rows (of each row of ``given``), which then follow chain after chain;
+            None gives every row its own chain
         thin : sweeps between two rows of one chain
-        progress : hears, now and then, how many sweeps are done and how many there are
-        random_state : seed, or a RandomState to draw one from; the estimator's own when None
+        progress : function that is called from time to time with the number of sweeps done and their total number
+        random_state : seed, or a RandomState to draw one from; None takes the estimator's
         """
         check_is_fitted(self)
         for name, value, least in (("n", n, 1), ("chains", chains, 1), ("sweeps", sweeps, 1), ("thin", thin, 1)):
@@ -411,27 +391,29 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             )
         # (draws, targets, rows of given x chains) to (targets, rows of given x n), each chain's rows together.
         shape = codes.shape[1], -1, chains * length
-        codes = np.moveaxis(codes, 0, 2).reshape(shape)[:, :, _dealt(n, chains, length)]
+        codes = np.moveaxis(codes, 0, 2).reshape(shape)[:, :, _rows_of_chains(n, chains, length)]
         return drawn_frame(schema, codes.reshape(len(codes), -1), self.kind_)
 
     def complete(self, X: Any, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
-        """``X`` with the gaps of each row in their most probable *joint* state; the same kind of table comes back.
+        """Return ``X`` with the missing cells of each row in their most probable *joint* state, as the same kind of
+        table.
 
-        `transform` takes the most probable state of each gap by itself, which together may be less probable, or even
-        contradict each other.
+        `transform` takes the most probable state of each missing cell separately; together these may be less probable,
+        or even contradict each other.
 
         Parameters
         ----------
-        X : table with gaps
+        X : table with missing values
         max_cells : int
-            Rows whose gaps need no larger table are eliminated, and their completion is exact. Elsewhere max-product
-            belief propagation and twenty restarts, each improved one gap at a time, search for it, with a warning.
+            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
+            max-product belief propagation with twenty restarts and coordinate-wise improvement searches for it, with a
+            warning.
         details : bool
             True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
         """
         if sp.issparse(X):
             self._read(X)
-            table, n_rows = X.copy(), X.shape[0]  # which has no gaps
+            table, n_rows = X.copy(), X.shape[0]  # which has no missing cells
             return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
         source, table = self._compile(X)
         sample = DenseDataset.single(table)
@@ -449,18 +431,18 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         max_cells: int = MAX_CELLS,
         gibbs: Gibbs | None = None,
     ) -> Probability:
-        """P(event | given) of a row of which nothing else is known.
+        """Return P(event | given) for a row of which nothing else is known.
 
         Parameters
         ----------
         event : {column: state or list of states}
-            All of them together.
+            The event is that all columns have one of their states.
         given : {column: state}
-            What is seen; every observed column must be there, None where its value is not known.
+            Evidence; every observed column must be there, None where its value is unknown.
         max_cells : int
-            Exact where elimination needs no larger table, else by Gibbs sampling.
+            Largest table of variable elimination; beyond it the answer is estimated by Gibbs sampling.
         gibbs : Gibbs, optional
-            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` unless told.
+            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` by default.
 
         Returns
         -------
@@ -487,16 +469,16 @@ class MarkovField(TransformerMixin, PlacedEstimator):
         max_cells: int = MAX_CELLS,
         gibbs: Gibbs | None = None,
     ) -> dict[str, np.ndarray]:
-        """{column: probabilities of its states, as in ``states_``} of a row of which only ``given`` is known.
+        """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
 
-        Exact where elimination needs no table of more than ``max_cells``, else by Gibbs sampling with a warning that
-        states the largest standard error. Parameters are those of `probability`.
+        Exact if elimination needs no table of more than ``max_cells``, else by Gibbs sampling with a warning that
+        gives the largest standard error. Parameters are those of `probability`.
         """
         check_is_fitted(self)
         return marginal_probabilities(self.field_, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns that `transform` returns: those that came in."""
+        """Return the names of the columns that `transform` returns: those of the input."""
         check_is_fitted(self)
         return np.array(self.field_.schema.input_names, dtype=object)
 
@@ -509,32 +491,32 @@ class MarkovField(TransformerMixin, PlacedEstimator):
     def _compile(self, X: Any, repeat: int = 1) -> tuple[Source, Table]:
         if is_stream(X):
             raise DataError(
-                "X is a stream of blocks, whose answers might not fit into memory: go block by block, as in "
-                "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files so."
+                "X is a stream of blocks, whose results may not fit into memory: pass block after block, as in "
+                "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files in blocks."
             )
         source = self._read(X)
         table = compile_table(source, self.field_.schema, repeat=repeat)
         return source, table
 
-    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
-        """Rows to learn from once more, under the schema that there is."""
+    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
+        """Compile rows to learn from under the schema of the fitted field."""
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
-            raise DataError("Rows are to be halved, so all of them have to be in memory; X is a stream of blocks.")
+            raise DataError("Rows are halved, so all of them must be in memory; X is a stream of blocks.")
         source = self._read(X)
         weight = check_weights(sample_weight, source.n_rows)
-        table = compile_sparse(source, self.field_.schema, weight) if self._takes_sparse() else None
+        table = compile_sparse(source, self.field_.schema, weight) if self._accepts_sparse() else None
         return DenseDataset.single(table or compile_table(source, self.field_.schema, sample_weight=weight))
 
 
-def _dealt(n: int, chains: int, length: int) -> np.ndarray:
-    """Which of chains x length rows make up ``n``: the first chains give one more where all cannot give as many."""
-    chain, place = np.divmod(np.arange(chains * length), length)
-    return np.flatnonzero(place < n // chains + (chain < n % chains))
+def _rows_of_chains(n: int, chains: int, length: int) -> np.ndarray:
+    """Return the ``n`` of chains x length rows to keep: the first chains contribute one more where n is no multiple."""
+    chain, position = np.divmod(np.arange(chains * length), length)
+    return np.flatnonzero(position < n // chains + (chain < n % chains))
 
 
 def _empty_table(field: Field, n_rows: int) -> Table:
-    """Rows of gaps."""
+    """Return a table of rows in which every cell is missing."""
     names = [variable.name for variable in field.schema.targets]
     nothing = Source(tuple(names), n_rows, "array", np.full((n_rows, len(names)), np.nan, dtype=config.FLOAT))
     return compile_table(nothing, field.schema)

@@ -1,10 +1,10 @@
-"""A field over linked tables."""
+"""This module defines `RelationalField`, the estimator for linked tables."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -28,8 +28,9 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.queries import Completion, warn_of_search
+from sparsefield.estimators.training_data import TrainingData
 from sparsefield.estimators.validation import as_seed
-from sparsefield.inference import InferenceMethod, MeanField, draw
+from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.map_inference import complete
 from sparsefield.model import Field
@@ -39,32 +40,35 @@ __all__ = ["RelationalField"]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 TOLERANCE = 1e-3
-"""Rounds over linked entities end when no belief moves by more. The paper has 0.1, which can end long before beliefs
-have traveled down a chain; a belief that is off by 0.001 changes no answer."""
+"""Tolerance of mean field over linked rows. The paper has 0.1, which can stop long before beliefs have propagated along
+a chain; an error of 0.001 in a belief changes no prediction."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class RelationalField(FieldEstimator):
-    """Learn a sparse field over linked tables: one weight for all places where a template applies.
+    """Learn a sparse field over linked tables, in which a template has one weight for all pairs of rows it connects.
 
-    All rows of all tables are tied into one mega-sample, trained and queried together. Parameters are those of
-    `MarkovField`, and:
+    All rows of all tables form one sample, which is trained on and queried together. Parameters are those of
+    `MarkovField` except ``latent`` and ``observed`` (a `Relational` has its observed columns), and:
 
     Parameters
     ----------
     templates : list of templates, such as ``"across subject"`` or a `Template`
-        Over which kinds of pairs of rows features may be defined. None takes those of the data, or else the default:
-        within each table, and across each link.
+        Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
+        each table, and across each link.
     inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method
-        "mean-field" goes round all entities in a fixed order until no belief moves by more than 0.001;
+        "mean-field" updates all linked rows in a fixed order until no belief changes by more than 0.001;
         ``MeanField(tolerance=0.1)`` is the paper's rule.
-    max_order : int
-        Features of three and more columns are of one row of a table that has a template "within"; none are over links.
+    max_order : int or `HigherOrder`
+        Features of three and more columns are within one row of a table that has a template "within".
     numeric : "auto" or {table: columns}
 
     Attributes
     ----------
     features_ : frame
         template, table_a, variable_a, state_a, table_b, variable_b, state_b, weight
+    biases_ : frame
+        table, variable, state, weight
     states_ : {table: {column: sorted list of its states}}
     edges_, history_, kkt_violation_, objective_, n_iter_, converged_ : as for `MarkovField`
 
@@ -78,50 +82,12 @@ class RelationalField(FieldEstimator):
     ...                   links={"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")})
     >>> field = RelationalField(l1=0.5).fit(data)
     >>> field.features_["template"].to_list()
-    ['joined who whom', '']
+    ['joined who whom']
     >>> field.transform(data).tables["person"]["smokes"][39]
     False
     """
 
-    def __init__(
-        self,
-        *,
-        templates: Sequence[Any] | None = None,
-        induction: str = "cfi",
-        objective: str = "pl",
-        l1: float | str = 2.0,
-        l2: float = 1.0,
-        threshold: float | tuple[float, float] = 0.2,
-        batch_size: int | str = "auto",
-        certify: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        kkt_tol: float = 0.01,
-        inference: str | InferenceMethod = "mean-field",
-        penalize_unary: bool = False,
-        steps_per_batch: int | str = "auto",
-        stages: int = 1,
-        max_order: int = 2,
-        lift: str = "active",
-        order_penalty: float = 2.0,
-        selection: str = "heldout",
-        refit: bool = False,
-        graph: Any = None,
-        numeric: Any = "auto",
-        checkpoint: str | os.PathLike[str] | None = None,
-        engine: Any = None,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            induction=induction, objective=objective, l1=l1, l2=l2, threshold=threshold, batch_size=batch_size,
-            certify=certify, max_iter=max_iter, tol=tol, kkt_tol=kkt_tol, inference=inference,
-            penalize_unary=penalize_unary, steps_per_batch=steps_per_batch, stages=stages, max_order=max_order,
-            lift=lift, order_penalty=order_penalty, selection=selection, refit=refit, graph=graph, numeric=numeric,
-            checkpoint=checkpoint, engine=engine, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.templates = templates
+    templates: Sequence[Any] | None = None
 
     def fit(
         self,
@@ -137,39 +103,48 @@ class RelationalField(FieldEstimator):
         data : Relational
         y : ignored
         states : {table: {column: its states}}
-            States that are known to exist, whether or not the tables have an example of them.
+            States that exist although the tables may have no example of them.
         """
         self._check_parameters()
-        data = _checked(data)
+        with self._open_training_data(data, states=states) as training:
+            self._train(training)
+        return self
+
+    @contextmanager
+    def _open_training_data(
+        self, X: Relational, y: Any = None, *, states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
+    ) -> Iterator[TrainingData]:
+        data = _checked(X)
         templates = resolve_templates(data, self.templates)
         names = tuple(data.tables)
-        strangers = set(states or {}) - set(names)
-        if strangers:
-            raise DataError(
-                f"states= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}."
-            )
-        strangers = set(self.numeric) - set(names) if isinstance(self.numeric, Mapping) else set()
-        if strangers:
-            raise DataError(
-                f"numeric= names the table {min(strangers)!r}, which is not there; tables: {', '.join(names)}."
-            )
+        numeric = self.numeric if isinstance(self.numeric, Mapping) else {}
+        for option, mapping in (("states", states or {}), ("numeric", numeric)):
+            unknown = set(mapping) - set(names)
+            if unknown:
+                raise DataError(
+                    f"{option}= names the table {min(unknown)!r}, which is not there; tables: {', '.join(names)}."
+                )
         schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
         ends = tuple(_ends(data, names, template) for template in templates)
         pairs = _pairs(data, templates)
         counted = tuple(_counted(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True))
         layout = Layout(names, schemas, templates, ends, counted)
-        self._learn(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
-        return self
+        yield TrainingData(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
 
     def transform(self, data: Relational) -> Relational:
-        """``data`` with its gaps filled by the most probable state; tables stay of the kind that they are."""
+        """Return ``data`` with each missing cell filled by its most probable state, as the same kinds of tables."""
         sample = self._compile(data)
-        marginals = self._ask(sample).marginals
+        marginals = self._infer(sample).marginals
         cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, marginals, strict=True)]
         return self._fill(data, cells)
 
-    def complete(self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
-        """``data`` with all gaps of linked rows in their most probable *joint* state; see `MarkovField.complete`."""
+    def complete(
+        self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False
+    ) -> Relational | Completion:
+        """Return ``data`` with the missing cells of linked rows in their most probable *joint* state.
+
+        See `MarkovField.complete`.
+        """
         sample = self._compile(data)
         with self._engine(sample) as engine:
             found = complete(self.field_, sample, engine, max_cells=max_cells)
@@ -186,16 +161,17 @@ class RelationalField(FieldEstimator):
         )
 
     def fit_transform(self, data: Relational, y: Any = None, **options: Any) -> Relational:
-        """`fit`, then `transform`, of the same data."""
+        """Fit to ``data`` and return it with its missing cells filled."""
         return self.fit(data, y, **options).transform(data)
 
     def predict_proba(self, data: Relational) -> dict[str, dict[str, np.ndarray]]:
-        """{table: {column: (rows, states)}}: for a gap its belief; for a seen cell, its probability given the rest.
+        """Return {table: {column: (rows, states)}}: the posterior of a missing cell; for an observed value, the
+        probabilities of its states given everything else.
 
         The columns of each array follow ``states_[table][column]``.
         """
         sample = self._compile(data)
-        found = self._ask(sample).conditionals
+        found = self._infer(sample).conditionals
         layout = sample.layout
         return {
             name: probabilities(schema, beliefs)
@@ -203,29 +179,27 @@ class RelationalField(FieldEstimator):
         }
 
     def score(self, data: Relational, y: Any = None) -> float:
-        """Mean over the rows of all tables that have targets of the pseudo-log-likelihood of their seen cells."""
+        """Return the mean pseudo-log-likelihood of the observed values over the rows of all tables with targets."""
         sample = self._compile(data)
         rows = sum(table.n_rows for table in sample.tables if table.schema.targets)
         if rows == 0:
             raise DataError("The tables have no rows: there is nothing to score.")
-        return self._ask(sample).log_likelihood / rows
+        return self._infer(sample).log_likelihood / rows
 
-    def conditional_log_likelihood(self, data_true: Relational, data_with_gaps: Relational) -> float:
-        """Mean log-belief in the truth, over cells that are gaps in ``data_with_gaps`` and known in ``data_true``."""
-        sample, truth = self._compile(data_with_gaps), self._compile(data_true)
-        marginals = self._ask(sample).marginals
+    def conditional_log_likelihood(self, data_true: Relational, data_missing: Relational) -> float:
+        """Return the mean log-probability of ``data_true`` in the cells that are missing in ``data_missing``."""
+        sample, truth = self._compile(data_missing), self._compile(data_true)
+        marginals = self._infer(sample).marginals
         total, count = 0.0, 0
         for name, table, known, belief in zip(
             sample.layout.tables, sample.tables, truth.tables, marginals, strict=True
         ):  # fmt: skip
             if table.n_rows != known.n_rows:
-                raise DataError(
-                    f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_with_gaps."
-                )
+                raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_missing.")
             part, cells = log_belief(table, known, belief)
             total, count = total + part, count + cells
         if count == 0:
-            raise DataError("No cell is a gap in data_with_gaps and known in data_true: there is nothing to score.")
+            raise DataError("No cell is missing in data_missing and known in data_true: there is nothing to score.")
         return total / count
 
     def sample(
@@ -236,9 +210,9 @@ class RelationalField(FieldEstimator):
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Relational:
-        """``given`` with its gaps drawn by one Gibbs chain over all linked rows, after ``sweeps`` sweeps.
+        """Return ``given`` with its missing cells drawn by one Gibbs chain of ``sweeps`` sweeps over all linked rows.
 
-        ``progress`` hears, now and then, how many sweeps are done and how many there are.
+        ``progress`` is called from time to time with the number of sweeps done and their total number.
         """
         if sweeps < 1:
             raise ValueError(f"sweeps must be at least 1, got {sweeps}.")
@@ -248,20 +222,22 @@ class RelationalField(FieldEstimator):
             codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
         return self._fill(given, [drawn_cells(table, drawn) for table, drawn in zip(sample.tables, codes, strict=True)])
 
-    # -- behind them ---------------------------------------------------------------------------------------------
+    # -- implementation ------------------------------------------------------------------------------------------
 
     def _compile(self, data: Relational) -> DenseDataset:
         check_is_fitted(self)
         data, layout = _checked(data), self.field_.layout
         missing = [name for name in layout.tables if name not in data.tables]
         if missing:
-            raise DataError(f"Table {missing[0]!r}, which the field was learned with, is not there.")
+            raise DataError(f"Table {missing[0]!r}, which the field was learned with, is missing.")
         for template, ends in zip(layout.templates, layout.ends, strict=True):
             if _ends(data, layout.tables, template) != ends:
-                raise DataError(f"The template {template.label!r} joins other tables than those it was learned with.")
+                raise DataError(
+                    f"The template {template.label!r} connects other tables than those it was learned with."
+                )
         return _compile(data, layout, _pairs(data, layout.templates))
 
-    def _compile_again(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
+    def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if sample_weight is not None:
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         return self._compile(X)
@@ -291,22 +267,19 @@ class RelationalField(FieldEstimator):
             raise DataError("numeric must be 'auto' or {table: columns} for linked tables.")
         return list(self.numeric.get(table, ()))
 
-    def _inference(self) -> InferenceMethod:
-        chosen = super()._inference()
-        if isinstance(self.inference, str) and isinstance(chosen, MeanField):
-            return replace(chosen, tolerance=TOLERANCE)
-        return chosen
+    def _resolve(self, name: str) -> Any:
+        if name == "inference" and self.inference == MeanField.name:
+            return MeanField(tolerance=TOLERANCE)
+        return super()._resolve(name)
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
-        if isinstance(self.numeric, Mapping):
-            params["numeric"] = {table: list(columns) for table, columns in self.numeric.items()}
         if self.templates is not None:
             params["templates"] = [template.as_plain() for template in self.field_.layout.templates]
         return params
 
     def _restore_columns(self, field: Field, extra: dict[str, Any]) -> None:
-        """Nothing: columns have their names and states in the layout."""
+        """Do nothing: the layout has the names and states of the columns."""
 
     def _read_states(self) -> dict[str, Any]:
         layout = self.field_.layout
@@ -317,20 +290,20 @@ def _checked(data: Any) -> Relational:
     if not isinstance(data, Relational):
         raise DataError(
             f"A RelationalField takes a Relational, got a {type(data).__name__}: Relational(tables={{name: frame}}, "
-            "keys=..., links=...). For one plain table there is MarkovField."
+            "keys=..., links=...). Use MarkovField for one table."
         )
     return data
 
 
 def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[int, int]:
-    """Tables at the two ends of a template, -1 for one that is not among ``names``."""
+    """Return the tables at the two ends of a template, -1 for one that is not among ``names``."""
     ends = (template.names[0],) * 2 if template.kind == "within" else template_ends(data.links, template)
     left, right = (names.index(end) if end in names else -1 for end in ends)
     return left, right
 
 
 def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
-    """Rows (left, right) that each template joins; none for "within"."""
+    """Return the rows (left, right) that each template connects; none for "within"."""
     nothing = np.empty(0, dtype=np.int64)
     return [(nothing, nothing) if template.kind == "within" else row_pairs(data, template) for template in templates]
 
@@ -338,7 +311,7 @@ def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
 def _counted(
     data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
 ) -> tuple[bool, bool]:
-    """Whether rows at a template's left, and at its right, differ in how many neighbors they have."""
+    """Return whether rows at a template's left, and at its right, differ in their number of neighbors."""
     if template.kind == "within":
         return False, False
     if template.symmetric:
@@ -350,7 +323,7 @@ def _counted(
 
 
 def _compile(data: Relational, layout: Layout, pairs: Sequence[Pairs]) -> DenseDataset:
-    """All tables as flat arrays, and which of their rows touch."""
+    """Compile all tables and the pairs of rows that templates connect."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
         try:

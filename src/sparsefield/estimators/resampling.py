@@ -1,11 +1,10 @@
-"""What other values of l1, or other rows, would select: the whole path, and stability selection."""
+"""This module learns again: along the whole regularization path, and from halves of the rows."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -14,56 +13,46 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.compute import Engine
-from sparsefield.data import Dataset, LocalDataset, make_frame
+from sparsefield.data import LocalDataset
 from sparsefield.errors import DataError
+from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.validation import as_seed
-from sparsefield.model import Field, LeftOutFeature, PathRow, StabilityRecord, selection_table, widen
-from sparsefield.solver import PathSelection, SelectionOptions
+from sparsefield.frame_protocol import Frame
+from sparsefield.induction import FixedGraph
+from sparsefield.model import Field, LeftOutFeature, StabilityRecord, selection_table, widen
+from sparsefield.solver import PathSelection
 from sparsefield.solver.model_selection import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
 __all__ = ["ResamplingMethods"]
 
-LISTENERS = ("_progress", "_hear_path", "_reading")
-"""Who hears of a fit; a clone has none."""
-
 FEWEST_ROWS = 4
 
 LEFT_OUT, MOST_LEFT_OUT = 0.5, 20
-"""A model remembers features that are not its own where at least this share of the resamples selects them, up to so
-many."""
-
-
-class _Walked(Exception):  # noqa: N818
-    """The end of a fit that was only to choose l1."""
-
-    def __init__(self, choice: PathSelection, kind: str) -> None:
-        self.choice, self.kind = choice, kind
+"""A model records features outside it that at least this share of the resamples selects, up to this number."""
 
 
 class ResamplingMethods:
-    """Methods that learn again: along falling l1, or from halves of the rows."""
+    """Methods that learn again: along the regularization path, or from halves of the rows."""
 
     field_: Field
     kind_: str
 
-    def regularization_path(self, X: Any, y: Any = None, **options: Any) -> Any:
-        """Fields along the whole path of falling l1, with what `fit` takes. The estimator itself stays as it is.
+    def regularization_path(self, X: Any, y: Any = None, **options: Any) -> Frame:
+        """Learn fields along the whole regularization path, and return their scores; the estimator does not change.
 
         Parameters
         ----------
         X, y, **options
-            As for `fit`; ``selection`` says what fields are judged by, and the estimator's own l1 does not matter.
+            As for `fit`; ``selection`` is the criterion, and the estimator's own l1 is ignored.
 
         Returns
         -------
         frame
-            A row for each value, the largest first: l1, features (of two columns and more), score (the higher the
-            better: for "heldout" the log-likelihood of what was held out, for "ebic" minus the criterion), error (its
-            standard error, for "heldout") and chosen, which is true for the l1 that a fit with ``l1="auto"`` takes.
-            That fit stops after three values in a row that are no better, this path after eight, so a better one may
-            still follow.
+            A row for each value, the largest first: l1, features (of two columns and more), score (larger is better:
+            for "heldout" the log-likelihood of held-out cells, for "ebic" minus the criterion), error (its standard
+            error, for "heldout") and chosen, which is true for the l1 that a fit with ``l1="auto"`` selects. That fit
+            stops after three values in a row that are no better, this path after eight, so a better one may follow.
 
         Examples
         --------
@@ -73,37 +62,11 @@ class ResamplingMethods:
         >>> list(path.columns), len(path) > 8
         (['l1', 'features', 'score', 'error', 'chosen'], True)
         """
-        estimator: Any = self
-        walker: Any = clone(estimator)
-        walker.set_params(l1="auto", checkpoint=None)
-        for name in LISTENERS:
-            if hasattr(self, name):
-                setattr(walker, name, getattr(self, name))
-        choose = walker._choose
-
-        def walk(
-            sample: Dataset,
-            kind: str,
-            start: Any = None,
-            choice: PathSelection | None = None,
-            place: Engine | None = None,
-        ) -> None:
-            walker._check_targets(sample)
-            if choice is not None:
-                raise _Walked(choice, kind)
-            with walker._fit_engine(sample) if place is None else nullcontext(place) as engine:
-                raise _Walked(walker._choose(sample, engine), kind)
-
-        walker._choose = lambda sample, engine: choose(sample, engine, SelectionOptions(patience=LONG_PATIENCE))
-        walker._learn = walk
-        try:
-            walker.fit(X, **options) if y is None else walker.fit(X, y, **options)
-        except _Walked as end:
-            rows = end.choice.rows()
-            return make_frame(
-                {field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}, end.kind
-            )
-        raise AssertionError("every fit learns")
+        estimator: Any = clone(self).set_params(l1="auto", solver__checkpoint=None)  # pyright: ignore
+        estimator._check_parameters()
+        with estimator._open_training_data(X, y, **options) as data, estimator._open_engine(data) as engine:
+            selection: PathSelection = estimator._select_l1(data, engine, patience=LONG_PATIENCE)
+            return path_frame(selection.rows(), data.kind)
 
     def stability(
         self,
@@ -128,7 +91,7 @@ class ResamplingMethods:
         ----------
         X : the rows that the field was learned from, or others of their kind
         resamples : int
-            How many halves; an even number.
+            Number of halves; an even number.
         y : labels, for a `CRFClassifier`
         sample_weight : (rows,) weights, if the fit had some
         random_state : seed, or a RandomState to draw one from; the estimator's own when None
@@ -156,20 +119,20 @@ class ResamplingMethods:
             raise ValueError(f"resamples must be an even number from 2, for halves come in pairs; got {resamples}.")
         estimator: Any = self
         self._check_stability()
-        sample: LocalDataset = estimator._compile_again(X, y, sample_weight)
+        sample: LocalDataset = estimator._compile_with_schema(X, y, sample_weight)
         if sample.n_rows < FEWEST_ROWS:
             raise DataError(f"Rows are to be halved, and there are {sample.n_rows}: at least {FEWEST_ROWS} are needed.")
         seed = as_seed(estimator.random_state if random_state is None else random_state) or 0
         l1 = estimator.l1_ * float(np.sqrt(0.5 * sample.n_rows / self.field_.record.n_rows))
-        options = replace(estimator._options(), l1=l1)
+        options = replace(estimator._training_options(), l1=l1)
         with estimator._fit_engine(sample) as engine:
             found = count_selections(
                 sample,
-                lambda half: estimator._trainer(half, options, engine),
+                lambda half: estimator._make_trainer(half, options, engine),
                 pairs=int(resamples) // 2,
                 seed=seed,
                 width=options.max_order,
-                hear=progress,
+                progress=progress,
             )
         if options.certify and found.unconverged:
             warnings.warn(
@@ -177,7 +140,12 @@ class ResamplingMethods:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        how = {"seed": seed, "l1": l1, "halved": halved_by(sample), "given_graph": estimator.induction == "graph"}
+        how = {
+            "seed": seed,
+            "l1": l1,
+            "halved": halved_by(sample),
+            "given_graph": isinstance(estimator.induction, FixedGraph),
+        }
         return self._keep_stability(found, how)
 
     def _check_stability(self) -> None:
@@ -188,7 +156,7 @@ class ResamplingMethods:
         if self.field_.layout.has_latent:
             raise DataError(
                 "The field has latent variables, whose states mean something else in every fit: their features cannot "
-                "be compared between resamples. Fit without hidden=."
+                "be compared between resamples. Fit without latent=."
             )
         if not estimator.l1_ > 0.0:
             raise DataError("The field was learned with l1 = 0, which selects every candidate: fit with a larger l1.")

@@ -1,7 +1,8 @@
-"""What users hand to estimators, checked: columns, weights, choices, counts and seeds."""
+"""This module checks the arguments of estimators: columns, weights, names of choices, numbers and seeds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -12,11 +13,11 @@ from sparsefield.data import Source
 from sparsefield.data.column_summaries import refuse_odd_weights
 from sparsefield.errors import DataError
 
-__all__ = ["as_seed", "check_count", "check_engine", "check_weights", "check_y", "choose", "column_names"]
+__all__ = ["as_seed", "check_engine", "check_number", "check_weights", "check_y", "choose", "column_names"]
 
 
 def column_names(source: Source, columns: Any) -> list[str]:
-    """Names, each once, of columns given by name, by position or as a mask. A frame's own names win over positions."""
+    """Return the distinct names of columns given by name, by position or as a mask; names take precedence."""
     if columns is None:
         return []
     columns = [columns] if isinstance(columns, str) else list(columns)
@@ -33,12 +34,12 @@ def _column_name(source: Source, column: Any) -> str:
     if not isinstance(column, Integral):
         return str(column)
     if not -len(source.names) <= int(column) < len(source.names):
-        raise DataError(f"Column {column} is asked for, but there are {len(source.names)} columns.")
+        raise DataError(f"Column {column} does not exist: there are {len(source.names)} columns.")
     return source.names[int(column)]
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """(rows,) floats, or None."""
+    """Return the weights as (rows,) floats, or None."""
     if sample_weight is None:
         return None
     weight = np.array(sample_weight, dtype=float)
@@ -53,29 +54,27 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 
 
 def check_y(y: Any, n_rows: int) -> None:
-    """Whoever passes names of columns as y meant them to be observed."""
+    """Refuse names of columns as ``y``, where observed columns were meant."""
     if y is not None and np.asarray(y, dtype=object).shape[:1] != (n_rows,):
         raise DataError("fit takes the observed columns by keyword: fit(X, observed=[...]).")
 
 
-def choose(registry: dict[str, Any], name: Any, what: str) -> Any:
-    """The entry of that name; ``what`` is the parameter that names it."""
+def choose(registry: Mapping[Any, Any], name: Any, what: str) -> Any:
+    """Return the entry of that name; ``what`` is the parameter that names it."""
     if name not in registry:
         known = ", ".join(repr(key) for key in registry)
         raise ValueError(f"{what} must be one of {known}; got {name!r}.")
     return registry[name]
 
 
-def check_count(name: str, value: Any, *words: str) -> None:
-    """Refuse all but whole numbers from 1 on, and the given words."""
-    whole = isinstance(value, Integral) and int(value) >= 1
-    if not whole and not (isinstance(value, str) and value in words):
-        known = ", ".join(repr(word) for word in words)
-        raise ValueError(f"{name} must be {known} or a whole number of at least 1, got {value!r}.")
+def check_number(name: str, value: Any) -> None:
+    """Refuse anything but a finite number that is not negative."""
+    if isinstance(value, str) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a number that is not negative, got {value}.")
 
 
 def as_seed(random_state: Any) -> int | None:
-    """A seed as it is; from anything else that scikit-learn takes for a source of chance, a draw."""
+    """Return an integer seed; a random state or generator is drawn from."""
     if random_state is None:
         return None
     if isinstance(random_state, Integral):
@@ -86,7 +85,7 @@ def as_seed(random_state: Any) -> int | None:
 
 
 def check_engine(engine: Any) -> None:
-    """None, an address, or a client of a Dask cluster."""
+    """Refuse an engine that is not None, an address, or a client of a Dask cluster."""
     if engine is None or isinstance(engine, str) or callable(getattr(engine, "scheduler_info", None)):
         return
     raise ValueError(

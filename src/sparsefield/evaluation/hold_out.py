@@ -333,7 +333,8 @@ def _smoothed_frequencies(seen: Array, n_states: int) -> Array:
 
 
 def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, seconds: tuple[float, float]) -> Fold:
-    history = nw.from_native(field.history_, eager_only=True)
+    frame: Any = field.history_
+    history = nw.from_native(frame, eager_only=True)
     induced, active = (int(history[name][-1]) if len(history) else 0 for name in ("features", "active"))
     return Fold(
         cells=cells,
@@ -352,7 +353,6 @@ def _as_fold(field: Estimator, cells: int, ours: Scores, frequencies: Scores, se
 def _fresh(estimator: Estimator) -> Estimator:
     """An unfitted copy that reports to whom the original does."""
     copy: Any = clone(estimator)
-    copy._progress = getattr(estimator, "_progress", None)
     return copy
 
 
@@ -369,7 +369,7 @@ def _first_iteration(
     states: Mapping[str, Sequence[Any]] | None = None,
 ) -> Any:
     copy: Any = clone(estimator)
-    copy.set_params(max_iter=1, verbose=0)
+    copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, observed=observed, states=states)

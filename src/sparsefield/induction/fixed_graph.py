@@ -41,7 +41,7 @@ class FixedGraph(ClosedRule):
         roles = np.concatenate([[v == "observed" for v in _roles(schema)] for schema in layout.schemas])
         numbers = _numbers(layout)
         places: dict[tuple[int, int, int], None] = {}
-        for edge in map(tuple, self.edges or ()):
+        for edge in () if self.edges is None else map(tuple, self.edges):
             a, b, templates = self._read(layout, numbers, edge)
             if roles[a] and roles[b]:
                 raise DataError(

@@ -1,6 +1,6 @@
 """This package holds the learned field, its features and weights, and tables of them."""
 
-from sparsefield.model.feature_tables import edge_table, feature_table, selection_table
+from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
 from sparsefield.model.field import Adjacency, Field, compile_adjacency, widen
 from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
@@ -12,6 +12,7 @@ __all__ = [
     "LeftOutFeature",
     "PathRow",
     "StabilityRecord",
+    "bias_table",
     "compile_adjacency",
     "edge_table",
     "feature_table",

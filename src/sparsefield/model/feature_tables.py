@@ -11,24 +11,35 @@ import numpy as np
 
 from sparsefield.data.frames import make_frame, make_label_columns
 from sparsefield.data.schema import Label
+from sparsefield.frame_protocol import Frame
 from sparsefield.model.field import Field
 
-__all__ = ["edge_table", "feature_table", "selection_table"]
+__all__ = ["bias_table", "edge_table", "feature_table", "selection_table"]
 
 
-def feature_table(field: Field, kind: str = "polars") -> Any:
-    """Return all active features: variable_a, state_a, variable_b, state_b, weight; strongest first.
+def feature_table(field: Field, kind: str = "polars") -> Frame:
+    """Return the pair and higher-order features with a weight, strongest first.
 
-    Unary features have nulls for b; if there are higher-order features, the others have nulls for c and so on. A
-    numeric observed column has no state: its weight is per standard deviation. All state columns have one type, which
-    is text if any state is text. A field over linked tables also has columns for the template and the tables.
+    Columns are variable_a, state_a, variable_b, state_b, weight; and variable_c, state_c and so on where some feature
+    has more than two columns. A numeric observed column has no state: its weight is per standard deviation. All state
+    columns have one type, text if any state is text. A field over linked tables also has the template and the tables.
     """
-    rows = [*_unary_rows(field), *_pair_rows(field), *_conjunction_rows(field)]
+    rows = [*_pair_rows(field), *_conjunction_rows(field)]
     rows.sort(key=lambda row: -abs(row.weight))
     return make_frame({**_name_columns(field, rows, kind), "weight": _weights(rows)}, kind)
 
 
-def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Any:
+def bias_table(field: Field, kind: str = "polars") -> Frame:
+    """Return the unary weights, strongest first: variable, state, weight; over linked tables, also the table."""
+    rows = sorted(_unary_rows(field), key=lambda row: -abs(row.weight))
+    terms = [row.terms[0] for row in rows]
+    names = make_label_columns({"table": [term[0] for term in terms], "variable": [term[1] for term in terms]}, kind)
+    states = make_label_columns({"state": [term[2] for term in terms]}, kind)
+    shown = {name: names[name] for name in (("table", "variable") if _is_relational(field) else ("variable",))}
+    return make_frame({**shown, **states, "weight": _weights(rows)}, kind)
+
+
+def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Frame:
     """Return pair and higher-order features as in `feature_table`, with selection frequencies, most frequent first.
 
     ``weights`` and ``frequencies`` are (features,) in the order of the active features of ``field``.
@@ -61,7 +72,7 @@ def _weights(rows: list[_Row]) -> np.ndarray:
     return np.array([row.weight for row in rows], dtype=float)
 
 
-def edge_table(field: Field, kind: str = "polars") -> Any:
+def edge_table(field: Field, kind: str = "polars") -> Frame:
     """Return all pairs of variables that share features: variable_a, variable_b, strength (the norm of their weights).
 
     A field over linked tables also has columns for the template and the two tables.

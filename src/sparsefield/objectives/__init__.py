@@ -1,7 +1,7 @@
 """Objectives by name. A new one is a file here and a line in the registry."""
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, DenseDataset, DistributedDataset, SparseDataset
+from sparsefield.data import Dataset
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
@@ -15,11 +15,10 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 
 
 def make_evaluator(sample: Dataset, objective: Objective, engine: Engine) -> Evaluator:
-    """The evaluator for a mega-sample: one of its own where it is a sparse table, for which `pl` is the objective, and
-    where `pl` has latent variables to sum out."""
-    if not (isinstance(sample, SparseDataset) or (isinstance(sample, DistributedDataset) and sample.sparse)):
-        if isinstance(sample, DenseDataset) and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
-            return LatentEvaluator(sample, engine)
+    """Return the evaluator of an objective on a dataset; sparse tables, and latent variables, have their own for `pl`."""
+    if sample.kind == "dense":
+        if sample.is_local and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
+            return LatentEvaluator(sample.local(), engine)
         return DenseEvaluator(sample, objective, engine)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")

@@ -32,11 +32,13 @@ class EvaluatedBlock(NamedTuple):
     """Of latent variables: see `sparsefield.inference.latent_inference`."""
 
 
-def of_first_table(block: Block) -> tuple[EvaluatedBlock, None]:
-    return EvaluatedBlock(0, block), None
+def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
+    """Return a block of a table, before any evaluation."""
+    return EvaluatedBlock(table, block), None
 
 
-def show(part: EvaluatedBlock) -> EvaluatedBlock:
+def identity(part: EvaluatedBlock) -> EvaluatedBlock:
+    """Return the part itself."""
     return part
 
 
@@ -71,34 +73,34 @@ def impute_missing(
         return part, np.zeros(layout.n_states)
     before, block = block, block._replace(beliefs=block.beliefs.copy())
     fill_together(DenseDataset(layout, ()), [(part.table, block)], inference, graphs, theta)
-    return part._replace(block=block), moved(part.table, before, block, layout)
+    return part._replace(block=block), largest_change(part.table, before, block, layout)
 
 
-def moved(table: int, before: Block, after: Block, layout: Layout) -> np.ndarray:
+def largest_change(table: int, before: Block, after: Block, layout: Layout) -> np.ndarray:
     """(states of all tables,): by how much beliefs in gaps differ at most."""
     n = after.n_target_states
     return _among(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(axis=1, initial=0.0), layout.state_starts, table)
 
 
-def believe(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tuple[EvaluatedBlock, None]:
+def set_missing(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tuple[EvaluatedBlock, None]:
     """The part with given beliefs in its gaps, as `gaps` tells them."""
     if not len(beliefs):
         return part, None
     block = part.block._replace(beliefs=part.block.beliefs.copy())
-    block.beliefs[: block.n_target_states][_gaps(part, layout)] = beliefs
+    block.beliefs[: block.n_target_states][_missing(part, layout)] = beliefs
     return part._replace(block=block), None
 
 
-def news_of(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
+def find_changes(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray]:
     """Places and values of beliefs that are other than they were: in gaps, and, of the rows that see a gap over a link,
     what they see of their neighbors, summed."""
     changed = np.flatnonzero(before.beliefs != after.beliefs)
     return changed, after.beliefs.ravel()[changed]
 
 
-def hear(part: EvaluatedBlock, news: tuple[np.ndarray, np.ndarray]) -> tuple[EvaluatedBlock, None]:
+def apply_changes(part: EvaluatedBlock, changes: tuple[np.ndarray, np.ndarray]) -> tuple[EvaluatedBlock, None]:
     """The part with such news taken over."""
-    places, values = news
+    places, values = changes
     if not len(places):
         return part, None
     block = part.block._replace(beliefs=part.block.beliefs.copy())
@@ -106,21 +108,21 @@ def hear(part: EvaluatedBlock, news: tuple[np.ndarray, np.ndarray]) -> tuple[Eva
     return part._replace(block=block), None
 
 
-def missing(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
+def missing_beliefs(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """q0 of all hidden cells, one after another."""
-    return part.block.beliefs[: part.block.n_target_states][_gaps(part, layout)]
+    return part.block.beliefs[: part.block.n_target_states][_missing(part, layout)]
 
 
-def count_gaps(part: EvaluatedBlock, layout: Layout) -> int:
-    return int(_gaps(part, layout).sum())
+def count_missing(part: EvaluatedBlock, layout: Layout) -> int:
+    return int(_missing(part, layout).sum())
 
 
-def _gaps(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
+def _missing(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """(states, rows): which beliefs are about hidden cells."""
     return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].state_offsets), axis=0)
 
 
-def sums_of_middles(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def sum_factors(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """(columns of all tables,): weighted sums of the expectations; (states of all tables,): of the errors."""
     return (
         _among(part.expectations @ part.block.weight, layout.column_starts, part.table),
@@ -128,7 +130,7 @@ def sums_of_middles(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, n
     )
 
 
-def sums_of_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def sum_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """(columns of all tables,) each: weighted sums of q0 and of its squares."""
     beliefs, weight = part.block.beliefs, part.block.weight
     return (
@@ -137,7 +139,7 @@ def sums_of_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, n
     )
 
 
-def sums_of_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
+def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
     """(conjunctions, 2): weighted sums of products of columns and of their squares, for those of the part's table."""
     total = np.zeros((len(conjunctions), 2))
     mine = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)

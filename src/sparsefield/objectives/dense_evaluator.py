@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
-from sparsefield.data import Arcs, Block, DenseDataset, DistributedDataset, Layout, update_neighbor_sums
+from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout, update_neighbor_sums
 from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
@@ -36,20 +36,20 @@ class GradientFactors:
     """Whether the expectations are (q0 + q1) / 2, see `Objective`."""
 
     @cached_property
-    def shown(self) -> list[list[EvaluatedBlock]]:
-        """All of them here, table by table. To look at."""
-        found: list[EvaluatedBlock] = self.parts.map(block_evaluation.show)
+    def local_blocks(self) -> list[list[EvaluatedBlock]]:
+        """All blocks in this process, table by table, for inspection."""
+        found: list[EvaluatedBlock] = self.parts.map(block_evaluation.identity)
         return [[part for part in found if part.table == t] for t in range(len(self.layout.tables))]
 
     @property
     def errors(self) -> list[list[np.ndarray]]:
-        """The same, block by block: (states, rows)."""
-        return [[part.errors for part in table] for table in self.shown]
+        """Errors, table by table and block by block: (states, rows)."""
+        return [[part.errors for part in table] for table in self.local_blocks]
 
     @property
     def expectations(self) -> list[list[np.ndarray]]:
-        """The same: (columns that are seen, rows)."""
-        return [[part.expectations for part in table] for table in self.shown]
+        """Expectations, table by table and block by block: (columns, rows)."""
+        return [[part.expectations for part in table] for table in self.local_blocks]
 
 
 class DenseEvaluator:
@@ -57,21 +57,20 @@ class DenseEvaluator:
 
     keeps_errors = True
 
-    def __init__(self, sample: DenseDataset | DistributedDataset, objective: Objective, engine: Engine) -> None:
-        self.sample, self.layout = sample, sample.layout
+    def __init__(self, sample: Dataset, objective: Objective, engine: Engine) -> None:
+        self.layout = sample.layout
         self.has_missing, self.total_weights = sample.has_missing, sample.total_weights
         self._objective, self._engine = objective, engine
-        if isinstance(sample, DistributedDataset):
-            self._rows, _ = engine.distribute(sample.shards).map_update(block_evaluation.of_first_table)
-        else:
-            self._rows = engine.distribute([EvaluatedBlock(table, block) for table, block in sample.blocks()])
+        self._rows: BlockCollection = sample.hold_blocks(engine, block_evaluation.as_evaluated)
         self._found, self._uncertainty = self._rows, np.empty(0)
-        self._linked: list[tuple[int, Block]] = []
-        self._told: list[Block] = []
-        """Linked rows with gaps are filled together, and here; and what the engine was told of them last."""
-        if isinstance(sample, DenseDataset) and sample.has_missing and sample.has_links:
-            self._linked = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in sample.blocks()]
-            self._told = [block for _, block in sample.blocks()]
+        self._linked = sample.if_linked() if sample.has_missing else None
+        """Linked rows with missing cells are imputed together, in this process."""
+        self._blocks: list[tuple[int, Block]] = []
+        self._sent: list[Block] = []
+        """Their blocks, and the blocks as the engine received them last."""
+        if self._linked is not None:
+            self._blocks = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._linked.blocks()]
+            self._sent = [block for _, block in self._linked.blocks()]
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Arcs in the form that the other methods take."""
@@ -96,13 +95,12 @@ class DenseEvaluator:
 
     def _fill(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> np.ndarray:
         """The same; (states,): of the beliefs of each state."""
-        if self._linked:
-            assert isinstance(self.sample, DenseDataset)
-            fill_blocks(self.sample, self._by_table(), inference, graphs, theta, self._engine)
-            pairs = zip(self._told, self._linked, strict=True)
-            change = np.max([block_evaluation.moved(t, old, new, self.layout) for old, (t, new) in pairs], axis=0)
-            self._tell_neighbors()
-            return change
+        if self._linked is not None:
+            fill_blocks(self._linked, self._by_table(), inference, graphs, theta, self._engine)
+            pairs = zip(self._sent, self._blocks, strict=True)
+            changes = [block_evaluation.largest_change(t, old, new, self.layout) for old, (t, new) in pairs]
+            self._send_blocks(self._linked)
+            return np.max(changes, axis=0)
         self._rows, change = self._rows.map_update(
             block_evaluation.impute_missing, self.layout, inference, graphs, theta, combine=np.maximum
         )
@@ -110,26 +108,25 @@ class DenseEvaluator:
 
     def missing_beliefs(self) -> np.ndarray:
         """q0 of all hidden cells, one after another."""
-        return np.concatenate(self._rows.map(block_evaluation.missing, self.layout))
+        return np.concatenate(self._rows.map(block_evaluation.missing_beliefs, self.layout))
 
     def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
         """Take over what `missing_beliefs` told."""
         if not len(beliefs):
             return
-        counts = self._rows.map(block_evaluation.count_gaps, self.layout)
+        counts = self._rows.map(block_evaluation.count_missing, self.layout)
         pieces = np.split(beliefs, np.cumsum(counts)[:-1])
-        if self._linked:
-            for (t, block), piece in zip(self._linked, pieces, strict=True):
-                block.beliefs[:] = block_evaluation.believe(EvaluatedBlock(t, block), piece, self.layout)[
-                    0
-                ].block.beliefs
-            self._tell_neighbors()
+        if self._linked is not None:
+            for (t, block), piece in zip(self._blocks, pieces, strict=True):
+                updated, _ = block_evaluation.set_missing(EvaluatedBlock(t, block), piece, self.layout)
+                block.beliefs[:] = updated.block.beliefs
+            self._send_blocks(self._linked)
             return
-        self._rows, _ = self._rows.map_update(block_evaluation.believe, self.layout, each=pieces)
+        self._rows, _ = self._rows.map_update(block_evaluation.set_missing, self.layout, each=pieces)
 
     def contrast(self) -> GradientFactors:
         """Errors and expectations of the last evaluation."""
-        sums, unary = self._found.sum(block_evaluation.sums_of_middles, self.layout)
+        sums, unary = self._found.sum(block_evaluation.sum_factors, self.layout)
         return GradientFactors(
             self.layout,
             self._found,
@@ -141,14 +138,14 @@ class DenseEvaluator:
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """(columns of all tables,) each: weighted mean and variance of q0 over the rows."""
-        sums, squares = self._rows.sum(block_evaluation.sums_of_beliefs, self.layout)
+        sums, squares = self._rows.sum(block_evaluation.sum_beliefs, self.layout)
         mean, square = (np.concatenate(self._per_weight(values)) for values in (sums, squares))
         return mean, np.maximum(square - mean**2, 0.0)
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(conjunctions,) each: weighted mean and variance, over the rows of its table, of a product of columns."""
         weights = np.maximum(self.total_weights, np.finfo(float).tiny)
-        total = self._rows.sum(block_evaluation.sums_of_products, self.layout, conjunctions)
+        total = self._rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
@@ -170,20 +167,18 @@ class DenseEvaluator:
     def restore(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
         """Take over what `state` told."""
 
-    def _tell_neighbors(self) -> None:
-        """Send linked rows what is now believed of their gaps, and what they see of their neighbors."""
-        assert isinstance(self.sample, DenseDataset)
-        update_neighbor_sums(self.sample, self._by_table(), self._engine.map)
-        pairs = zip(self._told, self._linked, strict=True)
-        self._rows, _ = self._rows.map_update(
-            block_evaluation.hear, each=[block_evaluation.news_of(old, new) for old, (_, new) in pairs]
-        )
-        self._told = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._linked]
+    def _send_blocks(self, sample: DenseDataset) -> None:
+        """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
+        update_neighbor_sums(sample, self._by_table(), self._engine.map)
+        pairs = zip(self._sent, self._blocks, strict=True)
+        changes = [block_evaluation.find_changes(old, new) for old, (_, new) in pairs]
+        self._rows, _ = self._rows.map_update(block_evaluation.apply_changes, each=changes)
+        self._sent = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._blocks]
 
     def _by_table(self) -> tuple[tuple[Block, ...], ...]:
         """Linked blocks, table by table."""
         tables = range(len(self.layout.tables))
-        return tuple(tuple(block for t, block in self._linked if t == table) for table in tables)
+        return tuple(tuple(block for t, block in self._blocks if t == table) for table in tables)
 
     def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
         """Sums over rows, of columns of all tables, as means, table by table."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, DenseDataset, Layout
+from sparsefield.data import Arcs, Layout, LocalDataset
 from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels import mean_field_sweep as kernels
@@ -26,7 +26,8 @@ class LatentEvaluator(DenseEvaluator):
     certificate hold for them; that of hidden features is not of this form, so these are in the field from the start.
     """
 
-    def __init__(self, sample: DenseDataset, engine: Engine) -> None:
+    def __init__(self, sample: LocalDataset, engine: Engine) -> None:
+        assert sample.kind == "dense"
         super().__init__(sample, PseudoLikelihood(), engine)
         (schema,) = sample.layout.schemas
         n_seen = len(schema.targets) - len(schema.latent)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.compute import BlockCollection, Engine
-from sparsefield.data import Arcs, DistributedDataset, Schema, SparseBlock, SparseDataset
+from sparsefield.data import Arcs, Dataset, Schema, SparseBlock
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels.sparse_conditionals import (
     BELIEF,
@@ -92,10 +92,10 @@ class SparseEvaluator:
     keeps_errors = False
     """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
 
-    def __init__(self, sample: SparseDataset | DistributedDataset, engine: Engine) -> None:
+    def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout = sample.layout
         self._schema: Schema = sample.layout.schemas[0]
-        self._rows = engine.distribute(sample.shards if isinstance(sample, DistributedDataset) else sample.table.blocks)
+        self._rows: BlockCollection = sample.hold_blocks(engine)
         self.total_weights = sample.total_weights
         self._together = self._rows.sum(weigh_columns, self._schema.n_columns)
 

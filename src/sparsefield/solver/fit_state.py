@@ -1,4 +1,4 @@
-"""How to learn, where the training loop stands, and what comes out of it."""
+"""This module defines the options, the state and the result of a fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FitResult", "FitState", "PathPoint", "TrainingOptions", "WarmStart"]
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to learn. See `MarkovField` for what each means to a user."""
+    """The options of a fit; `MarkovField` explains each."""
 
     l1: float = 2.0
     l2: float = 1.0
@@ -26,29 +26,29 @@ class TrainingOptions:
     tol: float = 1e-6
     kkt_tol: float = config.KKT_TOLERANCE
     max_order: int = 2
-    lift: Literal["active", "all"] = "active"
+    expand: Literal["active", "all"] = "active"
     order_penalty: float = 2.0
     centered: bool = True
-    """Centered coordinates; False is there to measure what they bring."""
+    """Centered coordinates; False serves to measure their effect."""
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where to start from when there are latent variables: without weights, all of their states would stay alike."""
+    """Initial weights of a field with latent variables: from zero, all latent states would remain equal."""
 
     unary: np.ndarray
     """(states,)"""
     pairs: np.ndarray
-    """(pairs, 2): all pairs of columns with a hidden state. They are in the field for good."""
+    """(pairs, 2): all pairs of columns with a latent state. They are never dropped."""
     weights: np.ndarray
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """A field, and how learning went."""
+    """A field and the outcome of its fit."""
 
     field: Field
-    steps: tuple[IterationRecord, ...]
+    iterations: tuple[IterationRecord, ...]
     objective: float
     kkt_violation: float
     converged: bool
@@ -71,20 +71,30 @@ class PathPoint:
 
 @dataclass
 class FitState:
-    """Where the training loop stands: the stage that comes next, and what it has to remember for it."""
+    """The state of the training loop between two stages; a checkpoint saves it."""
 
     stage: str = "start"
+    """``"start"``, ``"induce"``, ``"optimize"``, ``"certify"`` or ``"end"``."""
+    next_stage: str = ""
+    """The stage after an optimization."""
     phase: str = ""
-    """Of the optimization at hand; ``then`` is the stage after it."""
-    then: str = ""
-    fillings: int = 0
-    """How often gaps may still be filled in that optimization."""
-    settled: bool = False
-    """Whether the features at hand have been optimized since the last of them joined."""
-    best: float = np.inf
-    """Smallest violation that the certificate has seen; ``idle`` counts its rounds without much progress."""
-    lowest: float = np.finfo(float).max
-    """Lowest objective that it has seen."""
-    idle: int = 0
+    """Name of the current optimization in the training log."""
+    imputations_left: int = 0
+    """How many times missing values may still be imputed during the current optimization."""
+    optimized: bool = False
+    """Whether the working set has been optimized since features were last added."""
+    tol: float = 0.0
+    """Relative change of the objective below which a step counts as one without progress."""
+    tolerance: float = 0.0
+    """Violation of the optimality conditions within the working set at which an optimization ends."""
+    steps_without_progress: int = 0
+    stalled: bool = False
+    """Whether the last step found no lower objective."""
+    smallest_violation: float = np.inf
+    """Smallest violation that the certificate has found."""
+    lowest_objective: float = np.finfo(float).max
+    """Lowest objective at a round of the certificate."""
+    idle_rounds: int = 0
+    """Rounds of the certificate in a row without progress."""
     violation: float = np.nan
     converged: bool = False

@@ -1,262 +1,287 @@
-"""Choosing l1 from the data at hand: fields along a path, judged by cells that they have not seen, or by EBIC."""
+"""This module chooses l1: it scores fields along the regularization path by held-out data or by EBIC."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import (
-    Dataset,
-    DenseDataset,
-    DistributedDataset,
-    LocalDataset,
-    SparseDataset,
-    deduplicate_rows,
-    draw_rows,
-    hide_cells,
-    take_rows,
-)
+from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hide_cells, row_folds
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
+from sparsefield.solver.callbacks import FitCallbacks
 from sparsefield.solver.fit_state import PathPoint
 from sparsefield.solver.path_trainer import PathTrainer
-from sparsefield.solver.regularization_path import Scorer, ebic, ebic_of_an_end, end_of_walk, follow_path
+from sparsefield.solver.regularization_path import Scorer, ebic, ebic_costs, follow_path, path_length
+from sparsefield.solver.selection_criteria import EBIC, HeldOut, SelectionCriterion
+from sparsefield.solver.trainer import Trainer
 
 __all__ = ["LONG_PATIENCE", "PathSelection", "SelectionOptions", "choose_l1", "prune_by_wald"]
 
-VALUES = 33
+PATH_LENGTH = 33
 SMALLEST_RATIO = 1e-4
+"""The last value of l1 as a share of the first; each value is three quarters of the one before."""
 PATIENCE = 3
-"""Values of l1 on a path, each three quarters of the one before; the last of them as a share of the first; and how many
-worse ones in a row end it early, which they nearly always do."""
-
-PROGRESS = {"heldout": 1e-4, "ebic": 0.0}
-"""Share by which a score must rise for the path to be worth going on. Of a criterion any rise counts."""
-
+"""Values of l1 in a row without a better score that end the path, as they almost always do."""
 LONG_PATIENCE = 8
-"""For a look at what lies beyond the choice."""
+"""Patience for a view of the path beyond the choice."""
 
-GAMMA = 0.5
-"""Of EBIC: how much the number of candidates counts."""
-
-HELD_OUT = 0.2
-FEW_ROWS = 200
-"""A plain table with so many rows holds back a fifth of them; smaller ones, and linked tables, hold back cells."""
+MIN_ROWS = 200
+"""Plain tables with fewer rows, and linked tables, hold out cells instead of rows."""
 
 GROUPS = 10
-"""Held-out cells are scored in so many groups, whose differences tell how sure a comparison is."""
+"""Number of groups in which held-out data are scored; their differences give the standard error of a comparison."""
 
-PRUNINGS = 5
+MAX_PRUNINGS = 5
 
-Make = Callable[[Dataset, float, float], PathTrainer]
-"""``make(sample, l1, kkt_tol)``"""
+MakePathTrainer = Callable[[Dataset, float, float], Trainer]
+"""``make(dataset, l1, kkt_tol)`` returns a trainer."""
 
 
 @dataclass(frozen=True)
 class SelectionOptions:
-    """How to choose."""
+    """The options of a choice of l1."""
 
-    selection: Literal["heldout", "ebic"] = "heldout"
-    values: int = VALUES
+    criterion: SelectionCriterion = HeldOut()
+    path_length: int = PATH_LENGTH
     patience: int | None = PATIENCE
     kkt_tol: float = 0.01
     seed: int = 0
     refit_l2: float | None = None
-    """Where features will be estimated anew without L1, with this l2: fields are judged by held-out cells as they are
-    then, since few features that are refitted may do better than many that are shrunk."""
+    """The l2 of a refit without L1, if there will be one: held-out data then score the refitted fields, since few
+    refitted features may predict better than many that are shrunk."""
 
 
 @dataclass(frozen=True)
 class PathSelection:
-    """What was chosen, and the path that it was chosen from."""
+    """The chosen l1, and the path from which it was chosen."""
 
     l1: float
     """For all rows."""
-    place: int
-    """Of the chosen point on the path."""
+    chosen: int
+    """Index of the chosen point on the path."""
     path: tuple[PathPoint, ...]
     scale: float = 1.0
-    """l1 for all rows, as a multiple of l1 on the path, which had fewer."""
+    """Factor from l1 on the path, which had fewer rows, to l1 for all rows."""
 
     def rows(self) -> tuple[PathRow, ...]:
         """Return a row for each value of l1."""
         found = []
         for k, point in enumerate(self.path):
-            error = float(point.scores.std(ddof=1) / np.sqrt(len(point.scores))) if len(point.scores) > 1 else np.nan
-            found.append(
-                PathRow(
-                    float(point.l1 * self.scale),
-                    len(point.fit.field.features),
-                    point.score,
-                    error,
-                    chosen=k == self.place,
-                )
-            )
+            scores, features = point.scores, len(point.fit.field.features)
+            error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else np.nan
+            found.append(PathRow(float(point.l1 * self.scale), features, point.score, error, chosen=k == self.chosen))
         return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """A dataset to learn from, and the scorer of its fields."""
+
+    train: Dataset
+    score: Scorer
 
 
 def choose_l1(
     sample: Dataset,
-    make: Make,
+    make: MakePathTrainer,
     inference: InferenceMethod,
     engine: Engine,
-    ways: SelectionOptions,
-    hear: Callable[[PathPoint], None] | None = None,
+    options: SelectionOptions,
+    callbacks: FitCallbacks | None = None,
 ) -> PathSelection:
-    """Walk down the path and choose. ``hear`` is told of each point."""
-    judge, part, scale = _judge(sample, inference, engine, ways)
+    """Follow the regularization path and choose l1.
+
+    Parameters
+    ----------
+    make : ``make(dataset, l1, kkt_tol)`` returns a trainer
+    callbacks : ``on_path_point`` is called after each value of l1
+    """
+    folds, scale = _folds(sample, inference, engine, options)
     path = []
-    steps = follow_path(
-        lambda l1, kkt_tol: make(part, l1, kkt_tol),
-        judge,
-        count=ways.values,
+    points = follow_path(
+        [(_trainer_on(fold.train, make), fold.score) for fold in folds],
+        count=options.path_length,
         ratio=SMALLEST_RATIO,
-        kkt_tol=ways.kkt_tol,
-        patience=ways.patience,
-        progress=PROGRESS[ways.selection],
+        kkt_tol=options.kkt_tol,
+        patience=options.patience,
+        min_improvement=options.criterion.min_improvement,
     )
-    for point in steps:
+    for point in points:
         path.append(point)
-        if hear is not None:
-            hear(replace(point, l1=point.l1 * scale))
-    place = _choose(path, ways.selection)
-    scale = scale if len(path) > 1 else 1.0  # nothing depends on anything, at any l1
-    return PathSelection(path[place].l1 * scale, place, tuple(path), scale)
+        if callbacks is not None:
+            callbacks.path_point(replace(point, l1=point.l1 * scale))
+    chosen = _choose(path, options.criterion)
+    scale = scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
+    return PathSelection(path[chosen].l1 * scale, chosen, tuple(path), scale)
 
 
-def _choose(path: list[PathPoint], selection: str) -> int:
-    """What a walk of ordinary patience takes, however long this one was."""
-    seen = path[: end_of_walk([point.score for point in path], PATIENCE, PROGRESS[selection])]
-    best = int(np.argmax([point.score for point in seen]))
-    return one_standard_error(seen, best) if selection == "heldout" else best
+def _trainer_on(train: Dataset, make: MakePathTrainer) -> Callable[[float, float], Trainer]:
+    return lambda l1, kkt_tol: make(train, l1, kkt_tol)
+
+
+def _choose(path: list[PathPoint], criterion: SelectionCriterion) -> int:
+    """Return the choice of a path with the ordinary patience, however long this one is."""
+    visited = path[: path_length([point.score for point in path], PATIENCE, criterion.min_improvement)]
+    best = int(np.argmax([point.score for point in visited]))
+    return one_standard_error(visited, best) if criterion.name == "heldout" else best
 
 
 def one_standard_error(path: list[PathPoint], best: int) -> int:
-    """The first point, the sparsest, that is worse than the best by no more than one standard error of the difference:
-    all are scored on the same cells, so that differences are far surer than scores."""
+    """Return the first, sparsest point that is worse than the best by at most one standard error of the difference.
+
+    All points are scored on the same data, so differences are far more certain than scores.
+    """
     for k, point in enumerate(path[:best]):
-        apart = path[best].scores - point.scores
-        if len(apart) > 1 and apart.mean() <= apart.std(ddof=1) / np.sqrt(len(apart)):
+        difference = path[best].scores - point.scores
+        if len(difference) > 1 and difference.mean() <= difference.std(ddof=1) / np.sqrt(len(difference)):
             return k
     return best
 
 
-def prune_by_wald(trainer: PathTrainer, l2: float, gamma: float = GAMMA) -> Field:
-    """Estimate the features with a weight anew without L1, and drop those whose weight EBIC does not support, in turns.
+def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> Field:
+    """Refit the active features without L1, and drop those that EBIC does not support, repeatedly.
 
-    A feature stays when its Wald statistic exceeds what EBIC asks for one end of it; the lower of two ends counts.
+    A feature is kept when its Wald statistic exceeds the EBIC cost of one of its ends; the smaller cost counts.
     """
+    trainer, problem = path.trainer, path.trainer.problem
     if not isinstance(trainer.evaluator, DenseEvaluator):
         raise TypeError("weights of a sparse table have no Wald statistics")
-    n = trainer.layout.n_states
-    field = trainer.refit(trainer.theta[n:] != 0.0, l2)
-    cost = ebic_of_an_end(trainer.layout, trainer.evaluator.total_weights, gamma)
-    for _ in range(PRUNINGS):
-        weights = trainer.theta[n:]
-        asked = np.full(len(weights), np.inf)
-        np.minimum.at(asked, trainer.arcs.feature, cost[trainer.arcs.target])
-        kept = trainer.evaluator.wald_statistics(trainer.arcs, weights) > asked
+    field = path.refit_without_l1(problem.active, l2)
+    costs = ebic_costs(trainer.layout, trainer.evaluator.total_weights, gamma)
+    for _ in range(MAX_PRUNINGS):
+        weights, arcs = problem.theta[problem.n_states :], problem.working_set.arcs
+        required = np.full(len(weights), np.inf)
+        np.minimum.at(required, arcs.feature, costs[arcs.target])
+        kept = trainer.evaluator.wald_statistics(arcs, weights) > required
         if kept.all():
             break
-        field = trainer.refit(kept, l2)
+        field = path.refit_without_l1(kept, l2)
     return field
 
 
-def _judge(
-    sample: Dataset, inference: InferenceMethod, engine: Engine, ways: SelectionOptions
-) -> tuple[Scorer, Dataset, float]:
-    """What judges, the sample to learn from, and the factor from its l1 to that of all rows.
+def _folds(
+    sample: Dataset, inference: InferenceMethod, engine: Engine, options: SelectionOptions
+) -> tuple[Sequence[_Fold], float]:
+    """Return the folds, and the factor from their l1 to that of all rows.
 
-    The noise in a gradient grows with the square root of the cells that it sums over, and so does the l1 that holds it
-    down.
+    The noise in a gradient grows with the square root of the number of cells in its sum, and so does the l1 that
+    suppresses it.
     """
-    if ways.selection == "ebic":
-        part = deduplicate_rows(sample) if isinstance(sample, DenseDataset) else sample
-        return lambda trainer, _: np.array([-ebic(trainer, GAMMA)]), part, 1.0
-    if isinstance(sample, DistributedDataset):
-        raise DataError(
-            "l1='auto' with selection='heldout' holds rows back, for which all rows must be here, and these are on a "
-            "cluster: take selection='ebic', or give l1 a number."
-        )
-    rng = np.random.default_rng(ways.seed)
-    if isinstance(sample, SparseDataset) or (sample.is_plain and sample.n_rows >= FEW_ROWS):
-        rows = draw_rows(sample, HELD_OUT, rng)
-        if len(rows) >= GROUPS:
-            rest = take_rows(sample, np.setdiff1d(np.arange(sample.n_rows), rows))
-            part = deduplicate_rows(rest) if isinstance(rest, DenseDataset) else rest
-            # In turn, so that no group is of one time or place where rows come in such an order.
-            held = [take_rows(sample, rows[k::GROUPS]) for k in range(GROUPS)]
-            scale = float(np.sqrt(_weight(sample) / max(_weight(rest), np.finfo(float).tiny)))
-            return lambda trainer, _: _score_rows(_final(trainer, ways), held, inference, engine), part, scale
-        if isinstance(sample, SparseDataset):
+    criterion = options.criterion
+    if isinstance(criterion, HeldOut):
+        if not sample.is_local:
             raise DataError(
-                f"l1='auto' needs {GROUPS} rows to hold back, and finds {len(rows)} of {sample.n_rows}: take "
-                "selection='ebic', or give l1 a number."
+                "l1='auto' with selection='heldout' holds rows back, for which all rows must be here, and these are on "
+                "a cluster: take selection='ebic', or give l1 a number."
             )
-    part, hidden = hide_cells(sample, HELD_OUT, rng)
-    if sum(int(cells.sum()) for cells in hidden) < GROUPS:
-        return _judge(sample, inference, engine, replace(ways, selection="ebic"))  # nothing to hold back
-    seen = [table.codes() for table in sample.tables]
-    group = [rng.integers(0, GROUPS, codes.shape) for codes in seen]
-    return (
-        lambda trainer, _: _score_cells(_final(trainer, ways), part, seen, hidden, group, inference, engine),
-        part,
-        float(np.sqrt(1.0 / (1.0 - HELD_OUT))),
-    )
+        found = _held_out_folds(sample.local(), criterion, inference, engine, options)
+        if found is not None:
+            return found
+    gamma = criterion.gamma if isinstance(criterion, EBIC) else EBIC().gamma  # there is nothing to hold out
+    fold = _Fold(deduplicate_rows(sample), lambda path: np.array([-ebic(path.trainer, gamma)]))
+    return [fold], 1.0
 
 
-def _final(trainer: PathTrainer, ways: SelectionOptions) -> Field:
-    """The field at hand as it would be handed out."""
-    if ways.refit_l2 is None:
-        return trainer.field
-    twin, beliefs = trainer.branch(), trainer.evaluator.missing_beliefs()
-    field = twin.refit(twin.theta[twin.layout.n_states :] != 0.0, ways.refit_l2)
-    trainer.evaluator.set_missing_beliefs(beliefs)
+def _held_out_folds(
+    sample: LocalDataset, criterion: HeldOut, inference: InferenceMethod, engine: Engine, options: SelectionOptions
+) -> tuple[Sequence[_Fold], float] | None:
+    """Hold out rows or cells; None where there are too few."""
+    rng = np.random.default_rng(options.seed)
+    if sample.kind == "sparse" or (sample.is_plain and sample.n_rows >= MIN_ROWS):
+        held_out = row_folds(sample, criterion.share, criterion.folds, rng)
+        if min(map(len, held_out)) >= GROUPS:
+            return _row_folds(sample, held_out, inference, engine, options)
+        if sample.kind == "sparse":
+            raise DataError(
+                f"l1='auto' needs {GROUPS} rows to hold back, and finds {min(map(len, held_out))} of {sample.n_rows}: "
+                "take selection='ebic', or give l1 a number."
+            )
+    folds = []
+    codes = [table.codes() for table in sample.tables]
+    for train, hidden in hide_cells(sample, criterion.share, criterion.folds, rng):
+        if sum(int(cells.sum()) for cells in hidden) < GROUPS:
+            return None
+        groups = [rng.integers(0, GROUPS, one.shape) for one in codes]
+        cells = _HiddenCells(train, codes, hidden, groups)
+        folds.append(_Fold(train, lambda path, cells=cells: cells.score(_final(path, options), inference, engine)))
+    return folds, float(np.sqrt(1.0 / (1.0 - criterion.share)))
+
+
+def _row_folds(
+    sample: LocalDataset,
+    held_out: Sequence[np.ndarray],
+    inference: InferenceMethod,
+    engine: Engine,
+    options: SelectionOptions,
+) -> tuple[Sequence[_Fold], float]:
+    folds, weights = [], []
+    for rows in held_out:
+        rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
+        # Every tenth row, so that each group covers all times and places where rows are in such an order.
+        groups = [sample.subset(rows[k::GROUPS]) for k in range(GROUPS)]
+        folds.append(
+            _Fold(
+                deduplicate_rows(rest),
+                lambda path, groups=groups: _score_rows(_final(path, options), groups, inference, engine),
+            )
+        )
+        weights.append(sum(rest.total_weights))
+    weight = max(float(np.mean(weights)), np.finfo(float).tiny)
+    return folds, float(np.sqrt(sum(sample.total_weights) / weight))
+
+
+def _final(path: PathTrainer, options: SelectionOptions) -> Field:
+    """Return the current field as the fit would return it, which may be after a refit."""
+    if options.refit_l2 is None:
+        return path.trainer.problem.field
+    twin, beliefs = path.branch(), path.trainer.evaluator.missing_beliefs()
+    field = twin.refit_without_l1(twin.trainer.problem.active, options.refit_l2)
+    path.trainer.evaluator.set_missing_beliefs(beliefs)
     return field
 
 
-def _weight(sample: LocalDataset) -> float:
-    return sum(table.total_weight for table in sample.tables)
-
-
-def _score_rows(field: Field, held: list, inference: InferenceMethod, engine: Engine) -> np.ndarray:
-    """(groups,): pseudo-log-likelihood per unit of weight."""
+def _score_rows(field: Field, groups: Sequence[LocalDataset], inference: InferenceMethod, engine: Engine) -> np.ndarray:
+    """Return the pseudo-log-likelihood per unit of weight, (groups,)."""
     found = []
-    for sample in held:
-        if isinstance(sample, SparseDataset):
+    for sample in groups:
+        if sample.kind == "sparse":
             evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
             loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
-            found.append(-loss / _weight(sample))
+            log_likelihood = -loss
         else:
-            found.append(infer(field, sample, inference, engine).log_likelihood / _weight(sample))
+            log_likelihood = infer(field, sample, inference, engine).log_likelihood
+        found.append(log_likelihood / sum(sample.total_weights))
     return np.array(found)
 
 
-def _score_cells(
-    field: Field,
-    part: DenseDataset,
-    seen: list[np.ndarray],
-    hidden: list[np.ndarray],
-    group: list[np.ndarray],
-    inference: InferenceMethod,
-    engine: Engine,
-) -> np.ndarray:
-    """(groups,): mean log-belief in the truth of hidden cells."""
-    answers = infer(field, part, inference, engine)
-    total, count = np.zeros(GROUPS), np.zeros(GROUPS)
-    for table, beliefs, codes, chosen, groups in zip(part.tables, answers.marginals, seen, hidden, group, strict=True):
-        offsets = table.schema.state_offsets
-        for v in range(len(codes)):
-            rows = np.flatnonzero(chosen[v])
-            states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
-            every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
-            truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
-            np.add.at(total, groups[v, rows], truth)
-            np.add.at(count, groups[v, rows], 1.0)
-    return total[count > 0] / count[count > 0]
+@dataclass(frozen=True)
+class _HiddenCells:
+    """Cells that were made missing, and their values."""
+
+    sample: DenseDataset
+    """With these cells missing."""
+    codes: list[np.ndarray]
+    hidden: list[np.ndarray]
+    groups: list[np.ndarray]
+    """Table by table, (targets, rows) each: values of all cells, which are hidden, and their groups."""
+
+    def score(self, field: Field, inference: InferenceMethod, engine: Engine) -> np.ndarray:
+        """Return the mean log-probability of the hidden values, (groups,)."""
+        posterior = infer(field, self.sample, inference, engine)
+        total, count = np.zeros(GROUPS), np.zeros(GROUPS)
+        tables = zip(self.sample.tables, posterior.marginals, self.codes, self.hidden, self.groups, strict=True)
+        for table, beliefs, codes, hidden, groups in tables:
+            offsets = table.schema.state_offsets
+            for v in range(len(codes)):
+                rows = np.flatnonzero(hidden[v])
+                states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
+                every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
+                truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
+                np.add.at(total, groups[v, rows], truth)
+                np.add.at(count, groups[v, rows], 1.0)
+        return total[count > 0] / count[count > 0]

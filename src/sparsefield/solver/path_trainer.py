@@ -1,93 +1,75 @@
-"""A trainer that goes on after its fit: to other values of l1, and to a fit without L1."""
+"""This module continues a fit at other values of l1, and without L1."""
 
 from __future__ import annotations
-
-from copy import copy
-from dataclasses import replace
 
 import numpy as np
 
 from sparsefield.model import Field
-from sparsefield.solver.fit_state import FitResult, FitState
+from sparsefield.solver.fit_state import FitResult
 from sparsefield.solver.trainer import Trainer
 
 __all__ = ["PathTrainer"]
 
-MANY_PAIRS = 1_000_000
-"""Of a sparse table: pairs that join at one look at most."""
+MAX_SPARSE_PAIRS = 1_000_000
+"""Pairs of a sparse table that are added at one value of l1."""
 
-SMALLEST_L1 = 1e-6
-"""Gradients below it are nothing but rounding."""
+MIN_L1 = 1e-6
+"""Smaller gradients are rounding errors."""
 
 
-class PathTrainer(Trainer):
-    """Its methods are for after `run`."""
+class PathTrainer:
+    """Continues a trainer after its `Trainer.run`, from the weights that it has reached.
+
+    Parameters
+    ----------
+    trainer : the trainer, which this one changes
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
 
     def step_to(self, l1: float) -> FitResult:
-        """Roughly the field of a smaller l1, from where the last one ended, by one look at all candidates.
+        """Fit approximately at a smaller l1: score all candidates once, add, optimize.
 
-        Between two values of l1 gradients hardly change faster than l1 itself does (the strong rule of Tibshirani et
-        al.), so candidates join that are within that distance of the new l1. What is missed is let in by the next look.
+        Between two values of l1 gradients rarely change faster than l1 itself (the strong rule of Tibshirani et al.),
+        so candidates within that distance of the new l1 are added. The next step adds what was missed.
         """
-        if self.options.max_order > 2:
-            return self.refit_at(l1)  # many conjunctions look useful until a few are in
-        near = max(2.0 * l1 - self.options.l1, 0.5 * l1) if self.options.l1 < 2.0 * l1 else l1
-        self._turn_to(l1)
-        if not self.closed:
-            self.options = replace(self.options, l1=near)
-            found = self._violators(None if self.evaluator.keeps_errors else MANY_PAIRS)
-            self.options = replace(self.options, l1=l1)
-            self._drop_inactive()
-            if len(found):
-                self._add_features(found.features, least=near)
-        self.slack = 0.5 * self._allowed_violation
-        self._go_optimize("path", then="end")
-        return self._play()
+        trainer = self.trainer
+        if trainer.options.max_order > 2:
+            return self.refit_at(l1)  # many conjunctions look useful until a few of them are added
+        last = trainer.options.l1
+        near = max(2.0 * l1 - last, 0.5 * l1) if last < 2.0 * l1 else l1
+        trainer.set_l1(l1)
+        if trainer.closed:
+            return trainer.optimize_with(np.empty((0, 2), dtype=np.int64), near)
+        found = trainer.violators(None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
+        return trainer.optimize_with(found.features, near)
 
     def refit_at(self, l1: float) -> FitResult:
-        """The field of another l1, from where the last one ended, with its certificate."""
-        self._turn_to(l1)
-        self.plot = FitState(stage="certify")
-        return self._play()
-
-    def _turn_to(self, l1: float) -> None:
-        self.options = replace(self.options, l1=l1)
-        self.penalty = self.penalty.with_l1(l1)
-        self.calm, self.tol, self.steps = 0, self.options.tol, []
-        self._evaluate_at(self.point.theta)
-        self._recenter()
+        """Fit at another l1, with a certificate."""
+        self.trainer.set_l1(l1)
+        return self.trainer.certify()
 
     def l1_max(self) -> float:
-        """After a `run` that left every feature at 0: the smallest l1 that does; 0 where nothing depends on another."""
-        if self.closed:
-            n = self.layout.n_states
-            return float(np.abs(self.plain[n:] / self.penalty.with_l1(1.0).l1_of(len(self.plain))[n:]).max(initial=0.0))
-        l1, asked = max(self.evaluator.total_weights, default=0.0), self.options
-        try:
-            while l1 > SMALLEST_L1:
-                self.options = replace(asked, l1=l1)
-                found = self._violators(1)
-                if len(found):
-                    return float(found.rank.max())
-                l1 *= 0.5
-            return 0.0
-        finally:
-            self.options = asked
+        """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""
+        trainer = self.trainer
+        if trainer.closed:
+            gradient, n = trainer.problem.loss_gradient, trainer.layout.n_states
+            strength = trainer.problem.penalty.with_l1(1.0).l1_of(len(gradient))
+            return float(np.abs(gradient[n:] / strength[n:]).max(initial=0.0))
+        l1 = max(trainer.evaluator.total_weights, default=0.0)
+        while l1 > MIN_L1:
+            found = trainer.violators(1, l1=l1)
+            if len(found):
+                return float(found.rank.max())
+            l1 *= 0.5
+        return 0.0
+
+    def refit_without_l1(self, kept: np.ndarray, l2: float) -> Field:
+        """Fit some features of the working set, a mask, by L2 alone, and nothing else."""
+        self.trainer.drop_l1(kept, l2)
+        return self.refit_at(0.0).field
 
     def branch(self) -> PathTrainer:
-        """A trainer that stands where this one does; what is done with it leaves this one as it was.
-
-        They share the evaluator, whose errors are those of whoever evaluated last; a path evaluates before it goes on.
-        """
-        twin = copy(self)
-        twin.optimizer, twin.plot, twin.checkpoint = self.optimizer.branch(), replace(self.plot), None
-        return twin
-
-    def refit(self, kept: np.ndarray, l2: float) -> Field:
-        """Some of the features with a weight, estimated anew without L1, and nothing else."""
-        allowed = self._allowed_violation
-        self.closed, self.checkpoint = True, None  # which has the state of the fit with L1
-        self._keep_features(kept)
-        self.options = replace(self.options, l1=0.0, l2=l2, kkt_tol=allowed, certify=True)
-        self.penalty = replace(self.penalty, l1=0.0, l2=l2)
-        return self.refit_at(0.0).field
+        """Return a copy whose steps leave this one unchanged."""
+        return PathTrainer(self.trainer.branch())

@@ -1,4 +1,4 @@
-"""Fields along a falling l1, each from where the last one ended, and what is to be said for each of them."""
+"""This module follows the regularization path: fits at falling values of l1, each from the weights of the last."""
 
 from __future__ import annotations
 
@@ -7,59 +7,66 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.solver.fit_state import FitResult, PathPoint
+from sparsefield.solver.fit_state import PathPoint
 from sparsefield.solver.path_trainer import PathTrainer
+from sparsefield.solver.trainer import Trainer
 
-__all__ = ["Scorer", "ebic", "ebic_of_an_end", "end_of_walk", "follow_path", "path_values"]
+__all__ = ["MakeTrainer", "Scorer", "ebic", "ebic_costs", "follow_path", "path_length", "path_values"]
 
-NOTHING_JOINS = 1e12
+EMPTY_FIELD_L1 = 1e12
 """An l1 at which the field has no pairs."""
 
-LOOSE = 0.05
-"""A field on the path may miss optimality by this share of l1: it is only to be judged, not kept."""
+PATH_KKT_TOLERANCE = 0.05
+"""Violation, as a share of l1, that is allowed for a field on the path, which is only scored."""
 
-Scorer = Callable[[PathTrainer, FitResult], np.ndarray]
-"""What a field is worth, the higher the better: several numbers whose mean counts, or one."""
+MakeTrainer = Callable[[float, float], Trainer]
+"""``make(l1, kkt_tol)`` returns a trainer."""
+
+Scorer = Callable[[PathTrainer], np.ndarray]
+"""Returns the scores of a field, one or several whose mean counts; larger is better."""
 
 
 def follow_path(
-    make: Callable[[float, float], PathTrainer],
-    judge: Scorer,
+    learners: Sequence[tuple[MakeTrainer, Scorer]],
     *,
     count: int,
     ratio: float,
     kkt_tol: float,
     patience: int | None = None,
-    progress: float = 0.0,
+    min_improvement: float = 0.0,
 ) -> Iterator[PathPoint]:
-    """From the smallest l1 that selects nothing down to ``ratio`` times that, in ``count`` steps of equal factor.
+    """Yield fields from the smallest l1 that selects nothing down to ``ratio`` times that, in ``count`` equal factors.
 
     Parameters
     ----------
-    make : ``make(l1, kkt_tol)`` gives a trainer
-    judge : see `Scorer`
+    learners : sequence of (make, score)
+        One for each fold; all are fitted at the same values of l1, and their scores are pooled.
     patience : int or None
-        How many fields in a row may be no better than the best so far; None goes down to the end.
-    progress : float
+        How many fields in a row may be no better than the best so far; None continues to the end.
+    min_improvement : float
         Share by which a score must rise to be better.
     """
-    trainer = make(NOTHING_JOINS, max(kkt_tol, LOOSE))
-    trainer.run()
+    paths = [PathTrainer(make(EMPTY_FIELD_L1, max(kkt_tol, PATH_KKT_TOLERANCE))) for make, _ in learners]
+    for path in paths:
+        path.trainer.run()
     scores: list[float] = []
-    for l1 in path_values(trainer.l1_max(), count, ratio):
-        learned = trainer.step_to(float(l1))
-        point = PathPoint(float(l1), judge(trainer, learned), learned)
+    for l1 in path_values(max(path.l1_max() for path in paths), count, ratio):
+        fits, parts = [], []
+        for path, (_, score) in zip(paths, learners, strict=True):
+            fits.append(path.step_to(float(l1)))
+            parts.append(score(path))
+        point = PathPoint(float(l1), np.concatenate(parts), fits[0])
         yield point
         scores.append(point.score)
-        if patience is not None and end_of_walk(scores, patience, progress) is not None:
+        if patience is not None and path_length(scores, patience, min_improvement) is not None:
             return
 
 
-def end_of_walk(scores: Sequence[float], patience: int, progress: float) -> int | None:
-    """After how many points a walk ends because so many in a row were no better than the best before; None if never."""
+def path_length(scores: Sequence[float], patience: int, min_improvement: float) -> int | None:
+    """Return after how many points ``patience`` of them in a row were no better than the best before; None if never."""
     best, worse = -np.inf, 0
     for k, score in enumerate(scores):
-        better = k == 0 or score > best + progress * abs(best)
+        better = k == 0 or score > best + min_improvement * abs(best)
         best, worse = (score, 0) if better else (best, worse + 1)
         if worse >= patience:
             return k + 1
@@ -67,23 +74,24 @@ def end_of_walk(scores: Sequence[float], patience: int, progress: float) -> int 
 
 
 def path_values(first: float, count: int, ratio: float) -> np.ndarray:
-    """(count,): falling from ``first`` by equal factors; one value where nothing depends on anything."""
+    """Return values of l1, (count,), that fall from ``first`` by equal factors; a single one for independent columns."""
     return np.geomspace(first, ratio * first, count) if first > 0.0 else np.ones(1)
 
 
-def ebic(trainer: PathTrainer, gamma: float) -> float:
-    """The extended Bayesian information criterion of the field at hand, the lower the better.
+def ebic(trainer: Trainer, gamma: float) -> float:
+    """Return the extended Bayesian information criterion of the current field; smaller is better.
 
-    It is that of one regression per state, added up: 2 x loss, and for each end of a feature what one end costs.
+    It is the sum over states of the EBIC of one regression each: 2 x loss, and a cost for each end of a feature.
     """
-    active = np.flatnonzero(trainer.theta[trainer.layout.n_states :])
-    ends = np.bincount(trainer.arcs.target[np.isin(trainer.arcs.feature, active)], minlength=trainer.layout.n_states)
-    cost = ebic_of_an_end(trainer.layout, trainer.evaluator.total_weights, gamma)
-    return float(2.0 * trainer.loss + ends @ cost)
+    problem, n = trainer.problem, trainer.layout.n_states
+    arcs, active = problem.working_set.arcs, np.flatnonzero(problem.active)
+    ends = np.bincount(arcs.target[np.isin(arcs.feature, active)], minlength=n)
+    costs = ebic_costs(trainer.layout, trainer.evaluator.total_weights, gamma)
+    return float(2.0 * problem.loss + ends @ costs)
 
 
-def ebic_of_an_end(layout: Layout, weights: Sequence[float], gamma: float) -> np.ndarray:
-    """(states,): ln(rows) + 2 gamma ln(columns that the state could depend on)."""
+def ebic_costs(layout: Layout, weights: Sequence[float], gamma: float) -> np.ndarray:
+    """Return the cost of one end of a feature at each state, (states,): ln(rows) + 2 gamma ln(possible columns)."""
     parts = []
     for schema, width, weight in zip(layout.schemas, layout.widths, weights, strict=True):
         own = np.repeat(np.diff(schema.state_offsets), np.diff(schema.state_offsets))

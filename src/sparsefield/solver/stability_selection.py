@@ -1,46 +1,47 @@
-"""Stability selection: how often features are selected when only half of the rows are there to learn from.
+"""This module implements stability selection: how often features are selected from half of the rows.
 
-Halves come in complementary pairs, as Shah and Samworth (2013) draw them: two halves that share no row.
+Halves are drawn in complementary pairs, which share no row (Shah and Samworth, 2013).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from sparsefield.data import DenseDataset, LocalDataset, SparseDataset, deduplicate_rows, take_rows, weigh_rows
+from sparsefield.data import LocalDataset, deduplicate_rows, weigh_rows
 from sparsefield.model import widen
 from sparsefield.solver.trainer import Trainer
 
 __all__ = ["Selections", "count_selections", "draw_halves", "halved_by"]
 
-LARGEST_CIRCLE = 0.1
-"""Linked rows are halved circle by circle, which are independent of each other, unless one has more than this share of
-all rows. Then rows are halved, and the others stay as their neighbors."""
+MAX_COMPONENT = 0.1
+"""Linked rows are halved by connected components, which are independent, unless one has more than this share of all
+rows. Then rows are halved, and those of the other half remain as neighbors."""
 
 
 @dataclass(frozen=True)
 class Selections:
-    """How often each feature was selected."""
+    """Counts of how often each feature was selected."""
 
     features: np.ndarray
-    """(features, columns): all that were selected at least once, -1 behind their columns."""
+    """(features, columns): features that were selected at least once, padded with -1."""
     keys: np.ndarray
-    """(features,): ascending, as `Layout.keys` has them."""
+    """(features,): ascending, from `Layout.keys`."""
     times: np.ndarray
-    """(features,): in how many resamples."""
+    """(features,): number of resamples that selected each."""
     weights: np.ndarray
-    """(features,): mean weight over these."""
+    """(features,): mean weight over these resamples."""
     resamples: int
     mean_pairs: float
-    """Pairs that a resample selects, on average."""
+    """Mean number of pairs that a resample selects."""
     unconverged: int
-    """Fits that ended without their certificate."""
+    """Number of fits that did not converge."""
 
     def frequencies_of(self, keys: np.ndarray) -> np.ndarray:
-        """(keys,): share of resamples that selected each feature."""
+        """Return the share of resamples that selected each feature, (keys,)."""
         if not len(self.keys):
             return np.zeros(len(keys))
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -54,15 +55,15 @@ def count_selections(
     pairs: int,
     seed: int,
     width: int = 2,
-    hear: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Selections:
-    """Learn from both halves of the sample, ``pairs`` times, and count.
+    """Learn from both halves of the dataset, ``pairs`` times, and count the selected features.
 
     Parameters
     ----------
-    make : gives a trainer for a half
-    width : most columns of a feature
-    hear : is told how many resamples are done, and how many there are
+    make : returns a trainer for a half
+    width : largest number of columns of a feature
+    progress : called with the number of resamples done, and their total
     """
     layout = sample.layout
     features, keys = np.empty((0, width), dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -79,23 +80,24 @@ def count_selections(
         sums = np.bincount(place, np.concatenate([sums, chosen]), len(keys))
         n_pairs += len(field.weights)
         unconverged += not learned.converged
-        if hear is not None:
-            hear(done, 2 * pairs)
+        if progress is not None:
+            progress(done, 2 * pairs)
     return Selections(features, keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
-def halved_by(sample: LocalDataset) -> str:
-    """What halves are made of: "rows"; of linked tables whole "components", or else "linked rows"."""
-    if isinstance(sample, SparseDataset) or sample.is_plain:
+def halved_by(sample: LocalDataset) -> Literal["rows", "components", "linked rows"]:
+    """Return the unit that is halved: rows; of linked tables connected components, or "linked rows"."""
+    linked = sample.if_linked()
+    if linked is None and sample.is_plain:
         return "rows"
-    return "components" if np.bincount(_circles(sample)).max() <= LARGEST_CIRCLE * sample.n_rows else "linked rows"
+    largest = np.bincount(_components(sample)).max()
+    return "components" if largest <= MAX_COMPONENT * sample.n_rows else "linked rows"
 
 
 def draw_halves(sample: LocalDataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of rows, ascending, of two halves that share none; an odd row is in neither."""
+    """Return the numbers of the rows, ascending, of two disjoint halves; an odd row is in neither."""
     if halved_by(sample) == "components":
-        assert isinstance(sample, DenseDataset)
-        components = _circles(sample)
+        components = _components(sample)
         sizes = np.bincount(components)
         order = rng.permutation(len(sizes))
         first = order[np.cumsum(sizes[order]) <= sample.n_rows / 2]
@@ -109,13 +111,11 @@ def _halves(sample: LocalDataset, pairs: int, seed: int) -> Iterator[LocalDatase
     rng = np.random.default_rng(seed)
     for _ in range(pairs):
         for rows in draw_halves(sample, rng):
-            if isinstance(sample, SparseDataset):
-                yield take_rows(sample, rows)
-            elif sample.is_plain:
-                yield deduplicate_rows(take_rows(sample, rows))
+            if sample.kind == "sparse" or sample.is_plain:
+                yield deduplicate_rows(sample.subset(rows))
             else:
                 yield weigh_rows(sample, np.bincount(rows, minlength=sample.n_rows).astype(float))
 
 
-def _circles(sample: DenseDataset) -> np.ndarray:
-    return sample.components if sample.has_links else np.arange(sample.n_rows)
+def _components(sample: LocalDataset) -> np.ndarray:
+    return np.arange(sample.n_rows) if sample.kind == "sparse" else sample.components

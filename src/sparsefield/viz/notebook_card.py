@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from sparsefield.option_objects import as_expression
 from sparsefield.viz.feature_sentences import list_features
 from sparsefield.viz.fit_summary import certificate, count, is_learned, size
 from sparsefield.viz.report.repeat_fit import Fitted, changed_options
@@ -19,7 +20,7 @@ WORDS = "font-size:14px;text-align:left;padding:1px 0"
 def summarize(fitted: Fitted) -> str:
     """A piece of HTML; it has neither scripts nor styles that could reach beyond it."""
     field = fitted.field
-    options = ", ".join(f"{name}={value!r}" for name, value in changed_options(fitted).items())
+    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed_options(fitted).items())
     columns = field.layout.n_targets + sum(len(schema.observed) for schema in field.layout.schemas)
     rows = f"{count(field.record.n_rows, 'row')}, " if is_learned(field) else ""
     lines = [

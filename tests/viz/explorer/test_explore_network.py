@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from surveys import stability_of
 
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import HigherOrder, MarkovField, Relational, RelationalField
 from sparsefield.datasets import make_markov_field
 from sparsefield.viz.explorer.cytoscape_elements import elements, stylesheet
 from sparsefield.viz.explorer.subgraph import EDGES_A_NODE, Network
@@ -70,7 +70,7 @@ def test_weights_of_a_neighbor_are_those_of_the_features(field: MarkovField) -> 
 def test_conjunctions_tie_each_pair_of_their_variables() -> None:
     bits = np.random.default_rng(0).integers(0, 2, (1000, 4))
     bits[:, 2] = bits[:, 0] ^ bits[:, 1]
-    model = MarkovField(l1=20.0, max_order=3, lift="all").fit(bits)
+    model = MarkovField(l1=20.0, max_order=HigherOrder(max_order=3, expand="all")).fit(bits)
     assert len(model.field_.conjunctions)
     network = Network(model.field_)
     first = {one.label: one for one in network.neighbors(0, 10)}

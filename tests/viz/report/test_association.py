@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield import MarkovField, Relational, RelationalField, Solver
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, Term, list_features
@@ -56,7 +56,7 @@ def test_log_odds_ratios_are_those_of_the_rows() -> None:
     data = data.with_columns(
         [pl.when(pl.Series(gaps[:, k])).then(None).otherwise(pl.col(name)).alias(name) for k, name in enumerate("abc")]
     )
-    model = MarkovField(max_iter=1, certify=False).fit(data, observed=["c"])
+    model = MarkovField(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(data, observed=["c"])
     field = all_pairs(model)
     sample = DenseDataset.single(compile_table(as_source(data), field.schema))
     features = list_features(field)

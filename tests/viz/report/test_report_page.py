@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField, Solver
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators import display_methods
@@ -243,7 +243,7 @@ def test_features_of_three_columns_are_told_by_name(tmp_path) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 2, (2, 400))
     X = pl.DataFrame({"a": a, "b": b, "c": a ^ b})
-    model = MarkovField(l1=1.0, max_order=3, lift="all").fit(X)
+    model = MarkovField(l1=1.0, max_order=HigherOrder(max_order=3, expand="all")).fit(X)
     model.write_report(tmp_path / "r.html", X)
     reader, data = read_page(tmp_path / "r.html")
     assert "a=1 & b=1 & c=1" in [feature[0] for own in data["f"] for feature in own if feature[3]]
@@ -282,7 +282,7 @@ def test_linked_tables_show_templates_and_tables(tmp_path) -> None:
     assert set(page["groups"]) == {"person", "visit"}
     assert "person.mood" in page["names"]
     assert "read_schema('schema.toml')" in reader.words
-    plain = MarkovField().fit(fun.reshape(-1, 1))
+    plain = MarkovField(l1=2.0).fit(fun.reshape(-1, 1))
     with pytest.raises(DataError, match="linked tables"):
         plain.write_report(tmp_path / "r.html", data)
 
@@ -345,7 +345,7 @@ def test_columns_that_are_shared_by_templates_do_not_mix() -> None:
 
     rng = np.random.default_rng(0)
     data = Relational({"t": pl.DataFrame({"a": rng.integers(0, 2, 20), "b": rng.integers(0, 2, 20)})})
-    model = RelationalField(max_iter=1, certify=False).fit(data)
+    model = RelationalField(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(data)
     terms = Term("t", "a", 1), Term("t", "b", 1)
     made = [Feature(template, terms, weight, (0, 1)) for template, weight in (("within t", 3.0), ("across x", -4.0))]
     network = build_network(model.field_, [*made, Feature("within t", terms, 4.0, (0, 1))])

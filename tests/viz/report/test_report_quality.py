@@ -27,7 +27,7 @@ def asked():
     )
     model = MarkovField(l1=0.5).fit(data)
     sample = DenseDataset.single(compile_table(as_source(data), model.field_.schema))
-    return data, model, sample, model._ask(sample), model.predict_proba(data)
+    return data, model, sample, model._infer(sample), model.predict_proba(data)
 
 
 def test_scores_are_means_over_known_cells(asked) -> None:

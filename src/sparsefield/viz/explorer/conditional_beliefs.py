@@ -132,7 +132,7 @@ def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarr
     row = np.full((1, len(values)), None, dtype=object)
     row[0, :] = values
     table = compile_table(replace(as_source(row), names=schema.order), schema)
-    (conditionals,) = model._ask(DenseDataset.single(table)).conditionals
+    (conditionals,) = model._infer(DenseDataset.single(table)).conditionals
     return {name: belief[0] for name, belief in probabilities(schema, conditionals).items()}
 
 

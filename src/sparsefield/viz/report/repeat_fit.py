@@ -5,25 +5,27 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
 import sparsefield
 from sparsefield.model import Field
+from sparsefield.option_objects import as_expression, changed_fields
+from sparsefield.parameters import command_line_options
 
 __all__ = ["Fitted", "as_command", "as_python", "changed_options", "list_versions"]
 
-OPTIONS = {
-    "induction": "--induction", "objective": "--objective", "l1": "--l1", "l2": "--l2", "threshold": "--threshold",
-    "batch_size": "--batch-size", "inference": "--inference", "max_order": "--max-order", "lift": "--lift",
-    "order_penalty": "--order-penalty", "selection": "--selection", "max_iter": "--max-iter", "random_state": "--seed",
-}  # fmt: skip
-SWITCHES = {"certify": "--certify", "penalize_unary": "--penalize-unary", "refit": "--refit"}
-BY_DATA = ("numeric", "templates", "latent")
-"""Options that the command line has too, under names of their own."""
+FLAGS = {option.name: option.flag for option in command_line_options()} | {
+    "max_order__max_order": "--max-order",
+    "random_state": "--seed",
+}
+"""Options of the command line by the names of parameters."""
 
-NOT_OF_THE_FIT = ("checkpoint", "engine", "n_jobs", "verbose")
+BY_DATA = ("numeric", "templates", "latent", "observed")
+"""Parameters that the command line has under other names, or takes from the data."""
+
+NOT_OF_THE_FIT = ("engine", "n_jobs", "verbose", "callbacks")
 
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
@@ -59,7 +61,7 @@ class Fitted:
 
 def changed_options(fitted: Fitted) -> dict[str, Any]:
     """Options that differ from the defaults, as a new estimator would take them."""
-    params = {name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT}
+    params = {name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT and "__" not in name}
     if params.get("templates") is not None:
         templates = fitted.field.layout.templates
         plain = [t.left is None and t.right is None for t in templates]
@@ -72,23 +74,15 @@ def changed_options(fitted: Fitted) -> dict[str, Any]:
 def as_command(fitted: Fitted) -> str | None:
     """The call of ``sparsefield fit``; None where the command line lacks an option that was set."""
     changed = changed_options(fitted)
-    known = {*OPTIONS, *SWITCHES, *BY_DATA}
-    odd_threshold = isinstance(changed.get("threshold"), (tuple, list))
-    words_alone = all(isinstance(template, str) for template in changed.get("templates") or ())
-    odd_inference = not isinstance(changed.get("inference", ""), str)
-    odd = set(changed) - known or odd_threshold or odd_inference
-    if fitted.kind not in ("MarkovField", "RelationalField") or odd:
-        return None
-    changed["l1"] = fitted.params["l1"]  # of which the command line has another default
-    if not words_alone:
+    texts_only = all(isinstance(template, str) for template in changed.get("templates") or ())
+    if fitted.kind not in ("MarkovField", "RelationalField") or not texts_only:
         return None
     words = ["sparsefield", "fit", fitted.data_name, "-o", "model.safetensors"]
-    for name, option in OPTIONS.items():
-        if name in changed and not (name == "random_state" and changed[name] == 0):
-            words += [option, str(changed[name])]
-    for name, option in SWITCHES.items():
-        if name in changed:
-            words.append(option if changed[name] else option.replace("--", "--no-", 1))
+    for name, value in changed.items():
+        for option, setting in _command_line_values(name, value).items():
+            if option not in FLAGS or isinstance(setting, (tuple, list)):
+                return None
+            words += _as_words(FLAGS[option], setting)
     for name, states in (changed.get("latent") or {}).items():
         words += ["--latent", f"{name}={states}"]
     for template in changed.get("templates") or ():
@@ -102,11 +96,27 @@ def as_command(fitted: Fitted) -> str | None:
     return shlex.join(words)
 
 
+def _command_line_values(name: str, value: Any) -> dict[str, Any]:
+    """Return {parameter: value} of a changed parameter, with the options of an option object as separate entries."""
+    if name in BY_DATA or (name == "random_state" and value == 0):
+        return {}
+    if not is_dataclass(value):
+        return {name: value}
+    kind = {name: value.name} if hasattr(value, "name") else {}  # pyright: ignore[reportAttributeAccessIssue]
+    return kind | {f"{name}__{option}": setting for option, setting in changed_fields(value).items()}
+
+
+def _as_words(flag: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    return [flag, str(value)]
+
+
 def as_python(fitted: Fitted) -> str:
     """Lines of Python that learn the field from a file."""
-    options = ", ".join(f"{name}={value!r}" for name, value in changed_options(fitted).items())
-    inference = fitted.params.get("inference")
-    names = [fitted.kind, *([] if isinstance(inference, str) or inference is None else [type(inference).__name__])]
+    changed = {name: value for name, value in changed_options(fitted).items() if name != "observed"}
+    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
+    names = [fitted.kind, *(type(value).__name__ for value in changed.values() if is_dataclass(value))]
     if fitted.linked:
         names.append("read_schema")
         return (

@@ -222,7 +222,7 @@ def tell_certificate(fitted: Fitted) -> str:
         f"measured by how much the worst misses this: {field.record.kkt_violation:.3g}, "
         f"{_share(field.record.kkt_violation or 0.0, l1)}. "
     )
-    further = "a higher max_iter" if fitted.params["certify"] else "certify=True"
+    further = "a higher max_iter" if fitted.params["solver__certify"] else "certify=True"
     words += (
         "So no candidate was overlooked: none that was left out would lower the objective beyond this tolerance (gaps "
         "taken as they were filled last)."

@@ -1,0 +1,119 @@
+"""This module gives estimators scikit-learn parameters that are option objects, or values that abbreviate them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from sparsefield.estimators.validation import choose
+from sparsefield.induction import RULES, InductionRule
+from sparsefield.induction.higher_order_options import HigherOrder
+from sparsefield.inference import INFERENCE, InferenceMethod
+from sparsefield.parameters import FieldParameters
+from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
+
+__all__ = ["NestedParameters", "from_plain", "to_plain"]
+
+
+@dataclass(frozen=True)
+class Abbreviated:
+    """Option objects that one parameter takes, and the values that abbreviate some of them."""
+
+    kinds: tuple[type, ...]
+    names: Mapping[Any, Callable[[], Any]]
+
+    def resolve(self, name: str, value: Any) -> Any:
+        """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
+        return value if isinstance(value, self.kinds) else choose(self.names, value, name)()
+
+
+class AbbreviatedOrder(Abbreviated):
+    """The parameter ``max_order``, where a whole number abbreviates a `HigherOrder`."""
+
+    def resolve(self, name: str, value: Any) -> Any:
+        if isinstance(value, self.kinds):
+            return value
+        if not isinstance(value, Integral) or value < 2:
+            raise ValueError(f"max_order must be a whole number from 2, or a HigherOrder; got {value!r}.")
+        return HigherOrder(max_order=int(value))
+
+
+PARTS = {
+    "induction": Abbreviated((InductionRule,), RULES),
+    "selection": Abbreviated((SelectionCriterion,), SELECTIONS),
+    "max_order": AbbreviatedOrder((HigherOrder,), {}),
+    "inference": Abbreviated((InferenceMethod,), INFERENCE),
+    "solver": Abbreviated((Solver,), {None: Solver}),
+}
+"""Parameters that are option objects."""
+
+OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
+    kind.__name__: kind for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, *INFERENCE.values(), Solver)
+}
+"""Option objects that a model file may name."""
+
+
+class NestedParameters(FieldParameters, BaseEstimator):
+    """Parameters that scikit-learn reads and sets, including those of option objects: ``induction__threshold``.
+
+    A value such as ``induction="cfi"`` counts as the object that it abbreviates. Setting one of the object's options
+    puts an object in its place; an object that was passed in is never changed.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with ``deep``, also those of option objects, as ``induction__threshold``."""
+        params = super().get_params(deep=False)
+        for name in PARTS if deep else ():
+            try:
+                part = self._resolve(name)
+            except (TypeError, ValueError):  # a value that `fit` refuses
+                continue
+            params |= {f"{name}__{option.name}": getattr(part, option.name) for option in fields(part)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and options of option objects such as ``induction__threshold``; return the estimator."""
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        for key in [key for key in params if key.partition("__")[0] in PARTS and "__" in key]:
+            name, _, option = key.partition("__")
+            nested[name][option] = params.pop(key)
+        super().set_params(**params)
+        for name, options in nested.items():
+            part = self._resolve(name)
+            unknown = set(options) - {option.name for option in fields(part)}
+            if unknown:
+                known = ", ".join(option.name for option in fields(part)) or "none"
+                raise ValueError(f"{type(part).__name__} has no option {min(unknown)!r}; its options are: {known}.")
+            setattr(self, name, replace(part, **options))
+        return self
+
+    def _resolve(self, name: str) -> Any:
+        """Return the option object that a parameter is or abbreviates."""
+        return PARTS[name].resolve(name, getattr(self, name))
+
+
+def to_plain(value: Any) -> Any:
+    """Return a parameter as values that JSON can express."""
+    if is_dataclass(value) and not isinstance(value, type):
+        options = {option.name: getattr(value, option.name) for option in fields(value)}
+        return {"object": type(value).__name__, **to_plain(options)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(inner) for inner in value]
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def from_plain(value: Any) -> Any:
+    """Return the parameter that `to_plain` described."""
+    if not isinstance(value, dict) or "object" not in value:
+        return value
+    options = {name: tuple(option) if isinstance(option, list) else option for name, option in value.items()}
+    kind = OPTION_OBJECTS[str(options.pop("object"))]
+    return kind(**options)

@@ -1,0 +1,258 @@
+"""This module defines the penalized objective over the working set, and the point that the optimizer has reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+
+from sparsefield.model import Field
+from sparsefield.objectives import Evaluator
+from sparsefield.solver.conjunction_moments import ConjunctionMoments
+from sparsefield.solver.owlqn import OrthantLBFGS, Point
+from sparsefield.solver.parametrization import CenteredParametrization
+from sparsefield.solver.penalty import Penalty, pseudo_gradient
+from sparsefield.solver.working_set import WorkingSet
+
+__all__ = ["WorkingProblem"]
+
+MAX_INACTIVE = 0.1
+"""Inactive features are dropped when they are more than this share of the working set."""
+
+ZERO = 1e-12
+"""Unary weights below this count as 0."""
+
+
+class WorkingProblem:
+    """Loss and penalties as a function of the weights of the working set, in centered coordinates.
+
+    Parameters
+    ----------
+    evaluator : computes the loss and its gradient
+    working_set : the features
+    penalty : L1 and L2
+    centered : False keeps the plain coordinates, to measure the effect of centering
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, working_set: WorkingSet, penalty: Penalty, *, centered: bool = True
+    ) -> None:
+        self.evaluator, self.working_set, self.penalty = evaluator, working_set, penalty
+        self.n_states = working_set.layout.n_states
+        self.optimizer = OrthantLBFGS()
+        self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+        self.point = Point(np.empty(0), np.nan, np.empty(0))
+        self.loss = np.nan
+        self.loss_gradient = np.empty(0)
+        """Gradient of the loss with respect to the plain weights, at the current point."""
+        self._centered = centered
+        self._moments = ConjunctionMoments(evaluator, working_set.layout.n_columns)
+        self.set_features(working_set.features)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Plain weights at the current point: unary weights, then those of the working set."""
+        return self.parametrization.to_theta(self.point.theta, self.working_set.arcs)
+
+    @property
+    def active(self) -> np.ndarray:
+        """(features,): which features of the working set have a weight other than 0."""
+        return self.theta[self.n_states :] != 0.0
+
+    @property
+    def field(self) -> Field:
+        """The field of the active features."""
+        theta, working_set = self.theta, self.working_set
+        unary, weights = theta[: self.n_states], theta[self.n_states :]
+        kept = np.flatnonzero(weights)
+        kept = kept[np.argsort(working_set.layout.keys(working_set.features[kept]), kind="stable")]
+        higher = working_set.have_higher_order(working_set.features[kept])
+        pairs, conjunctions = kept[~higher], kept[higher]
+        field = Field(working_set.layout, unary.copy(), working_set.features[pairs, :2], weights[pairs])
+        if len(conjunctions):
+            field = replace(
+                field,
+                conjunctions=working_set.features[conjunctions],
+                conjunction_weights=weights[conjunctions],
+            )
+        return field
+
+    # -- the point -----------------------------------------------------------------------------------------------
+
+    def start_at(self, theta: np.ndarray) -> None:
+        """Begin at plain weights, with coordinates that are centered at the means of the data."""
+        self.parametrization = CenteredParametrization(*self.evaluator.moments(), self._to_center(theta))
+        self.evaluate_at(self.parametrization.from_theta(theta, self.working_set.arcs))
+
+    def evaluate_at(self, coordinates: np.ndarray) -> None:
+        """Move to a point, given in the optimizer's coordinates."""
+        self.point = Point(coordinates, *self._objective(coordinates))
+
+    def evaluate_again(self) -> None:
+        """Evaluate at the current point, after a change of penalties or of imputed values."""
+        self.evaluate_at(self.point.theta)
+
+    def step(self) -> bool:
+        """Take one step of the optimizer; return False where no step lowers the objective."""
+        before = self.point
+        found = self.optimizer.step(
+            before, self.l1_penalties(), self._preconditioner(), self._objective, self._stop_at_zero
+        )
+        if found is None:
+            self.evaluate_at(before.theta)
+            return False
+        self.point = found
+        self.recenter()
+        return True
+
+    def recenter(self) -> None:
+        """Change coordinates of unary weights that reached 0 or left it, also in the memory of the optimizer."""
+        theta, arcs, old = self.theta, self.working_set.arcs, self.parametrization
+        theta[: self.n_states][np.abs(theta[: self.n_states]) < ZERO] = 0.0
+        new = replace(old, centered=self._to_center(theta))
+        if np.array_equal(new.centered, old.centered):
+            return
+        self.parametrization = new
+        self.optimizer.translate(*old.turn_into(new, arcs))
+        gradient = self._smooth_gradient(self.loss_gradient, theta)
+        self.point = Point(new.from_theta(theta, arcs), self.point.value, gradient)
+
+    # -- optimality ----------------------------------------------------------------------------------------------
+
+    def l1_penalties(self) -> np.ndarray:
+        """Return the L1 strength of each parameter that the optimizer has to treat as not differentiable at 0."""
+        penalties = self.penalty.l1_of(len(self.point.theta))
+        penalties[: self.n_states][self.parametrization.centered] = 0.0
+        return penalties
+
+    def is_optimal_within(self, tolerance: float) -> bool:
+        """Return whether no parameter violates its optimality condition by more, in the optimizer's coordinates."""
+        slope = pseudo_gradient(self.point.theta, self.point.gradient, self.l1_penalties())
+        return bool(np.abs(slope).max(initial=0.0) <= tolerance)
+
+    def violation(self) -> float:
+        """Return the largest violation of an optimality condition within the working set, in plain weights."""
+        theta = self.theta
+        gradient = self.loss_gradient + self.penalty.l2_of(len(theta)) * theta
+        slope = pseudo_gradient(theta, gradient, self.penalty.l1_of(len(theta)))
+        return float(np.abs(slope).max(initial=0.0))
+
+    # -- the working set -----------------------------------------------------------------------------------------
+
+    def add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
+        """Add features with weight 0 and return their number.
+
+        With ``min_gradient``, only those are added whose exact gradient exceeds it times their penalty factor.
+        """
+        n, working_set = self.n_states, self.working_set
+        arcs = working_set.layout.arcs(features)
+        gradient = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
+        if min_gradient is not None:
+            kept = np.flatnonzero(np.abs(gradient[n:]) > min_gradient * working_set.penalty_factors_of(features))
+            features, gradient = features[kept], np.concatenate([gradient[:n], gradient[n:][kept]])
+            arcs = working_set.layout.arcs(features)
+        self.loss_gradient = np.concatenate([self.loss_gradient, gradient[n:]])
+        gradient[:n] = self.point.gradient[:n]
+        added = self._moments.extend(self.parametrization, arcs).from_plain_gradient(gradient, arcs)[n:]
+        self.set_features(np.concatenate([working_set.features, features]))
+        coordinates = np.concatenate([self.point.theta, np.zeros(len(features))])
+        self.point = Point(coordinates, self.point.value, np.concatenate([self.point.gradient, added]))
+        self.optimizer.grow(len(features))
+        return len(features)
+
+    def drop_inactive(self) -> None:
+        """Drop features at 0 that satisfy their optimality condition, where they are many: each costs time."""
+        n, theta = self.n_states, self.theta
+        needed = np.abs(self.loss_gradient[n:]) > self.penalty.l1_of(len(theta))[n:]
+        kept = (theta[n:] != 0.0) | needed | self.working_set.protected
+        if kept.sum() < (1.0 - MAX_INACTIVE) * len(kept):
+            self.keep(kept)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Keep only the features of a mask, with their weights."""
+        n = self.n_states
+        places = np.concatenate([np.arange(n), n + np.flatnonzero(kept)])
+        self.set_features(self.working_set.features[kept])
+        self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
+        self.loss_gradient = self.loss_gradient[places]
+        self.optimizer.keep(places)
+
+    def set_features(self, features: np.ndarray) -> None:
+        """Replace the features of the working set; the caller sets the point."""
+        self.working_set.set_features(features)
+        self.penalty = self.penalty.on(self.working_set.penalty_factors)
+        if features.shape[1] > 2:
+            self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
+
+    # -- copies --------------------------------------------------------------------------------------------------
+
+    def branch(self) -> WorkingProblem:
+        """Return a copy that shares the evaluator; steps of the copy leave this problem unchanged."""
+        twin = copy(self)
+        twin.optimizer, twin.working_set = self.optimizer.branch(), copy(self.working_set)
+        return twin
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what `restore` needs, except for the value of the objective."""
+        return {
+            "pairs": self.working_set.features,
+            "theta": self.point.theta,
+            "gradient": self.point.gradient,
+            "centered": self.parametrization.centered,
+            "means": self.parametrization.means,
+            "variances": self.parametrization.variances,
+            "loss_gradient": self.loss_gradient,
+            "missing_beliefs": self.evaluator.missing_beliefs(),
+            **self.evaluator.state(self.working_set.graphs),
+            **self.optimizer.state(),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray], value: float) -> None:
+        """Continue from a saved state, to the bit."""
+        saved = replace(self.parametrization, means=state["means"], variances=state["variances"])
+        self._moments.recall(saved, self.working_set.layout.arcs(state["pairs"]))
+        self.set_features(state["pairs"])
+        self.parametrization = replace(self.parametrization, centered=state["centered"])
+        self.evaluator.set_missing_beliefs(state["missing_beliefs"])
+        self.optimizer.restore(state)
+        # The evaluation restores the errors of the point; everything else is taken from the saved state.
+        self.evaluate_at(state["theta"])
+        self.evaluator.restore(self.working_set.graphs, state)
+        self.loss_gradient = state["loss_gradient"]
+        self.point = Point(state["theta"], value, state["gradient"])
+
+    # -- for the optimizer ---------------------------------------------------------------------------------------
+
+    def _objective(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = self.parametrization.to_theta(coordinates, self.working_set.arcs)
+        self.loss, self.loss_gradient = self.evaluator.evaluate(self.working_set.graphs, theta)
+        return self.loss + self.penalty.value(theta), self._smooth_gradient(self.loss_gradient, theta)
+
+    def _smooth_gradient(self, loss_gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Return the gradient, in the optimizer's coordinates, of the loss, of L2, and of L1 on centered unary weights."""
+        gradient = loss_gradient + self.penalty.l2_of(len(theta)) * theta
+        n, centered = self.n_states, self.parametrization.centered
+        gradient[:n] += np.where(centered, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
+        return self.parametrization.from_plain_gradient(gradient, self.working_set.arcs)
+
+    def _to_center(self, theta: np.ndarray) -> np.ndarray:
+        """Return which unary weights to center, (states,): those without a penalty, or away from 0."""
+        unary = theta[: self.n_states]
+        return self._centered & ((unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0))
+
+    def _stop_at_zero(self, coordinates: np.ndarray) -> np.ndarray:
+        """Keep penalized, centered unary weights from changing sign within a step."""
+        n = self.n_states
+        before = self.theta[:n]
+        after = self.parametrization.to_theta(coordinates, self.working_set.arcs)[:n]
+        crossed = self.parametrization.centered & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
+        coordinates[:n][crossed] -= after[crossed]
+        return coordinates
+
+    def _preconditioner(self) -> Callable[[np.ndarray], np.ndarray]:
+        evaluator = self.evaluator
+        uncertainty = evaluator.uncertainty(), evaluator.shared_uncertainty(self.working_set.graphs)
+        l2 = self.penalty.l2_of(len(self.point.theta))
+        return self.parametrization.preconditioner(self.working_set.arcs, *uncertainty, l2)
