@@ -97,7 +97,7 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
     on_offsets, on_columns, on_starts, on_rows = on.offsets, on.columns, on.column_offsets, on.rows
     offsets, columns, entries = errors.offsets, errors.columns, errors.entries
     starts, rows, by_column = errors.column_offsets, errors.rows, errors.column_entries
-    together, rest, owner, reach, loudness = traits.together, traits.rest, traits.owner, traits.reach, traits.loudness
+    together, rest, owner, reach, loudness = traits.together, traits.rest, traits.owner, traits.score_bound_row, traits.score_bound_col
     known_offsets, known_b = known.offsets, known.b
     width = rest.shape[0]
     scores, met = np.zeros(width, dtype=np.int64), np.empty(width // DENSE_SCAN + 1, dtype=np.int32)

@@ -38,7 +38,9 @@ class Checkpoint:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"checkpoint: the folder '{self.path.parent}' cannot be created ({error.strerror}).") from None
+            raise DataError(
+                f"checkpoint: the folder '{self.path.parent}' cannot be created ({error.strerror})."
+            ) from None
 
     def due(self) -> bool:
         """Count a stage, and return whether to save now."""
@@ -64,7 +66,7 @@ class Checkpoint:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             facts = json.loads(metadata["facts"])
         except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise DataError(f"{self.path}: not a complete checkpoint: delete it to start from the beginning.") from error
+            raise DataError(f"{self.path}: not a complete checkpoint: delete it to start again.") from error
         if metadata.get("version") != VERSION or metadata.get("mark") != self.mark:
             raise DataError(
                 f"{self.path}: belongs to a fit of other data or options: choose another folder, or delete the file."

@@ -179,9 +179,7 @@ class Trainer:
         if self._checkpoint is not None:
             self._checkpoint.clear()
         problem, state = self.problem, self.state
-        return FitResult(
-            problem.field, tuple(self.log.records), problem.point.value, state.violation, state.converged
-        )
+        return FitResult(problem.field, tuple(self.log.records), problem.point.value, state.violation, state.converged)
 
     def _initialize(self) -> None:
         """Set unary weights to the log-odds of the training frequencies, without pairs, or use the warm start."""
@@ -350,9 +348,7 @@ class Trainer:
             higher = None
             if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
                 known, growth = working_set.conjunction_keys, self.options.order_penalty
-                higher = score_expansions(
-                    contrast, self.layout, self._expandable(), rule.thresholds, l1, known, growth
-                )
+                higher = score_expansions(contrast, self.layout, self._expandable(), rule.thresholds, l1, known, growth)
         return combine(found, higher, width)
 
     def _expandable(self) -> np.ndarray:
