@@ -11,7 +11,7 @@ import pytest
 from benchmarks import kernels
 from benchmarks.kernels import Demand, Sizes, Walk, Work
 from sparsefield.cli import main
-from sparsefield.induction.sparse_score_parts import Known, Traits
+from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient
 from sparsefield.kernels.sparse_pair_scores import score_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
@@ -73,8 +73,8 @@ def test_updates_are_the_additions_into_scores(seed) -> None:
     assert kernels.count_updates(on, errors) == (forth, back)
     # Errors of 1 and nothing at rest: a score is how often something was added to it.
     nothing, everyone = np.zeros(columns), np.arange(columns)
-    traits = Traits(nothing, nothing, nothing, nothing, everyone)
-    known = Known(np.zeros(columns + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
+    traits = ColumnBounds(nothing, nothing, nothing, nothing, everyone)
+    known = KnownPairs(np.zeros(columns + 1, dtype=np.int64), np.empty(0, dtype=np.int64))
     _, _, added, count = score_pairs(0, columns, 0, on, errors, traits, known, 1.0, 0.0)
     assert added[:count].sum() == forth + back
     work = kernels.work_of_scores(on, errors)

@@ -14,7 +14,7 @@ from sparsefield.induction import CFI, Grafting
 from sparsefield.inference import INFERENCE
 from sparsefield.objectives import OBJECTIVES
 from sparsefield.solver.fit_state import TrainingOptions
-from sparsefield.solver.path_trainer import PathTrainer
+from sparsefield.solver.path_trainer import Trainer
 
 distributed = pytest.importorskip("distributed")
 
@@ -36,7 +36,7 @@ def learned(sample: SparseDataset, rule, engine: Engine):
     with engine:
         options = TrainingOptions(l1=12.0)
         parts = {"objective": OBJECTIVES["pl"](), "inference": INFERENCE["mean-field"](), "options": options}
-        return PathTrainer(sample, rule=rule, engine=engine, **parts).run()
+        return Trainer(sample, rule=rule, engine=engine, **parts).run()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -7,7 +7,7 @@ import polars as pl
 
 from sparsefield import MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, take_rows, weigh_rows
+from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, weigh_rows
 
 
 def learn(field, sample):
@@ -23,7 +23,7 @@ def test_of_a_plain_table_they_might_as_well_not_be_there() -> None:
     field = MarkovField(l1=2.0, solver=Solver(kkt_tol=1e-6)).fit(X)
     sample = DenseDataset.single(compile_table(as_source(X), field.field_.schema))
     rows = np.sort(rng.permutation(300)[:150])
-    taken = learn(field, deduplicate_rows(take_rows(sample, rows)))
+    taken = learn(field, deduplicate_rows(sample.subset(rows)))
     weighed = learn(field, weigh_rows(sample, np.isin(np.arange(300), rows).astype(float)))
     assert np.array_equal(taken.pairs, weighed.pairs)
     np.testing.assert_allclose(taken.theta, weighed.theta, atol=1e-4)

@@ -179,7 +179,7 @@ def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
 
 
 def bounds(problem) -> np.ndarray:
-    """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `sparse_scores._line_up`."""
+    """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `_order_columns`."""
     n, q = problem.schema.n_states, np.array([row.q for row in problem.rows])
     together = np.array([row.weight for row in problem.rows]) @ q
     bound = together.copy()
@@ -254,7 +254,9 @@ def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, 
     outcomes, rounds = [], []
     for entries in (10**9, 100, 30, 1):
         monkeypatch.setattr(threads, "machine_memory", memory_for(entries))
-        rounds.append(len(sparse_scores._rounds(contrast, sparse_scores._line_up(contrast, problem.layout, 0.5)[1])))
+        rounds.append(
+            len(sparse_scores._rounds(contrast, sparse_scores._order_columns(contrast, problem.layout, 0.5)[1]))
+        )
         outcomes.append(as_dict(score_sparse_pairs(contrast, problem.layout, threshold, 0.5, known)))
     assert rounds[0] == 1
     assert rounds[-1] > 5

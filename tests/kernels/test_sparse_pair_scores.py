@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsefield.induction.sparse_score_parts import Known, Traits
-from sparsefield.induction.sparse_scores import Sheet
+from sparsefield.induction.sparse_score_parts import ColumnBounds, KnownPairs
+from sparsefield.induction.sparse_scores import BoundSums
 from sparsefield.kernels.sparse_pair_scores import combine_bounds, score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
 
@@ -29,8 +29,8 @@ def case(request):
     return on, entries_of(on, np.empty(0, dtype=np.int64)), entries_of(has_error, errors[has_error]), sums
 
 
-def traits_of(on: np.ndarray, rng: np.random.Generator) -> Traits:
-    return Traits.of(on.sum(axis=0).astype(float), float(ROWS), rng.random(COLUMNS) / 4, np.arange(COLUMNS))
+def traits_of(on: np.ndarray, rng: np.random.Generator) -> ColumnBounds:
+    return ColumnBounds.of(on.sum(axis=0).astype(float), float(ROWS), rng.random(COLUMNS) / 4, np.arange(COLUMNS))
 
 
 def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
@@ -46,7 +46,7 @@ def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
 def test_all_pairs_beyond_the_cut_are_found_with_their_sums(case, cut) -> None:
     there, on, errors, sums = case
     traits = traits_of(there, np.random.default_rng(1))
-    known = Known(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3]))  # (0, 3)
+    known = KnownPairs(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3]))  # (0, 3)
     a, b, found, count = score_pairs(0, COLUMNS, 0, on, errors, traits, known, UNIT, cut)
     h = sums * UNIT + np.outer(traits.on_weight, traits.baseline) + np.outer(traits.baseline, traits.on_weight)
     expected = {(i, j) for i, j in zip(*np.triu_indices(COLUMNS, k=1), strict=True) if abs(h[i, j]) > cut} - {(0, 3)}
@@ -68,7 +68,7 @@ def test_reports_of_shards_bound_every_gradient(case, n_shards) -> None:
     shard, _, b = np.nonzero(reported)
     counts = reported.sum(axis=2)
     ends = np.cumsum(counts).reshape(counts.shape)
-    starts, workspace = np.column_stack([ends[:, 0] - counts[:, 0], ends]), Sheet.empty(COLUMNS)
+    starts, workspace = np.column_stack([ends[:, 0] - counts[:, 0], ends]), BoundSums.empty(COLUMNS)
     a, b, found, center, radius, complete = combine_bounds(
         starts, b.astype(np.int32), sums[reported], 0, on_weight, baseline, UNIT, bound, cut, workspace
     )

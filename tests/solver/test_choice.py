@@ -23,7 +23,7 @@ from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import PathPoint, PathTrainer, SelectionOptions, Trainer, TrainingOptions
+from sparsefield.solver import HeldOut, PathPoint, PathTrainer, SelectionOptions, Trainer, TrainingOptions, choose_l1
 from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
@@ -180,10 +180,10 @@ def test_judging_a_refit_leaves_the_trainer_as_it_was(missing: float) -> None:
     sample = sample_of(X.rename(columns=str))
     with Threads(1) as engine:
         straight, around = (trainer_of(sample, engine, l1=30.0) for _ in range(2))
-        straight.run()
-        around.run()
+        straight.trainer.run()
+        around.trainer.run()
         _final(around, SelectionOptions(refit_l2=0.1))
-        assert around.field.theta.tolist() == straight.field.theta.tolist()
+        assert around.trainer.problem.field.theta.tolist() == straight.trainer.problem.field.theta.tolist()
         assert around.refit_at(10.0).field.theta.tolist() == straight.refit_at(10.0).field.theta.tolist()
 
 
@@ -207,10 +207,11 @@ def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
             sample = sample_of(X) if seed % 2 else deduplicate_rows(sample_of(X))
             trainer = trainer_of(sample, engine, "full", l1=0.01, l2=0.0)
             trainer.trainer.run()
-            trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
-            weights = trainer.theta[trainer.layout.n_states :]
-            statistics = trainer.evaluator.wald_statistics(trainer.arcs, weights)
-            apart = np.diff(trainer.features, axis=1).ravel() > 1
+            problem = trainer.trainer.problem
+            trainer.refit_without_l1(np.ones(len(problem.working_set), dtype=bool), 1e-6)
+            weights = problem.theta[problem.n_states :]
+            statistics = problem.evaluator.wald_statistics(problem.working_set.arcs, weights)
+            apart = np.diff(problem.working_set.features, axis=1).ravel() > 1
             found.append(statistics[apart])
             assert statistics[~apart].min() > 30
     found = np.concatenate(found)
@@ -227,9 +228,10 @@ def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
             X = rng.choice(4, (1500, 3), p=[0.4, 0.3, 0.2, 0.1])
             trainer = trainer_of(sample_of(X), engine, "full", l1=0.01, l2=0.0)
             trainer.trainer.run()
-            trainer.refit(np.ones(len(trainer.features), dtype=bool), 1e-6)
-            weights = trainer.theta[trainer.layout.n_states :]
-            found.append(trainer.evaluator.wald_statistics(trainer.arcs, weights))
+            problem = trainer.trainer.problem
+            trainer.refit_without_l1(np.ones(len(problem.working_set), dtype=bool), 1e-6)
+            weights = problem.theta[problem.n_states :]
+            found.append(problem.evaluator.wald_statistics(problem.working_set.arcs, weights))
     found = np.concatenate(found)
     assert len(found) == 12 * 27
     assert 0.8 < found.mean() < 1.2
@@ -242,7 +244,7 @@ def test_rows_without_weight_are_not_held_out() -> None:
     with_zeros = MarkovField(l1="auto", random_state=0).fit(X, sample_weight=weight)
     alone = MarkovField(l1="auto", random_state=0).fit(X[:300])
     assert 0.5 < with_zeros.l1_ / alone.l1_ < 2.0
-    rows = draw_rows(sample_of(X, weight=weight), 0.2, np.random.default_rng(0))
+    (rows,) = row_folds(sample_of(X, weight=weight), 0.2, 1, np.random.default_rng(0))
     assert len(rows) == 60
     assert rows.max() < 300
 
@@ -251,10 +253,10 @@ def test_no_state_is_known_from_held_out_rows_alone() -> None:
     X = pd.DataFrame(chain(400, 8)).rename(columns=str)
     X["rare"] = ["common", "usual"] * 185 + [f"only {k}" for k in range(30)]
     sample = sample_of(X)
-    rows = draw_rows(sample, 0.5, np.random.default_rng(0))
+    (rows,) = row_folds(sample, 0.5, 1, np.random.default_rng(0))
     assert 100 < len(rows) < 200
     assert rows.max() < 370
-    _, hidden = hide_cells(sample, 0.5, np.random.default_rng(0))
+    ((_, hidden),) = hide_cells(sample, 0.5, 1, np.random.default_rng(0))
     assert not hidden[0][-1, 370:].any()
     on = np.zeros((400, 30))
     on[np.arange(30), np.arange(30)] = 1
@@ -262,7 +264,7 @@ def test_no_state_is_known_from_held_out_rows_alone() -> None:
     source = as_source(sp.csr_matrix(on))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
-    rows = draw_rows(DenseDataset.single(table), 0.5, np.random.default_rng(0))
+    (rows,) = row_folds(DenseDataset.single(table), 0.5, 1, np.random.default_rng(0))
     assert not set(rows.tolist()) & set(range(1, 30))  # each of these has a column to itself
     lumped = X.assign(rare=X["rare"].where(~X["rare"].str.startswith("only"), "other"))
     chosen = [MarkovField(l1="auto", random_state=0).fit(table).l1_ for table in (X, lumped)]
@@ -387,7 +389,7 @@ def test_rows_that_are_taken_are_those_rows() -> None:
     X = pd.DataFrame(chain(50)).rename(columns=str).assign(x=np.random.default_rng(0).normal(size=50))
     sample = sample_of(X, ("x",))
     rows = np.array([3, 7, 8, 40])
-    taken = take_rows(sample, rows)
+    taken = sample.subset(rows)
     expected = compile_table(as_source(X.iloc[rows]), sample.tables[0].schema)
     np.testing.assert_array_equal(taken.tables[0].codes(), expected.codes())
     np.testing.assert_array_equal(taken.tables[0].blocks[0].beliefs, expected.blocks[0].beliefs)
@@ -395,8 +397,34 @@ def test_rows_that_are_taken_are_those_rows() -> None:
 
 def test_hidden_cells_become_gaps_and_nothing_else_changes() -> None:
     sample = sample_of(chain(60))
-    made, hidden = hide_cells(sample, 0.3, np.random.default_rng(0))
+    ((made, hidden),) = hide_cells(sample, 0.3, 1, np.random.default_rng(0))
     before, after = sample.tables[0].codes(), made.tables[0].codes()
     assert 0.2 < hidden[0].mean() < 0.4
     np.testing.assert_array_equal(after, np.where(hidden[0], -1, before))
     assert made.tables[0].blocks[0].beliefs[0][hidden[0][0]] == pytest.approx(before[0].mean())
+
+
+def test_folds_are_disjoint_and_cover_all_rows_and_cells() -> None:
+    sample = sample_of(chain(300))
+    rows = row_folds(sample, 1 / 3, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(300))
+    hidden = [cells[0] for _, cells in hide_cells(sample, 1 / 3, 3, np.random.default_rng(0))]
+    np.testing.assert_array_equal(np.sum(hidden, axis=0), np.ones_like(hidden[0], dtype=int))
+
+
+@pytest.mark.parametrize("n_rows", [120, 400])
+def test_scores_of_several_folds_are_pooled(n_rows: int) -> None:
+    sample, found = sample_of(chain(n_rows)), {}
+    for folds in (1, 4):
+        with Threads(1) as engine:
+            found[folds] = choose_l1(
+                sample,
+                lambda part, l1, kkt_tol: trainer_of(part, engine, l1=l1, kkt_tol=kkt_tol).trainer,
+                MeanField(),
+                engine,
+                SelectionOptions(HeldOut(folds=folds)),
+            )
+    assert {len(point.scores) for point in found[4].path} == {40}
+    assert {len(point.scores) for point in found[1].path} == {10}
+    assert found[4].scale == pytest.approx(np.sqrt(4 / 3))
+    assert found[4].path[found[4].chosen].fit.field.weights.size >= 7

@@ -15,8 +15,9 @@ from sparsefield.data import DenseDataset, as_source, compile_table, learn_schem
 from sparsefield.inference import MeanField
 from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.solver import Trainer, TrainingOptions, trainer
+from sparsefield.solver import Trainer, TrainingOptions, working_problem
 from sparsefield.solver.checkpoint import NAME, Checkpoint
+from sparsefield.solver.working_problem import WorkingProblem
 
 TRIPLE = ("x0", "x1", "x2")
 L1 = 20.0
@@ -197,95 +198,94 @@ def test_cd_learns_triples_too() -> None:
 # -- features that come and go -----------------------------------------------------------------------------------------
 
 
-class Watched(Trainer):
+class Watched(WorkingProblem):
     """After each change of the features, everything must be what a fresh evaluation says."""
 
-    def run(self):
+    def __init__(self, *parts):
+        super().__init__(*parts)
         self.gone, self.back = set(), set()
-        return super().run()
 
-    def _add_features(self, pairs: np.ndarray) -> int:
+    def add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
         before = self._higher()
-        joined = self._compare(lambda: super(Watched, self)._add_features(pairs))
+        added = self._compare(lambda: super(Watched, self).add_features(features, min_gradient))
         self.back |= (self._higher() - before) & self.gone
-        return joined
+        return added
 
-    def _drop_inactive(self) -> None:
+    def drop_inactive(self) -> None:
         before = self._higher()
-        self._compare(super()._drop_inactive)
+        self._compare(super().drop_inactive)
         self.gone |= before - self._higher()
 
     def _higher(self):
-        return frozenset(map(tuple, self.features[self._is_higher(self.features)].tolist()))
+        return frozenset(
+            map(
+                tuple, self.working_set.features[self.working_set.have_higher_order(self.working_set.features)].tolist()
+            )
+        )
 
     def _compare(self, change):
         before, value = dict(self._weights()), self.point.value
-        unary = self.theta[: self.layout.n_states].copy()
+        unary = self.theta[: self.n_states].copy()
         outcome = change()
         after = self._weights()
         assert all(after.get(feature, 0.0) == weight for feature, weight in before.items())
-        np.testing.assert_allclose(self.theta[: self.layout.n_states], unary, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(self.theta[: self.n_states], unary, rtol=0, atol=1e-12)
         fresh, gradient = self._objective(self.point.theta)
         assert self.point.value == value == pytest.approx(fresh, rel=1e-12)
         np.testing.assert_allclose(self.point.gradient, gradient, rtol=0, atol=1e-8)
-        assert len(self.coordinates.means) == self.layout.n_columns + len(self.arcs.conjunctions)
+        n_columns, conjunctions = self.working_set.layout.n_columns, self.working_set.arcs.conjunctions
+        assert len(self.parametrization.means) == n_columns + len(conjunctions)
         return outcome
 
     def _weights(self):
-        return dict(zip(map(tuple, self.features.tolist()), self.theta[self.layout.n_states :], strict=True))
+        return dict(zip(map(tuple, self.working_set.features.tolist()), self.theta[self.n_states :], strict=True))
 
 
-def train(X: np.ndarray, kind: type[Trainer] = Trainer, **options):
+def train(X: np.ndarray, kind: type[WorkingProblem] = WorkingProblem, rule: CFI | None = None, **options):
     source = as_source(X)
     sample = DenseDataset.single(compile_table(source, learn_schema(source)))
     with Threads(1) as engine:
-        made = kind(
+        made = Trainer(
             sample,
-            rule=CFI(),
+            rule=rule or CFI(),
             objective=OBJECTIVES["pl"](),
             inference=MeanField(),
             options=TrainingOptions(max_order=3, **options),
             engine=engine,
         )
+        made.problem = kind(made.evaluator, made.problem.working_set, made.problem.penalty)
         return made, made.run()
 
 
 @pytest.mark.parametrize("penalize_unary", [False, True])
 def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_unary, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "DEAD_WEIGHT", 0.0)
+    monkeypatch.setattr(working_problem, "MAX_INACTIVE", 0.0)
     rng = np.random.default_rng(0)
     X = np.column_stack([triangle(150, 4), rng.integers(0, 3, (150, 2))])
     # Small batches, one step after each, let in what has to go again.
-    options = {
-        "l1": 0.5,
-        "max_order__order_penalty": 1.0,
-        "max_order__expand": "all",
-        "induction__batch_size": 20,
-        "induction__steps_per_batch": 1,
-    }
-    options["penalize_unary"] = penalize_unary
-    watched, learned = train(X, Watched, **options)
+    options = {"l1": 0.5, "order_penalty": 1.0, "expand": "all"}
+    options |= {"penalize_unary": penalize_unary, "rule": CFI(batch_size=20, steps_per_batch=1)}
+    trainer, learned = train(X, Watched, **options)
     assert learned.converged
-    assert watched.gone
-    assert watched.back
-    monkeypatch.setattr(trainer, "DEAD_WEIGHT", 1.0)
+    assert trainer.problem.gone
+    assert trainer.problem.back
+    monkeypatch.setattr(working_problem, "MAX_INACTIVE", 1.0)
     _, other = train(X, **options)
     assert learned.objective == pytest.approx(other.objective, rel=1e-5)
 
 
 def test_a_field_that_loses_all_its_features_can_still_be_saved() -> None:
-    watched, _ = train(triangle(100, 0), l1=1e5, lift="all")
-    n = watched.layout.n_states
-    watched.options = TrainingOptions(max_order=3, l1=0.1, order_penalty=1.0)
-    assert watched._add_features(np.array([[0, 1, 2], [0, 1, 3]])) == 2
-    watched.plain[n:] = 0.0
-    watched._drop_inactive()
-    assert len(watched.features) == 0
-    arrays, _ = watched._state()
-    assert len(arrays["means"]) == len(arrays["variances"]) == watched.layout.n_columns
-    saved = replace(watched.coordinates, means=arrays["means"], variances=arrays["variances"])
-    watched.moments.recall(saved, watched.layout.arcs(arrays["pairs"]))
-    assert watched.moments.known == {}
+    trainer, _ = train(triangle(100, 0), l1=1e5, expand="all")
+    problem = trainer.problem
+    assert problem.add_features(np.array([[0, 1, 2], [0, 1, 3]])) == 2
+    problem.loss_gradient[problem.n_states :] = 0.0
+    problem.drop_inactive()
+    assert len(problem.working_set) == 0
+    arrays = problem.state()
+    assert len(arrays["means"]) == len(arrays["variances"]) == trainer.layout.n_columns
+    saved = replace(problem.parametrization, means=arrays["means"], variances=arrays["variances"])
+    problem._moments.recall(saved, trainer.layout.arcs(arrays["pairs"]))
+    assert problem._moments.known == {}
 
 
 # -- the same bits -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from sparsefield.datasets import make_markov_field
 from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import Trainer, TrainingOptions
+from sparsefield.solver import FitCallbacks, Trainer, TrainingOptions
 
 
 def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_a_penalty_beyond_every_gradient_leaves_nothing(missing) -> None:
         assert np.array_equal(p, np.full_like(p, 0.5))
 
 
-def test_progress_is_told_of_every_step() -> None:
+def test_the_callback_receives_every_iteration() -> None:
     source = as_source(correlated())
     schema = learn_schema(source)
     steps = []
@@ -153,9 +153,9 @@ def test_progress_is_told_of_every_step() -> None:
             inference=MeanField(),
             options=TrainingOptions(),
             engine=engine,
-            progress=steps.append,
+            callbacks=FitCallbacks(on_iteration=steps.append),
         ).run()
-    assert tuple(steps) == learned.steps
+    assert tuple(steps) == learned.iterations
     assert steps
 
 

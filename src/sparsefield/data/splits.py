@@ -14,7 +14,7 @@ __all__ = ["hide_cells", "row_folds", "weigh_rows"]
 def row_folds(sample: LocalDataset, share: float, folds: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return the numbers of the rows of a plain table to hold out in each fold, ascending.
 
-    One fold holds out a ``share`` of the rows; several are disjoint and cover all of them. Rows without weight are never
+    One fold holds out a ``share`` of the rows; several are disjoint and cover all rows. Rows without weight are never
     held out, nor rows with a state that no other row would have, since nothing could be learned about it.
     """
     order = rng.permutation(np.flatnonzero(sample.row_weights > 0.0))

@@ -1,4 +1,4 @@
-"""This module implements contrastive feature induction (Algorithm 1), which multiplies only large errors and signals."""
+"""This module implements contrastive feature induction (Algorithm 1), which ignores small errors and signals."""
 
 from __future__ import annotations
 

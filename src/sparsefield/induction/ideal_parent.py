@@ -1,4 +1,4 @@
-"""This module implements the "ideal parent" rule of Elidan et al., which ranks pairs by a cosine of error and signal."""
+"""This module implements the "ideal parent" rule of Elidan et al., which ranks pairs by a cosine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows that lie in one place, as candidates of a sparse table are looked for in them.
+"""This module scores candidates of a sparse table in the rows of one worker.
 
-Errors are whole numbers here, of a unit so small that rounding does not matter: sums over rows are then the same to the
-bit however rows are dealt out. All else that a lot computes by itself only decides of which pairs it tells.
+Errors are integer multiples of a unit so small that rounding does not matter: sums over rows are then the same to the
+bit however rows are distributed. Everything else that a worker computes only decides which pairs it reports.
 """
 
 from __future__ import annotations
@@ -17,20 +17,31 @@ from sparsefield.kernels.sparse_conditionals import residuals
 from sparsefield.kernels.sparse_pair_scores import score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries, Sources, weigh_columns
 
-__all__ = ["Known", "Lot", "Summary", "Told", "Traits", "gather", "pick", "summarize", "tell", "unit_for"]
+__all__ = [
+    "ColumnBounds",
+    "KnownPairs",
+    "LocalScores",
+    "WorkerRows",
+    "WorkerSummary",
+    "gather",
+    "score_tile",
+    "sum_given_pairs",
+    "summarize",
+    "unit_for",
+]
 
 PAIRS_AT_A_TIME = 4096
 """That a thread picks."""
 
 
-class Known(NamedTuple):
+class KnownPairs(NamedTuple):
     """Pairs (a, b), a < b, that are in the field already, by a."""
 
     offsets: np.ndarray
     b: np.ndarray
 
 
-class Traits(NamedTuple):
+class ColumnBounds(NamedTuple):
     """What `score_pairs` has to know of each column."""
 
     on_weight: np.ndarray
@@ -40,28 +51,28 @@ class Traits(NamedTuple):
     owner: np.ndarray
 
     @classmethod
-    def of(cls, together: np.ndarray, total: float, rest: np.ndarray, owner: np.ndarray) -> Traits:
+    def of(cls, together: np.ndarray, total: float, rest: np.ndarray, owner: np.ndarray) -> ColumnBounds:
         """In rows of weight ``total``. Loudness falls: it is the largest from a column on."""
-        loudness = np.maximum(together, total * rest)
-        falling = np.maximum.accumulate(loudness[::-1])[::-1].copy()
+        score_bound_col = np.maximum(together, total * rest)
+        falling = np.maximum.accumulate(score_bound_col[::-1])[::-1].copy()
         return cls(together, rest, together / max(total, np.finfo(float).tiny) + rest, falling, owner)
 
 
-class Lot(NamedTuple):
+class WorkerRows(NamedTuple):
     """Some rows, with the columns that are looked at under new numbers."""
 
     on: Entries
     """What is on, without entries."""
     errors: Entries
     """Beyond rest, whole numbers of ``unit``."""
-    traits: Traits
-    known: Known
+    bounds: ColumnBounds
+    known: KnownPairs
     weight: float
     unit: float
 
 
-class Summary(NamedTuple):
-    """What has to be known of a lot before it tells of pairs."""
+class WorkerSummary(NamedTuple):
+    """What has to be known of a worker before it tells of pairs."""
 
     weight: float
     together: np.ndarray
@@ -69,8 +80,8 @@ class Summary(NamedTuple):
     """(columns,): additions that the pairs of each take, roughly."""
 
 
-class Told(NamedTuple):
-    """Pairs of which a lot tells: ``counts[i]`` of them have the i-th column that was asked about."""
+class LocalScores(NamedTuple):
+    """Pairs of which a worker tells: ``counts[i]`` of them have the i-th column that was asked about."""
 
     counts: np.ndarray
     b: np.ndarray
@@ -100,9 +111,9 @@ def gather(
     number: np.ndarray,
     rest: np.ndarray,
     owner: np.ndarray,
-    known: Known,
+    known: KnownPairs,
     unit: float,
-) -> Lot:
+) -> WorkerRows:
     """All rows of some blocks at one point.
 
     Parameters
@@ -133,7 +144,7 @@ def gather(
     weight = np.concatenate([block.weight for block in blocks])
     together = weigh_columns(SparseBlock(0, there.offsets, there.columns, weight), size)
     total = float(weight.sum())
-    return Lot(there, wrong, Traits.of(together, total, rest, owner), known, total, unit)
+    return WorkerRows(there, wrong, ColumnBounds.of(together, total, rest, owner), known, total, unit)
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns: int) -> Entries:
@@ -152,30 +163,37 @@ def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns:
     return Entries.of(offsets, columns, entries, n_columns)
 
 
-def summarize(engine: Engine, lot: Lot) -> Summary:
-    rows = max(len(lot.on.offsets) - 1, 1)
-    per_row_on, per_row_errors = len(lot.on.columns) / rows, len(lot.errors.columns) / rows
-    work = np.diff(lot.on.column_offsets) * per_row_errors + np.diff(lot.errors.column_offsets) * per_row_on + 1.0
-    return Summary(lot.weight, lot.traits.on_weight, work)
+def summarize(engine: Engine, worker: WorkerRows) -> WorkerSummary:
+    rows = max(len(worker.on.offsets) - 1, 1)
+    per_row_on, per_row_errors = len(worker.on.columns) / rows, len(worker.errors.columns) / rows
+    work = np.diff(worker.on.column_offsets) * per_row_errors + np.diff(worker.errors.column_offsets) * per_row_on + 1.0
+    return WorkerSummary(worker.weight, worker.bounds.on_weight, work)
 
 
-def tell(lot: Lot, tile: tuple[int, int], lowest: int, cut_per_weight: float) -> Told:
+def score_tile(worker: WorkerRows, tile: tuple[int, int], lowest: int, cut_per_weight: float) -> LocalScores:
     """Pairs of a column of a tile, and one from ``lowest`` on, whose gradient in these rows is beyond their share of a
     cut, or so near to it that rounding decides."""
     a, b, sums, count = score_pairs(  # pyright: ignore
-        *tile, lowest, lot.on, lot.errors, lot.traits, lot.known, lot.unit, cut_per_weight * lot.weight
+        *tile,
+        lowest,
+        worker.on,
+        worker.errors,
+        worker.bounds,
+        worker.known,
+        worker.unit,
+        cut_per_weight * worker.weight,
     )
     counts = np.bincount(a[:count] - tile[0], minlength=tile[1] - tile[0]).astype(np.int32)
-    return Told(counts, b[:count].copy(), sums[:count].copy())
+    return LocalScores(counts, b[:count].copy(), sums[:count].copy())
 
 
-def pick(engine: Engine, lot: Lot, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def sum_given_pairs(engine: Engine, worker: WorkerRows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The sums of given pairs."""
     out = np.empty(len(a), dtype=np.int64)
 
     def one(start: int) -> None:
         some = slice(start, start + PAIRS_AT_A_TIME)
-        sums_of_pairs(a[some], b[some], lot.on, lot.errors, out[some])
+        sums_of_pairs(a[some], b[some], worker.on, worker.errors, out[some])
 
     engine.map(one, range(0, len(a), PAIRS_AT_A_TIME))
     return out

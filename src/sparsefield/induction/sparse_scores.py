@@ -1,11 +1,11 @@
-"""Scores of all candidate pairs of a sparse table: those that meet in some row, and those that only rest.
+"""This module scores all candidate pairs of a sparse table: those that are nonzero together in a row, and the others.
 
-With thresholds 0 a score is the exact gradient. Nothing of the size of rows x states or states x states is made.
+With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made.
 
-A gradient is a sum over rows, and these may lie in several places. Each place tells of pairs whose gradient in its own
-rows is beyond its share of the cut, so that a pair of which nobody tells cannot exceed it. Of the others a sum and a
-bound are known then, and only those that these leave open are asked for once more. Where all rows lie in one place,
-what it tells is the answer.
+A gradient is a sum over rows, which may be on several workers. Each worker reports pairs whose gradient in its own rows
+exceeds its share of the cut, so a pair that no worker reports cannot exceed the cut. For reported pairs a partial sum
+and a bound are known, and only pairs that these leave undecided are summed exactly in a second round. With one worker,
+its report is the result.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sparsefield.compute import WorkerData
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Scored, merge, select
 from sparsefield.induction.sparse_score_parts import (
-    Known,
-    Summary,
-    Told,
-    Traits,
+    ColumnBounds,
+    KnownPairs,
+    LocalScores,
+    WorkerSummary,
     gather,
-    pick,
+    score_tile,
+    sum_given_pairs,
     summarize,
-    tell,
     unit_for,
 )
 from sparsefield.kernels.sparse_conditionals import BELIEF
@@ -45,9 +45,9 @@ MANY_PAIRS = 1_000_000
 TILES = 64
 """Runs of columns that threads share out, of about the same work."""
 
-UNTOLD = 0.7
-"""Share of the cut that places keep to themselves, where there are several. The less, the more pairs they tell; the
-more, the more pairs are open afterwards."""
+UNREPORTED_SHARE = 0.7
+"""Share of the cut below which workers report nothing, where there are several. A smaller share means more reported
+pairs, a larger one more undecided pairs."""
 
 
 def score_sparse_pairs(
@@ -60,31 +60,31 @@ def score_sparse_pairs(
 ) -> Scored:
     """Pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``; of very many the best ``limit``.
 
-    An error that is no larger than ``threshold`` is taken for the error at rest. Columns are renumbered, loud ones
-    first, so that what is often needed lies together; those that no pair beyond the cut can contain are left out.
+    An error of at most ``threshold`` becomes the baseline error. Columns are renumbered by falling bounds, so that
+    frequently used ones are adjacent in memory; columns that no pair beyond the cut can contain are left out.
     """
-    column, traits = _line_up(contrast, layout, cut)
+    column, bounds = _order_columns(contrast, layout, cut)
     if not len(column):
         return merge([])
     inside = _known(known, layout.n_columns, column)
-    task = Task(contrast, threshold, float(cut), column, traits, inside, limit)
-    found = merge([_score_round(task, *both) for both in _rounds(contrast, traits)])
+    task = ScoringTask(contrast, threshold, float(cut), column, bounds, inside, limit)
+    found = merge([_score_round(task, *both) for both in _rounds(contrast, bounds)])
     if limit is not None:
         return select(found, limit)
     return found.take(np.lexsort((found.b, found.a)))
 
 
-class Task(NamedTuple):
-    """What all rounds of a scoring share."""
+class ScoringTask(NamedTuple):
+    """Inputs that all rounds share."""
 
     contrast: SparseGradientFactors
     threshold: float
     cut: float
     column: np.ndarray
     """Columns in the order of their new numbers."""
-    traits: Traits
+    bounds: ColumnBounds
     inside: np.ndarray
-    """(pairs, 2): pairs that are in the field already."""
+    """(pairs, 2): pairs of the working set."""
     limit: int | None
 
     @property
@@ -92,21 +92,21 @@ class Task(NamedTuple):
         return unit_for(self.contrast.total_weight)
 
 
-class Sheet(NamedTuple):
-    """Where `combine_bounds` adds up."""
+class BoundSums(NamedTuple):
+    """Arrays in which `combine_bounds` accumulates."""
 
     sums: np.ndarray
     gradients: np.ndarray
-    reports: np.ndarray
+    reporters: np.ndarray
     unreported: np.ndarray
 
     @classmethod
-    def empty(cls, size: int) -> Sheet:
+    def empty(cls, size: int) -> BoundSums:
         return cls(np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size, dtype=np.int32), np.zeros(size))
 
 
-class Open(NamedTuple):
-    """Pairs that may exceed the cut, and what is known of them, see `combine_bounds`."""
+class OpenPairs(NamedTuple):
+    """Pairs that may exceed the cut, with partial sums and bounds; see `combine_bounds`."""
 
     a: np.ndarray
     b: np.ndarray
@@ -115,43 +115,44 @@ class Open(NamedTuple):
     apart: np.ndarray
     complete: np.ndarray
 
-    def take(self, index: np.ndarray) -> Open:
-        return Open(*(part[index] for part in self))
+    def take(self, index: np.ndarray) -> OpenPairs:
+        return OpenPairs(*(part[index] for part in self))
 
 
-def _score_round(task: Task, first: slice, second: slice) -> Scored:
+def _score_round(task: ScoringTask, first: slice, second: slice) -> Scored:
     """Pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
     contrast, column = task.contrast, task.column
     members = np.arange(len(column))[first]
     members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
     number = np.full(len(contrast.together), -1, dtype=np.int32)
     number[column[members]] = np.arange(len(members))
-    traits = Traits(*(trait[members] for trait in task.traits))
-    lots = contrast.parts.per_worker(
-        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, traits.baseline,
-        traits.owner, _by_first(number[task.inside], len(members)), task.unit,
+    bounds = ColumnBounds(*(trait[members] for trait in task.bounds))
+    workers = contrast.parts.per_worker(
+        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, bounds.rest, bounds.owner,
+        _by_first(number[task.inside], len(members)), task.unit,
     )  # fmt: skip
     width = first.stop - first.start
-    pairs = _settled(lots, _told(task, lots, traits, width, 0 if first == second else width))
-    gradient = pairs.sums * task.unit + traits.on_weight[pairs.a] * traits.baseline[pairs.b]
-    gradient += traits.on_weight[pairs.b] * traits.baseline[pairs.a]
+    pairs = _complete_sums(workers, _collect_scores(task, workers, bounds, width, 0 if first == second else width))
+    gradient = pairs.sums * task.unit + bounds.on_weight[pairs.a] * bounds.baseline[pairs.b]
+    gradient += bounds.on_weight[pairs.b] * bounds.baseline[pairs.a]
     beyond = np.abs(gradient) > task.cut
     gradient, ends = gradient[beyond], (column[members[pairs.a[beyond]]], column[members[pairs.b[beyond]]])
     return Scored(np.minimum(*ends), np.maximum(*ends), gradient, np.abs(gradient))
 
 
-def _told(task: Task, lots: WorkerData, traits: Traits, width: int, lowest: int) -> Open:
-    """What lots tell of pairs of the first ``width`` columns with those from ``lowest`` on; with a limit, only of those
-    that may be among the best."""
-    known: list[Summary] = lots.map(summarize)
-    together = np.stack([lot.together for lot in known])
-    cut_per_weight = (task.cut if len(lots) == 1 else UNTOLD * task.cut) / task.contrast.total_weight
-    least = np.array([cut_per_weight * lot.weight for lot in known])
-    tiles = _tiles(np.sum([lot.work for lot in known], axis=0), width)
-    shared = together, traits.baseline, task.unit, least, task.cut, Sheet.empty(len(traits.baseline))
+def _collect_scores(task: ScoringTask, workers: WorkerData, bounds: ColumnBounds, width: int, lowest: int) -> OpenPairs:
+    """Collect the reports on pairs of the first ``width`` columns with those from ``lowest`` on.
+
+    With a limit, only pairs that may be among the best are kept."""
+    known: list[WorkerSummary] = workers.map(summarize)
+    together = np.stack([worker.together for worker in known])
+    cut_per_weight = (task.cut if len(workers) == 1 else UNREPORTED_SHARE * task.cut) / task.contrast.total_weight
+    least = np.array([cut_per_weight * worker.weight for worker in known])
+    tiles = _tiles(np.sum([worker.work for worker in known], axis=0), width)
+    shared = together, bounds.baseline, task.unit, least, task.cut, BoundSums.empty(len(bounds.baseline))
     found, held = [], 0
-    for tile, told in zip(tiles, lots.stream(tell, tiles, lowest, cut_per_weight), strict=True):
-        found.append(_added(told, tile[0], *shared))
+    for tile, reported in zip(tiles, workers.stream(score_tile, tiles, lowest, cut_per_weight), strict=True):
+        found.append(_combine_tile(reported, tile[0], *shared))
         held += len(found[-1].a)
         if task.limit is not None and held > 2 * task.limit + MANY_PAIRS:
             found = [_best(_merged(found), task.limit)]
@@ -159,17 +160,17 @@ def _told(task: Task, lots: WorkerData, traits: Traits, width: int, lowest: int)
     return _merged(found) if task.limit is None else _best(_merged(found), task.limit)
 
 
-def _added(told: list[Told], first: int, *shared: Any) -> Open:
-    """What all lots tell of a tile together; ``shared`` is what `combine_bounds` takes besides."""
-    counts = np.stack([part.counts for part in told]).astype(np.int64)
+def _combine_tile(reported: list[LocalScores], first: int, *shared: Any) -> OpenPairs:
+    """Combine the reports of all workers on a tile; ``shared`` are the other arguments of `combine_bounds`."""
+    counts = np.stack([part.counts for part in reported]).astype(np.int64)
     ends = np.cumsum(counts).reshape(counts.shape)
     starts = np.column_stack([ends[:, 0] - counts[:, 0], ends])
-    b, sums = (np.concatenate(parts) for parts in ([part.b for part in told], [part.sums for part in told]))
-    return Open(*combine_bounds(starts, b, sums, first, *shared))
+    b, sums = (np.concatenate(parts) for parts in ([part.b for part in reported], [part.sums for part in reported]))
+    return OpenPairs(*combine_bounds(starts, b, sums, first, *shared))
 
 
-def _best(pairs: Open, limit: int) -> Open:
-    """Without those that ``limit`` others exceed for certain."""
+def _best(pairs: OpenPairs, limit: int) -> OpenPairs:
+    """Drop pairs that at least ``limit`` others certainly exceed."""
     if len(pairs.a) <= limit:
         return pairs
     size = np.abs(pairs.middle)
@@ -177,35 +178,35 @@ def _best(pairs: Open, limit: int) -> Open:
     return pairs.take(np.flatnonzero(size + pairs.apart >= low))
 
 
-def _settled(lots: WorkerData, pairs: Open) -> Open:
-    """With the sums of all lots, also where some did not tell."""
+def _complete_sums(workers: WorkerData, pairs: OpenPairs) -> OpenPairs:
+    """Complete the sums of pairs that some workers did not report."""
     open_ones = np.flatnonzero(~pairs.complete)
     if not len(open_ones):
         return pairs
-    picked = lots.map(pick, pairs.a[open_ones], pairs.b[open_ones])
-    pairs.sums[open_ones] = np.sum(picked, axis=0)
+    sums = workers.map(sum_given_pairs, pairs.a[open_ones], pairs.b[open_ones])
+    pairs.sums[open_ones] = np.sum(sums, axis=0)
     return pairs
 
 
-def _merged(parts: list[Open]) -> Open:
-    return Open(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _merged(parts: list[OpenPairs]) -> OpenPairs:
+    return OpenPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _rounds(contrast: SparseGradientFactors, traits: Traits) -> list[tuple[slice, slice]]:
+def _rounds(contrast: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[slice, slice]]:
     """Pairs of runs of columns whose errors fit into memory together; how many there are changes no result."""
-    width = len(traits.baseline)
+    width = len(bounds.baseline)
     room = config.ERRORS_SHARE * contrast.parts.memory / ENTRY_BYTES
     runs = 1 if contrast.touched <= room else min(width, int(np.ceil(2 * contrast.touched / room)))
     # Errors are mostly those of what is on, so that runs of as many cells have as many errors.
-    cells = np.cumsum(traits.on_weight)
+    cells = np.cumsum(bounds.on_weight)
     ends = np.searchsorted(cells, np.arange(1, runs) * (cells[-1] / runs)) if runs > 1 else []
     places = np.unique([0, *ends, width]).tolist()
     slices = [slice(*pair) for pair in pairwise(places)]
     return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
 
 
-def _line_up(contrast: SparseGradientFactors, layout: Layout, cut: float) -> tuple[np.ndarray, Traits]:
-    """Columns in the order of their new numbers, without those that are left out, and their traits.
+def _order_columns(contrast: SparseGradientFactors, layout: Layout, cut: float) -> tuple[np.ndarray, ColumnBounds]:
+    """Columns in the order of their new numbers, without those that are left out, and their bounds.
 
     The gradient of (A, B) is the sum of B's errors where A is on and of A's errors where B is on. No error exceeds 1,
     so the first sum is at most n_A; the second lies between -n_A and n_A + g_A, all that A is predicted with.
@@ -215,11 +216,11 @@ def _line_up(contrast: SparseGradientFactors, layout: Layout, cut: float) -> tup
     rest[:states] = contrast.resting[:, BELIEF]
     bound = together.copy()
     bound[:states] += together[:states] + np.maximum(contrast.unary, 0.0)
-    loud = np.flatnonzero(bound > cut)
-    loudness = np.maximum(together, total * rest)
-    column = loud[np.argsort(-loudness[loud], kind="stable")]
+    candidates = np.flatnonzero(bound > cut)
+    score_bound_col = np.maximum(together, total * rest)
+    column = candidates[np.argsort(-score_bound_col[candidates], kind="stable")]
     owner = layout.schemas[0].variable_of_column[column]
-    return column, Traits.of(together[column], total, rest[column], owner)
+    return column, ColumnBounds.of(together[column], total, rest[column], owner)
 
 
 def _known(keys: np.ndarray, n_columns: int, column: np.ndarray) -> np.ndarray:
@@ -230,11 +231,11 @@ def _known(keys: np.ndarray, n_columns: int, column: np.ndarray) -> np.ndarray:
     return pairs[there[pairs].all(axis=1)]
 
 
-def _by_first(pairs: np.ndarray, size: int) -> Known:
+def _by_first(pairs: np.ndarray, size: int) -> KnownPairs:
     """Pairs under new numbers, by the lower one; those with a column that has none (-1) are left out."""
     pairs = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    return Known(np.searchsorted(pairs[:, 0], np.arange(size + 1)), np.ascontiguousarray(pairs[:, 1]))
+    return KnownPairs(np.searchsorted(pairs[:, 0], np.arange(size + 1)), np.ascontiguousarray(pairs[:, 1]))
 
 
 def _tiles(work: np.ndarray, width: int) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 
 
 def make_evaluator(sample: Dataset, objective: Objective, engine: Engine) -> Evaluator:
-    """Return the evaluator of an objective on a dataset; sparse tables, and latent variables, have their own for `pl`."""
+    """Return the evaluator of an objective; `pl` has its own for sparse tables and for latent variables."""
     if sample.kind == "dense":
         if sample.is_local and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
             return LatentEvaluator(sample.local(), engine)

@@ -17,7 +17,7 @@ class ContrastiveDivergence(Objective):
 
     In a sequential sweep each update lowers the free energy by KL(q0 || q1) of its cell, so the loss is their sum and
     never negative; with all cells updated at once it would be unbounded below. The gradient is that of Eq. 10, which
-    treats q1 as fixed: <f>_q1 - <f>_q0 = error_A x middle_B + error_B x middle_A with expectations (q0 + q1) / 2 (Eq. 13).
+    treats q1 as fixed: <f>_q1 - <f>_q0 = error_A x mean_B + error_B x mean_A with means (q0 + q1) / 2 (Eq. 13).
     """
 
     name = "cd"

@@ -26,14 +26,14 @@ class Workspace:
 
 
 class Objective(ABC):
-    """A loss whose gradient for a pair (A, B) is the sum over rows of error_A x middle_B + error_B x middle_A.
+    """A loss whose gradient for a pair (A, B) is the sum over rows of error_A expectation_B + error_B expectation_A.
 
     That form is all that induction, certificate and optimizer rely on.
     """
 
     name: ClassVar[str]
     averaged: ClassVar[bool] = False
-    """Whether expectations are (q0 + q1) / 2, so that the gradient of a feature is <f>_q1 - <f>_q0; else they are q0."""
+    """Whether expectations are (q0 + q1) / 2, and the gradient of a feature <f>_q1 - <f>_q0; otherwise they are q0."""
 
     @abstractmethod
     def prepare(self, block: Block) -> Workspace:

@@ -66,9 +66,7 @@ class Checkpoint:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             facts = json.loads(metadata["facts"])
         except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise DataError(
-                f"{self.path}: not a complete checkpoint: delete it to start from the beginning."
-            ) from error
+            raise DataError(f"{self.path}: not a complete checkpoint: delete it to start again.") from error
         if metadata.get("version") != VERSION or metadata.get("mark") != self.mark:
             raise DataError(
                 f"{self.path}: belongs to a fit of other data or options: choose another folder, or delete the file."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,7 +46,7 @@ MakePathTrainer = Callable[[Dataset, float, float], Trainer]
 class SelectionOptions:
     """The options of a choice of l1."""
 
-    criterion: SelectionCriterion = HeldOut()
+    criterion: SelectionCriterion = field(default_factory=HeldOut)
     path_length: int = PATH_LENGTH
     patience: int | None = PATIENCE
     kkt_tol: float = 0.01
@@ -151,7 +151,7 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
     trainer, problem = path.trainer, path.trainer.problem
     if not isinstance(trainer.evaluator, DenseEvaluator):
         raise TypeError("weights of a sparse table have no Wald statistics")
-    field = path.refit_without_l1(problem.active, l2)
+    refitted = path.refit_without_l1(problem.active, l2)
     costs = ebic_costs(trainer.layout, trainer.evaluator.total_weights, gamma)
     for _ in range(MAX_PRUNINGS):
         weights, arcs = problem.theta[problem.n_states :], problem.working_set.arcs
@@ -160,8 +160,8 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
         kept = trainer.evaluator.wald_statistics(arcs, weights) > required
         if kept.all():
             break
-        field = path.refit_without_l1(kept, l2)
-    return field
+        refitted = path.refit_without_l1(kept, l2)
+    return refitted
 
 
 def _folds(

@@ -1,4 +1,4 @@
-"""The coordinates in which the optimizer works."""
+"""This module defines the coordinates in which the optimizer works."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["CenteredParametrization"]
 Translation = Callable[[np.ndarray], np.ndarray]
 
 SMALLEST = 1e-2
-"""Curvature that every parameter has at least, so that no step is out of all proportion."""
+"""Smallest curvature of a parameter, which bounds the length of steps."""
 
 
 @dataclass(frozen=True)
 class CenteredParametrization:
-    """Centered coordinates: a pair weight acts on deviations from the mean, w (q - mean); unary weights absorb the rest.
+    """Centered coordinates: a pair weight acts on deviations from the mean, and unary weights absorb the rest.
 
     In the plain coordinates a pair weight also shifts its two unary weights, which makes for long narrow valleys; in
     centered ones its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
@@ -34,7 +34,7 @@ class CenteredParametrization:
     """(states,): bool."""
 
     def to_theta(self, point: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Plain weights of a point."""
+        """Return the plain weights of a point."""
         theta = point.copy()
         theta[: len(self.centered)] -= self._shift(point, arcs)
         return theta

@@ -74,7 +74,7 @@ def path_length(scores: Sequence[float], patience: int, min_improvement: float) 
 
 
 def path_values(first: float, count: int, ratio: float) -> np.ndarray:
-    """Return values of l1, (count,), that fall from ``first`` by equal factors; a single one for independent columns."""
+    """Return values of l1, (count,), that fall by equal factors; a single one for independent columns."""
     return np.geomspace(first, ratio * first, count) if first > 0.0 else np.ones(1)
 
 

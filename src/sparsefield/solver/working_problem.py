@@ -231,7 +231,7 @@ class WorkingProblem:
         return self.loss + self.penalty.value(theta), self._smooth_gradient(self.loss_gradient, theta)
 
     def _smooth_gradient(self, loss_gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Return the gradient, in the optimizer's coordinates, of the loss, of L2, and of L1 on centered unary weights."""
+        """Return the gradient, in the optimizer's coordinates, of all but the L1 terms that have a kink."""
         gradient = loss_gradient + self.penalty.l2_of(len(theta)) * theta
         n, centered = self.n_states, self.parametrization.centered
         gradient[:n] += np.where(centered, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
