@@ -103,7 +103,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
     assert "go together" in done.out
     assert "rain=1" in done.out
     assert "where heat is low" in done.out
-    assert "Certified: " in done.out
+    assert "Converged: " in done.out
     assert "column frequencies" in done.out
     assert done.out.endswith(f"Wrote {path}.\n")
     assert "Learning from 150 rows" in done.err
@@ -192,7 +192,7 @@ def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
     notes = [line for line in done.err.splitlines() if line.startswith("Note: The fit stopped after")]
     assert len(notes) == 1
     assert "Warning" not in done.err
-    assert "Not certified (the fit stopped early)" in done.out
+    assert "Not converged (the fit stopped early)" in done.out
 
 
 def test_a_forgotten_id_is_pointed_out(run, tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
-    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Certified", "induction=cfi", "l1=auto ("]
+    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=auto ("]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; number", "go together"]
     for word in words:
         assert word in done.out

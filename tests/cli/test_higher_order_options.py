@@ -28,7 +28,7 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--lift", "all", "--l1", 20)
     assert done.code == 0
-    assert "rain=1, sun=1 and bow=1 seldom go together" in done.out
+    assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
     assert "; 1 of three and more" in done.out
     field = load(path)
     assert field.max_order == 3
@@ -37,7 +37,7 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     assert told.code == 0
     assert "max_order=3" in told.out
     assert "lift=all" in told.out
-    assert "rain=1, sun=1 and bow=1 seldom go together" in told.out
+    assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
     assert "; 1 of three and more" in told.out
 
 
@@ -87,7 +87,7 @@ def test_numbers_in_a_triple_are_what_its_states_go_by() -> None:
     )  # fmt: skip
     assert [line.strip() for line in strongest(MarkovField.from_field(field), 9)] == [
         "-3.00  a=1 and b=1 go together where n is low",
-        "+2.00  a=1 is likelier where n x m is high",
-        "-1.00  a=1 is likelier where n is low",
+        "+2.00  a=1 is more likely where n x m is high",
+        "-1.00  a=1 is more likely where n is low",
         "+0.50  a=1 and b=1 go together where n x m is high",
     ]

@@ -43,7 +43,7 @@ def test_parquet_is_learned_block_by_block(run, parts, tmp_path) -> None:
         assert found.code == 0
         assert found.err.count("No check: with --stream") == 1
         assert "Learning from 120 rows" in found.err
-        assert "Certified" in found.out
+        assert "Converged" in found.out
         assert load(tmp_path / "m.safetensors").features_.equals(wanted)
     assert "No check" not in run("fit", parts, "--stream", "--no-check", "--id", "name", "-o", tmp_path / "m").err
 

@@ -44,7 +44,7 @@ def test_after_a_fit_a_card_tells_what_was_learned(model) -> None:
     card = made["text/html"]
     assert "MarkovField(l1=1.5)" in card
     assert "300 rows, 2 columns" in card
-    assert "Certified" in card
+    assert "Converged" in card
     assert ODD not in card
     assert f"rain=1 and {ODD}=1 go together" in unescape(card)
 

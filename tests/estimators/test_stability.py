@@ -13,7 +13,7 @@ from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField,
 from sparsefield.data import DenseDataset, compile_table, read
 from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
-from sparsefield.viz.explorer.subgraph import Network
+from sparsefield.viz.network import Network
 
 
 def make_rows(n_rows: int = 400, seed: int = 0) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from sparsefield.cli.table_files import Reading, listed, read_table, separator_o
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.viz.explorer.table_rows import Rows
+    from sparsefield.viz.explorer.table_rows import TableRows
 
 Given = Annotated[
     Path | None,
@@ -48,13 +48,13 @@ def explore(
         raise DataError('The explorer is a Dash page, and Dash is not installed: pip install "sparsefield[explore]".')
     from sparsefield import load
     from sparsefield.viz.explorer.server import serve
-    from sparsefield.viz.explorer.session import make_subject
+    from sparsefield.viz.explorer.session import open_session
 
     field: Any = load(model)
     reading = Reading(tuple(missing or ()), not no_header, separator)
     with Watch("Reading"):
         rows = None if data is None else read_rows(field, model, data, reading)
-        subject = make_subject(model.name, field, rows)
+        session = open_session(model.name, field, rows)
 
     with TemporaryDirectory(prefix="sparsefield-") as folder:
 
@@ -64,7 +64,7 @@ def explore(
             if open_page:
                 typer.launch(str(_signpost(Path(folder), address)))
 
-        serve(subject, port=port, ready=ready)
+        serve(session, port=port, ready=ready)
     say("Ended.")
 
 
@@ -75,10 +75,10 @@ def _signpost(folder: Path, address: str) -> Path:
     return path
 
 
-def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
+def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> TableRows:
     """The tables to look at, as the model sees them."""
     from sparsefield import RelationalField
-    from sparsefield.viz.explorer.table_rows import Rows, TableGiven
+    from sparsefield.viz.explorer.table_rows import InputTable, TableRows
 
     if is_matrix(data):
         raise DataError(f"{data}: the rows of a sparse matrix cannot be shown yet; leave it out to explore the model.")
@@ -93,9 +93,9 @@ def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
             raise DataError(f"No column of the model is in the table; the model has {listed(schema.order)}.")
         asked = as_known(raw, schema, reading.markers(data))
         mark = separator_of(data, reading.separator)
-        return Rows(
+        return TableRows(
             field,
-            {"": TableGiven(raw, asked.table, asked.missing, f"{data.stem}-completed.csv", mark, reading.header)},
+            {"": InputTable(raw, asked.table, asked.missing, f"{data.stem}-completed.csv", mark, reading.header)},
         )
     described = read_linked(data, reading)
     tables, known = {}, {}
@@ -109,5 +109,5 @@ def read_rows(field: Any, model: Path, data: Path, reading: Reading) -> Rows:
         mark = "," if file is None else separator_of(file.path, file.reading.separator)
         header = file is None or file.reading.header
         key = described.data.keys.get(name)
-        tables[name] = TableGiven(raw, asked.table, asked.missing, f"{name}-completed.csv", mark, header, key)
-    return Rows(field, tables, described.data.with_tables(known))
+        tables[name] = InputTable(raw, asked.table, asked.missing, f"{name}-completed.csv", mark, header, key)
+    return TableRows(field, tables, described.data.with_tables(known))

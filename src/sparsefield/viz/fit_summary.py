@@ -1,4 +1,4 @@
-"""A field in plain words."""
+"""This module summarizes a fitted field in sentences."""
 
 from __future__ import annotations
 
@@ -8,54 +8,81 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.model import Field
 
-__all__ = ["WEIGHTS", "certificate", "count", "is_learned", "l1_of", "size"]
+__all__ = ["WEIGHTS", "certificate", "count", "format_violation", "is_learned", "l1_of", "size"]
 
-WEIGHTS = "a weight counts against the columns' base states: 0, or else the most frequent"
+WEIGHTS = "weights are relative to the reference states: 0, or the most frequent state"
+
+NOT_ABOUT_CHANCE = (
+    "This is about the optimizer, not about chance: \u201csparsefield stability\u201d shows which features are "
+    "selected again from resampled rows."
+)
 
 
 def is_learned(field: Field) -> bool:
-    """Whether a field came from a fit; one that was given has no objective."""
+    """Return whether a field was fitted; one that was built from given weights has no objective."""
     return field.about.get("objective") is not None
 
 
 def size(field: Field) -> str:
-    """How many features there are, of how many there might be."""
+    """Return the numbers of features and of candidates as a sentence."""
     unary, pairs = (int((weights != 0).sum()) for weights in (field.unary, field.weights))
     candidates = field.about["n_candidates"]
-    what = "candidates" if is_learned(field) else "possible ones"
+    what = "candidates" if is_learned(field) else "possible pairs"
     more = int((field.conjunction_weights != 0).sum())
-    also = f"; {more:,} of three and more" if more else ""
-    return f"{unary:,} features of one state; {pairs:,} of pairs, out of {candidates:,} {what}{also}"
+    also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
+    return f"{count(unary, 'unary weight')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
 
 
 def l1_of(field: Field, params: Mapping[str, Any]) -> float:
-    """The l1 that a field was learned with, be it chosen or given."""
+    """Return the l1 of the fit, whether it was selected or given."""
     return float(field.about.get("l1", params["l1"]))
 
 
 def certificate(field: Field, params: Mapping[str, Any]) -> str:
-    """What the exact pass over all candidates found, in one sentence; ``params`` are the estimator's."""
+    """Return sentences on whether the fit converged; ``params`` are the estimator's.
+
+    The violation is that of the optimality conditions, over all candidates, whether they have a weight or not.
+    """
     if not is_learned(field):
         return "Given, not learned."
     l1 = l1_of(field, params)
     allowed = params["kkt_tol"] * (l1 if l1 > 0 else 1.0)
-    whose = "all candidates"
+    candidates = "pair"
     if params["max_order"] > 2 and params["lift"] != "all":
-        whose = "all pairs, and all conjunctions that a feature with a weight leads to"
-    found = f"misses the optimality conditions by {field.about['kkt_violation']:.2g}"
+        candidates = "pair, and no conjunction that extends an active feature,"
+    elif params["max_order"] > 2:
+        candidates = "pair or conjunction"
+    violation = format_violation(field.about["kkt_violation"], l1)
     if field.about["converged"]:
-        before = " This is the field before its weights were estimated anew." if field.about.get("refit") else ""
-        return f"Certified: of {whose}, used or not, the worst {found} ({allowed:.2g} is allowed).{before}"
-    reason = "the fit stopped early" if params["certify"] else "no certificate was asked for"
-    return f"Not certified ({reason}): the worst of {whose} {found}; a certificate allows {allowed:.2g}."
+        refit = " The weights were then refitted without l1." if field.about.get("refit") else ""
+        return (
+            f"Converged: no left-out {candidates} would improve the fit (worst violation {violation}).{refit} "
+            f"{NOT_ABOUT_CHANCE}"
+        )
+    reason = "the fit stopped early" if params["certify"] else "certify is off"
+    return (
+        f"Not converged ({reason}): a left-out {candidates.split(',')[0]} or a further step could improve the fit "
+        f"(worst violation {violation}; the tolerance is {format_violation(allowed, l1)}). {NOT_ABOUT_CHANCE}"
+    )
 
 
-def count(number: int, what: str, many: str | None = None) -> str:
-    """A number with its noun.
+def format_violation(violation: float, l1: float) -> str:
+    """Return a violation of the optimality conditions as a share of l1; as a number where l1 is 0.
+
+    Examples
+    --------
+    >>> format_violation(0.018, 2.0), format_violation(0.018, 0.0)
+    ('0.9% of l1', '0.018')
+    """
+    return f"{100 * violation / l1:.2g}% of l1" if l1 > 0 else f"{violation:.2g}"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
 
     Examples
     --------
     >>> count(1, "row"), count(1200, "row"), count(0, "community", "communities")
     ('1 row', '1,200 rows', '0 communities')
     """
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,4 +1,4 @@
-"""How often features were selected from halves of the rows, in plain words."""
+"""This module describes how often features were selected from halves of the rows."""
 
 from __future__ import annotations
 
@@ -12,28 +12,40 @@ from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
-__all__ = ["STABLE", "TITLE", "expected_false", "often_left_out", "stability_column", "stability_in_words"]
+__all__ = [
+    "STABLE",
+    "TITLE",
+    "describe_stability",
+    "expected_false",
+    "often_left_out",
+    "selection_frequencies",
+    "stability_column",
+]
 
 TITLE = "stability"
 
 STABLE = 0.9
-"""Share of the resamples from which a feature is called stable."""
+"""Selection frequency from which a feature is called stable."""
 
 SHOWN = 5
 
 
-def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
-    """{name of a feature: share of resamples that selected it}; empty where the field does not tell."""
+def selection_frequencies(field: Field) -> np.ndarray | None:
+    """Return (features,) the share of resamples that selected each feature; None where the field has no such record."""
     told = field.about.get("stability")
     if told is None or len(told) != len(field.features):
-        return {}
-    ends = (tuple(column for column in columns if column >= 0) for columns in field.features.tolist())
-    share = dict(zip(ends, told, strict=True))
-    return {feature.name: float(share[feature.columns]) for feature in features}
+        return None
+    return np.asarray(told, dtype=float)
 
 
-def stability_in_words(field: Field, features: Sequence[Feature]) -> list[str]:
-    """What resamples told: how much is stable, how much of that may be chance, and what the field lacks."""
+def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
+    """Return {name of a feature: share of resamples that selected it}; empty where the field has no such record."""
+    shares = selection_frequencies(field)
+    return {} if shares is None else {feature.name: float(shares[feature.number]) for feature in features}
+
+
+def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
+    """Return sentences: how many features are stable, how many of these may be chance, and which the field lacks."""
     share, how = stability_column(field, features), field.about.get("resampling")
     if how is None or "stability" not in field.about:
         return []
