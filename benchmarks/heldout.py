@@ -76,7 +76,7 @@ def run_heldout(
                 "l1": best,
                 "test_score": field.score(splits.test),
                 "features": len(field.field_.features),
-                "candidates": field.field_.about["n_candidates"],
+                "candidates": field.field_.layout.n_candidate_pairs,
                 "kkt_violation": field.kkt_violation_,
                 "seconds": seconds,
             }

@@ -111,7 +111,7 @@ def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | N
         field.fit(train[:, :20])  # compiles what is compiled
         scoring: list[float] = []
         measured = measure(lambda: _fit(field, train, scoring), repeats=3, threads=1)
-    history = field.field_.about["history"]
+    history = field.field_.record.iterations
     found = read_field(field)
     beliefs = 1.0 / (1.0 + np.exp(-(test @ found.weights.T + found.bias)))
     return {
@@ -120,7 +120,7 @@ def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | N
         "scoring_seconds": scoring[int(np.argmin(measured.seconds))],
         "iterations": field.n_iter_,
         "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_states :])),
-        "joined": int(history[-1]["features"]) if history else 0,
+        "joined": history[-1].features if history else 0,
         "kkt_violation": field.kkt_violation_,
         "cll": pseudo_log_likelihood(test, found.bias, found.weights),
         "error": float(np.mean((beliefs > 0.5) != (test == 1))),
@@ -128,8 +128,8 @@ def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | N
 
 
 def _fit(field: MarkovField, train: Array, scoring: list[float]) -> None:
-    history = field.fit(train).field_.about["history"]
-    scoring.append(float(history[-1]["scoring_seconds"]) if history else 0.0)
+    history = field.fit(train).field_.record.iterations
+    scoring.append(float(history[-1].scoring_seconds) if history else 0.0)
 
 
 def _compare(table: list[Row]) -> None:

@@ -157,8 +157,8 @@ class _Watching:
     notes: list[Record] = field(default_factory=list)
 
     def __call__(self, estimator: Any, incomplete: Any) -> None:
-        history = estimator.field_.about["history"]
-        note: Record = {"scoring_seconds": float(history[-1]["scoring_seconds"]) if history else 0.0}
+        history = estimator.field_.record.iterations
+        note: Record = {"scoring_seconds": float(history[-1].scoring_seconds) if history else 0.0}
         if self.run.method in CFI:
             note["looked_at"] = share_looked_at(estimator, incomplete, self.run.threshold)
         elif self.run.method == "grafting":

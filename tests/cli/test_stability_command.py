@@ -41,8 +41,8 @@ def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table
     direct = load(weather)
     frame = pl.read_csv(table, null_values="?").drop("name")
     direct.stability(frame, 10, random_state=3)
-    assert direct.field_.about["stability"] == after.field_.about["stability"]
-    assert after.field_.about["resampling"]["resamples"] == 10
+    assert direct.field_.record.stability == after.field_.record.stability
+    assert after.field_.record.stability.resamples == 10
     assert re.search(r"\+\d\.\d\d +100% +rain=1 and wet=1 go together", done.out)
     assert "10 halves of the rows" in done.out
     assert "Shah and Samworth" in done.out
@@ -67,7 +67,7 @@ def test_another_file_and_the_same_bytes_for_any_threads(run, weather: Path, tab
 def test_linked_tables_matrices_and_classifiers(run, model: Path, school: Path, table: Path, tmp_path: Path) -> None:
     done = run("stability", model, school, "--resamples", "4")
     assert done.code == 0, done.err
-    assert len(load(model).field_.about["stability"]) == len(load(model).field_.weights)
+    assert len(load(model).field_.record.stability.frequencies) == len(load(model).field_.weights)
 
     X = (np.random.default_rng(0).random((400, 60)) < 0.05).astype(np.int8)
     X[:, 1] |= X[:, 0]

@@ -88,7 +88,7 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     repeated, weighed = MarkovField(**options).fit(often), MarkovField(**options).fit(frame, sample_weight=counts)
     np.testing.assert_array_equal(repeated.field_.pairs, weighed.field_.pairs)
     np.testing.assert_array_equal(repeated.field_.theta, weighed.field_.theta)
-    assert repeated.field_.about["n_rows"] == len(often)
+    assert repeated.field_.record.n_rows == len(often)
 
 
 def test_rows_with_latent_variables_are_merged() -> None:
@@ -99,7 +99,7 @@ def test_rows_with_latent_variables_are_merged() -> None:
     assert deduplicate_rows(sample).n_rows == len(frame.drop_duplicates())
     often = frame.loc[np.repeat(frame.index, 3)]
     again = MarkovField(latent={"kind": 2}, l1=15.0, l2=3.0, random_state=0).fit(often)
-    assert again.field_.about["n_rows"] == 2400
+    assert again.field_.record.n_rows == 2400
 
 
 def test_observed_columns_of_0_and_1_tell_rows_apart() -> None:

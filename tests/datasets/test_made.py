@@ -198,7 +198,7 @@ def test_a_made_field_comes_back_from_a_file(tmp_path: Path) -> None:
     made.field.save(tmp_path / "m")
     back = load(tmp_path / "m")
     assert isinstance(back, MarkovField)
-    assert back.field_.about == made.field.field_.about
+    assert back.field_.record == made.field.field_.record
     assert back.field_.schema == made.field.field_.schema
     assert back.field_.theta.tobytes() == made.field.field_.theta.tobytes()
     assert back.score(made.samples) == made.field.score(made.samples)

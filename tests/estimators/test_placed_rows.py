@@ -68,7 +68,7 @@ def test_dask_arrays_with_equal_rows(client, tmp_path) -> None:
     there = MarkovField(l1=2.0, selection="ebic", refit=True, engine=client)
     there.fit(da.from_array(rows, chunks=(1500, 2)), sample_weight=da.from_array(weight, chunks=700))
     assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
-    assert here.field_.about["n_rows"] == there.field_.about["n_rows"] == 4000
+    assert here.field_.record.n_rows == there.field_.record.n_rows == 4000
 
 
 def test_tables_that_are_sparse_stay_so(client, tmp_path, monkeypatch) -> None:

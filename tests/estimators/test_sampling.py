@@ -240,7 +240,7 @@ def test_a_given_field_comes_back_from_a_file(kind: str | None, tmp_path: Path) 
     back = load(tmp_path / "m")
     assert isinstance(back, MarkovField)
     assert back.get_params() == field.get_params()
-    assert back.field_.about == field.field_.about
+    assert back.field_.record == field.field_.record
     assert np.isnan(back.objective_)
     assert np.isnan(back.kkt_violation_)
     assert not back.converged_
@@ -253,9 +253,9 @@ def test_a_given_field_comes_back_from_a_file(kind: str | None, tmp_path: Path) 
 
 def test_what_was_given_stays_as_it_was() -> None:
     field = sticky_field()
-    before = dict(field.about)
+    before = field.record
     MarkovField.from_field(field)
-    assert field.about == before
+    assert field.record == before
 
 
 def test_a_field_that_makes_no_sense_is_refused() -> None:

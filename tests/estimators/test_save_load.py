@@ -267,7 +267,7 @@ def as_format_1(document: dict) -> dict:
     """The same document as version 1 wrote it: the columns of one table, and neither tables nor templates."""
     (table,) = document["tables"]
     columns = {"variables": table["variables"], "order": table["order"]}
-    return {**columns, "about": document["about"], "extra": document["extra"]}
+    return {**columns, "record": document["record"], "extra": document["extra"]}
 
 
 @pytest.mark.parametrize("observed", [[], ["x2"]])
@@ -277,7 +277,7 @@ def test_a_file_of_format_1_is_still_read(tmp_path, observed) -> None:
     rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
     with safe_open(tmp_path / "1", framework="np") as file:
         assert file.metadata()["version"] == "1"
-        assert list(json.loads(file.metadata()["document"])) == ["variables", "order", "about", "extra"]
+        assert list(json.loads(file.metadata()["document"])) == ["variables", "order", "record", "extra"]
     again = load(tmp_path / "1")
     assert_same(field, again)
     assert again.field_.layout == field.field_.layout

@@ -77,7 +77,7 @@ def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     rows = make_rows()
     field = MarkovField(l1=5.0).fit(rows)
     found = field.stability(rows, resamples=6)
-    told = field.field_.about["stability"]
+    told = field.field_.record.stability.frequencies
     assert len(told) == len(field.field_.weights)
     assert (
         dict(zip(named(found), found["frequency"], strict=True)).items()
@@ -90,13 +90,13 @@ def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     )
     field.save(tmp_path / "m.safetensors")
     again = load(tmp_path / "m.safetensors")
-    assert again.field_.about["stability"] == told
-    assert again.field_.about["resampling"] == field.field_.about["resampling"]
+    assert again.field_.record.stability.frequencies == told
+    assert again.field_.record.stability == field.field_.record.stability
     network = Network(again.field_)
     assert network.stability is not None
-    assert network.stability.tolist() == told
+    assert tuple(network.stability) == told
     field.fit(rows)
-    assert "stability" not in field.field_.about
+    assert field.field_.record.stability is None
 
 
 def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
@@ -112,7 +112,7 @@ def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
     assert contents[0] != contents[2]
     own = MarkovField(l1=5.0, random_state=1).fit(rows)
     own.stability(rows, resamples=6)
-    assert own.field_.about["resampling"]["seed"] == 1
+    assert own.field_.record.stability.seed == 1
 
 
 def test_sparse_tables_select_as_dense_ones_do() -> None:
@@ -168,7 +168,7 @@ def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> Non
     data = make_families(one_hub=one_hub)
     field = RelationalField(l1=6.0).fit(data)
     found = field.stability(data, resamples=10)
-    assert field.field_.about["resampling"]["halved"] == halved
+    assert field.field_.record.stability.halved == halved
     row = found.row(0, named=True)
     assert (row["template"], row["variable_a"], row["variable_b"], row["frequency"]) == (
         "across lives", "mood", "glad", 1.0,
@@ -198,9 +198,9 @@ def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
     field = MarkovField(l1=5.0).fit(rows[:200])
     field.stability(rows[:200], 4, progress=lambda *told: heard.append(told))
     assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert field.field_.about["resampling"]["l1"] == pytest.approx(5.0 * np.sqrt(0.5))
+    assert field.field_.record.stability.l1 == pytest.approx(5.0 * np.sqrt(0.5))
     field.stability(rows, 4)
-    assert field.field_.about["resampling"]["l1"] == pytest.approx(5.0)
+    assert field.field_.record.stability.l1 == pytest.approx(5.0)
 
 
 def test_features_that_the_field_lacks_are_remembered() -> None:
@@ -209,9 +209,9 @@ def test_features_that_the_field_lacks_are_remembered() -> None:
     field.induction, field.graph = "cfi", None
     found = field.stability(rows, 10)
     lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
-    left_out = field.field_.about["resampling"]["left_out"]
+    left_out = field.field_.record.stability.left_out
     assert len(left_out) == min(lacking.height, 20) > 0
-    assert [told["frequency"] for told in left_out] == sorted(lacking["frequency"], reverse=True)[:20]
+    assert [one.frequency for one in left_out] == sorted(lacking["frequency"], reverse=True)[:20]
 
 
 def test_refusals_say_what_is_wrong(tmp_path) -> None:
@@ -233,4 +233,4 @@ def test_refusals_say_what_is_wrong(tmp_path) -> None:
     data = make_families()
     with pytest.raises(DataError, match="sample_weight"):
         RelationalField(l1=6.0).fit(data).stability(data, sample_weight=np.ones(3))
-    assert "stability" not in field.field_.about
+    assert field.field_.record.stability is None

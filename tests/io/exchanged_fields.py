@@ -6,7 +6,7 @@ import numpy as np
 
 from sparsefield.data import Layout, Schema, Template, Variable
 from sparsefield.induction import all_pairs
-from sparsefield.model import Field
+from sparsefield.model import Field, FitRecord
 
 SMOKES = Variable("smokes", "target", (0, 1), 0, (0.75, 0.25))
 MOOD = Variable("mood", "target", ("glad", "odd & <so>", "sad"), 2, (0.2, 0.3, 0.5))
@@ -49,4 +49,6 @@ def linked_tables(seed: int = 0) -> Field:
     rng = np.random.default_rng(seed)
     pairs = all_pairs(layout)
     pairs = pairs[rng.random(len(pairs)) < 0.8]
-    return Field(layout, rng.normal(size=layout.n_states), pairs, rng.normal(size=len(pairs)), about={"objective": 1.0})
+    return Field(
+        layout, rng.normal(size=layout.n_states), pairs, rng.normal(size=len(pairs)), record=FitRecord(objective=1.0)
+    )

@@ -138,8 +138,8 @@ def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> Non
     made = make_markov_field(30, 2400, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
     train, test = made.samples[:1200], made.samples[1200:]
     field = MarkovField(l1="auto", random_state=0, n_jobs=1).fit(train)
-    path = field.field_.about["path"]
-    assert [row["l1"] for row in path if row["chosen"]] == [pytest.approx(field.l1_)]
+    path = field.field_.record.path
+    assert [row.l1 for row in path if row.chosen] == [pytest.approx(field.l1_)]
     scores = {l1: MarkovField(l1=l1, n_jobs=1).fit(train).score(test) for l1 in (0.1 * field.l1_, 8 * field.l1_)}
     assert field.score(test) > max(scores.values())
     assert field.converged_
@@ -344,7 +344,7 @@ def test_linked_tables_hold_back_cells() -> None:
         field = RelationalField(l1="auto", selection=selection, random_state=0).fit(data)
         strongest = field.features_[field.features_["variable_b"].notna()].iloc[0]
         assert (strongest["variable_a"], strongest["variable_b"]) == ("smokes", "smokes")
-        assert field.field_.about["path"][0]["features"] == 0
+        assert field.field_.record.path[0].features == 0
 
 
 def test_the_same_bits_for_any_number_of_threads_and_the_same_seed() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from sparsefield.model import StabilityRecord
+
 
 def make_survey(n_rows: int = 300, seed: int = 0) -> pl.DataFrame:
     """Return ages and dependent habits; most smokers cough."""
@@ -37,3 +39,10 @@ def with_missing(table: pl.DataFrame, share: float = 0.15, seed: int = 1) -> pl.
     made = [pl.Series(name, np.where(missing[:, k], None, table[name].to_list())) for k, name in enumerate(columns)]
     typed = [column.cast(table[column.name].dtype) for column in (pl.Series(c.name, c.to_list()) for c in made)]
     return table.with_columns(typed)
+
+
+def stability_of(frequencies: list[float]) -> StabilityRecord:
+    """A record of stability selection with these frequencies."""
+    return StabilityRecord(
+        tuple(frequencies), resamples=40, seed=0, l1=1.0, halved="rows", given_graph=False, mean_pairs=2.0
+    )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from surveys import stability_of
 
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.datasets import make_markov_field
@@ -124,7 +125,7 @@ def test_names_are_found_beginnings_first(wide: Network) -> None:
 def test_stability_is_that_of_each_feature(field: MarkovField) -> None:
     assert Network(field.field_).stability is None
     shares = np.linspace(0, 1, len(field.field_.weights)).tolist()
-    told = replace(field.field_, about={**field.field_.about, "stability": shares})
+    told = replace(field.field_, record=replace(field.field_.record, stability=stability_of(shares)))
     network = Network(told)
     assert network.stability is not None
     neighbors = [one for number in range(network.n_variables) for one in network.neighbors(number, 9)]

@@ -188,11 +188,11 @@ def _report(field: AnyField, seconds: float) -> None:
     if field.l1 == "auto":
         from sparsefield.estimators.field_estimator import SELECTIONS
 
-        tried, by = len(field.field_.about["path"]), SELECTIONS[field.selection]
+        tried, by = len(field.field_.record.path), SELECTIONS[field.selection]
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
-    sent = [step.get("traffic", 0) for step in field.field_.about["history"]]
+    sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")

@@ -28,10 +28,10 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
     from sparsefield import load
 
     field: Any = load(model)
-    about, layout, learned = field.field_.about, field.field_.layout, is_learned(field)
+    record, layout, learned = field.field_.record, field.field_.layout, is_learned(field)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
-    show(f"{model}: {type(field).__name__}, written by sparsefield {about['version']}")
-    show(f"Learned from {about['n_rows']:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
+    show(f"{model}: {type(field).__name__}, written by sparsefield {record.version}")
+    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")

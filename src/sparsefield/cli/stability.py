@@ -78,8 +78,8 @@ def _show(field: Any) -> None:
 
     features = list_features(field.field_)
     share = stability_column(field.field_, features)
-    how = field.field_.about["resampling"]
-    show(f"{how['resamples']:,} halves at l1 = {how['l1']:.3g} select {how['mean_pairs']:,.1f} pairs on average.\n")
+    how = field.field_.record.stability
+    show(f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n")
     if features:
         table = new_table("weight", "selected", "strongest features", left=0)
         table.columns[2].justify = "left"

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.data import DenseDataset, compile_table, read
 from sparsefield.compute import Threads
+from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.demo.digit_figures import Completion, Network
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_graphs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
-from sparsefield.demo.digit_figures import Completion, Network
 
 __all__ = [
     "DIGIT",

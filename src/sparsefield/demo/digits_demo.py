@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.estimators import MarkovField
-from sparsefield.evaluation.baselines import Chained, column_frequencies
+from sparsefield.demo.digit_figures import Network, draw_completions, draw_histograms, draw_network
 from sparsefield.demo.digits import (
     PIXELS,
     STRONGEST,
@@ -29,9 +28,10 @@ from sparsefield.demo.digits import (
     score_beliefs,
     signals_and_errors,
 )
+from sparsefield.estimators import MarkovField
+from sparsefield.evaluation.baselines import Chained, column_frequencies
 from sparsefield.io.model_file import write_atomically
 from sparsefield.viz.html_page import Figure, make_page
-from sparsefield.demo.digit_figures import Network, draw_completions, draw_histograms, draw_network
 
 __all__ = ["run_demo"]
 
@@ -127,7 +127,7 @@ def _learn(digits: Digits, setting: Setting) -> tuple[MarkovField, dict[str, Any
     found = {
         "rows": {"train": len(digits.train), "test": len(digits.test)},
         "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_states :])),
-        "candidates": field.field_.about["n_candidates"],
+        "candidates": field.field_.layout.n_candidate_pairs,
         "kkt_violation": field.kkt_violation_,
         "converged": field.converged_,
         "iterations": field.n_iter_,

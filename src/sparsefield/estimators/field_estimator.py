@@ -43,11 +43,9 @@ from sparsefield.induction import CFI, RULES, FixedGraph, IdealParent, Induction
 from sparsefield.inference import INFERENCE, InferenceMethod, Posterior, infer
 from sparsefield.io.model_file import save_field
 from sparsefield.io.partitioned_tables import is_collection
-from sparsefield.model import Field, edge_table, feature_table
+from sparsefield.model import Field, FitRecord, IterationRecord, PathRow, edge_table, feature_table
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, SparseEvaluator
 from sparsefield.solver import (
-    FitResult,
-    IterationRecord,
     PathPoint,
     PathSelection,
     PathTrainer,
@@ -58,7 +56,7 @@ from sparsefield.solver import (
     prune_by_wald,
 )
 
-__all__ = ["FieldEstimator", "as_seed", "not_learned", "rebuild", "states_of"]
+__all__ = ["FieldEstimator", "as_seed", "rebuild", "states_of"]
 
 OF_THE_MACHINE = ("checkpoint", "engine", "n_jobs", "verbose")
 """Parameters that say where and how a fit ran: nothing that a model should know."""
@@ -158,7 +156,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
     def history_(self) -> Any:
         """Frame with a row per iteration: objective, features, phase, seconds and more."""
         check_is_fitted(self)
-        rows = self.field_.about["history"]
+        rows = [row.as_row() for row in self.field_.record.iterations]
         # A table of constants leaves nothing to iterate over.
         keys = list(rows[0]) if rows else [field.name for field in fields(IterationRecord)]
         return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
@@ -175,42 +173,43 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
     @property
     def n_iter_(self) -> int:
         check_is_fitted(self)
-        return self.field_.about["n_iter"]
+        return self.field_.record.n_iter
 
     @property
     def l1_(self) -> float:
         """The l1 that the field was learned with: the chosen one where ``l1="auto"``; NaN of a field that was given."""
         check_is_fitted(self)
-        # Files of earlier versions do not tell it, but had a number.
-        return _known(self.field_.about.get("l1", None if isinstance(self.l1, str) else self.l1))
+        return _known(self.field_.record.l1)
 
     @property
     def path_(self) -> Any:
         """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen."""
         check_is_fitted(self)
-        rows = self.field_.about.get("path")
-        if rows is None:
+        rows = self.field_.record.path
+        if not rows:
             raise AttributeError("There is no path: l1 was given. Fit with l1='auto', or see `regularization_path`.")
-        return make_frame({key: [row[key] for row in rows] for key in rows[0]}, self.kind_)
+        return make_frame(
+            {field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}, self.kind_
+        )
 
     @property
     def kkt_violation_(self) -> float:
         """By how much the worst of all candidates, left-out ones included, misses the optimality conditions; of the
         field before a refit."""
         check_is_fitted(self)
-        return _known(self.field_.about["kkt_violation"])
+        return _known(self.field_.record.kkt_violation)
 
     @property
     def objective_(self) -> float:
         """Loss and penalties at the end, a sum over rows; of the field before a refit."""
         check_is_fitted(self)
-        return _known(self.field_.about["objective"])
+        return _known(self.field_.record.objective)
 
     @property
     def converged_(self) -> bool:
         """Whether the fit ended with its certificate: a violation below ``kkt_tol`` x l1."""
         check_is_fitted(self)
-        return self.field_.about["converged"]
+        return self.field_.record.converged
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
@@ -219,8 +218,7 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         same fit always writes the same bytes, wherever it ran.
         """
         check_is_fitted(self)
-        history = [{k: v for k, v in row.items() if not _of_the_run(k)} for row in self.field_.about["history"]]
-        field = replace(self.field_, about={**self.field_.about, "history": history})
+        field = replace(self.field_, record=self.field_.record.without_timing())
         extra = {
             "estimator": type(self).__name__,
             "kind": self.kind_,
@@ -327,9 +325,18 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        about = _about(sample, learned) | {"l1": float(options.l1), "refit": bool(self.refit)}
-        about |= {"path": choice.rows()} if choice is not None else {}
-        self.field_ = replace(learned.field, about=about)
+        record = FitRecord(
+            version=sparsefield.__version__,
+            n_rows=sample.n_rows,
+            l1=float(options.l1),
+            objective=float(learned.objective),
+            kkt_violation=float(learned.kkt_violation),
+            converged=bool(learned.converged),
+            refit=bool(self.refit),
+            iterations=learned.steps,
+            path=() if choice is None else choice.rows(),
+        )
+        self.field_ = replace(learned.field, record=record)
         self.kind_ = kind
 
     def _check_targets(self, sample: Dataset) -> None:
@@ -505,11 +512,6 @@ class FieldEstimator(ExchangeMethods, ResamplingMethods, ShowingMethods, BaseEst
         return _plain(params)
 
 
-def _of_the_run(key: str) -> bool:
-    """Whether something that a fit tells of its iterations differs between runs."""
-    return "seconds" in key or key == "traffic"
-
-
 def _known(value: float | None) -> float:
     """NaN for what a field that was not learned does not have."""
     return np.nan if value is None else value
@@ -526,35 +528,6 @@ def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> 
     estimator = kind(**params)
     estimator._restore(field, extra)
     return estimator
-
-
-def _about(sample: Dataset, learned: FitResult) -> dict[str, Any]:
-    """How a fit went, in plain values, whatever kind of numbers the options were."""
-    return {
-        "version": sparsefield.__version__,
-        "n_rows": sample.n_rows,
-        "n_candidates": sample.layout.n_candidate_pairs,
-        "n_iter": len(learned.steps),
-        "objective": float(learned.objective),
-        "kkt_violation": float(learned.kkt_violation),
-        "converged": bool(learned.converged),
-        "history": _plain([step.as_row() for step in learned.steps]),
-    }
-
-
-def not_learned(layout: Layout) -> dict[str, Any]:
-    """The same of a field that was given: there was no fit."""
-    return {
-        "version": sparsefield.__version__,
-        "n_rows": 0,
-        "n_candidates": layout.n_candidate_pairs,
-        "l1": None,
-        "n_iter": 0,
-        "objective": None,
-        "kkt_violation": None,
-        "converged": False,
-        "history": [],
-    }
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+import sparsefield
 from sparsefield import config
 from sparsefield.data import (
     DenseDataset,
@@ -29,7 +30,6 @@ from sparsefield.data import (
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators.answer_tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.estimators.distributed_fit import PlacedEstimator
-from sparsefield.estimators.field_estimator import not_learned
 from sparsefield.estimators.latent_start import check_latent, start_latent, with_shares
 from sparsefield.estimators.queries import (
     Completion,
@@ -45,7 +45,7 @@ from sparsefield.inference.map_inference import complete
 from sparsefield.io import read_uai
 from sparsefield.io.model_file import check_field
 from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
-from sparsefield.model import Field
+from sparsefield.model import Field, FitRecord
 
 __all__ = ["MarkovField"]
 
@@ -304,7 +304,7 @@ class MarkovField(TransformerMixin, PlacedEstimator):
             unnamed = names == tuple(f"x{k}" for k in range(len(names)))
             kind = "array" if unnamed else "polars"
         estimator = cls(**params)
-        estimator._restore(replace(field, about=not_learned(field.layout)), {"kind": kind})
+        estimator._restore(replace(field, record=FitRecord(version=sparsefield.__version__)), {"kind": kind})
         return estimator
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +18,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Dataset, LocalDataset, make_frame
 from sparsefield.errors import DataError
 from sparsefield.estimators.validation import as_seed
-from sparsefield.model import Field, selection_table, widen
+from sparsefield.model import Field, LeftOutFeature, PathRow, StabilityRecord, selection_table, widen
 from sparsefield.solver import PathSelection, SelectionOptions
 from sparsefield.solver.model_selection import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
@@ -100,7 +100,9 @@ class ResamplingMethods:
             walker.fit(X, **options) if y is None else walker.fit(X, y, **options)
         except _Walked as end:
             rows = end.choice.rows()
-            return make_frame({key: [row[key] for row in rows] for key in rows[0]}, end.kind)
+            return make_frame(
+                {field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}, end.kind
+            )
         raise AssertionError("every fit learns")
 
     def stability(
@@ -158,7 +160,7 @@ class ResamplingMethods:
         if sample.n_rows < FEWEST_ROWS:
             raise DataError(f"Rows are to be halved, and there are {sample.n_rows}: at least {FEWEST_ROWS} are needed.")
         seed = as_seed(estimator.random_state if random_state is None else random_state) or 0
-        l1 = estimator.l1_ * float(np.sqrt(0.5 * sample.n_rows / self.field_.about["n_rows"]))
+        l1 = estimator.l1_ * float(np.sqrt(0.5 * sample.n_rows / self.field_.record.n_rows))
         options = replace(estimator._options(), l1=l1)
         with estimator._fit_engine(sample) as engine:
             found = count_selections(
@@ -181,7 +183,7 @@ class ResamplingMethods:
     def _check_stability(self) -> None:
         """Refuse fields of which resamples would tell nothing."""
         estimator: Any = self
-        if self.field_.about["objective"] is None:
+        if not self.field_.record.is_learned:
             raise DataError("The field was given, not learned: there are no options to learn from halves with.")
         if self.field_.layout.has_latent:
             raise DataError(
@@ -199,18 +201,22 @@ class ResamplingMethods:
         strange = np.flatnonzero(~np.isin(found.keys, own))
         often = strange[found.times[strange] >= LEFT_OUT * found.resamples]
         often = often[np.lexsort((-np.abs(found.weights[often]), -found.times[often]))][:MOST_LEFT_OUT]
-        left_out = [
-            {
-                "columns": [column for column in found.features[k].tolist() if column >= 0],
-                "weight": float(found.weights[k]),
-                "frequency": float(found.times[k] / found.resamples),
-            }
+        left_out = tuple(
+            LeftOutFeature(
+                columns=tuple(column for column in found.features[k].tolist() if column >= 0),
+                weight=float(found.weights[k]),
+                frequency=float(found.times[k] / found.resamples),
+            )
             for k in often
-        ]
-        about = {"resamples": found.resamples, **how, "mean_pairs": found.mean_pairs, "left_out": left_out}
-        self.field_ = replace(
-            field, about={**field.about, "stability": frequencies.tolist(), "resampling": about}
-        )  # fmt: skip
+        )
+        stability = StabilityRecord(
+            frequencies=tuple(frequencies.tolist()),
+            resamples=found.resamples,
+            mean_pairs=found.mean_pairs,
+            left_out=left_out,
+            **how,
+        )
+        self.field_ = replace(field, record=replace(field.record, stability=stability))
         every = np.concatenate([widen(field.features, width), found.features[strange]])
         weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(strange))])
         shares = np.concatenate([frequencies, found.times[strange] / found.resamples])

@@ -130,7 +130,7 @@ def draw(field: Field, *, flat: bool = False) -> Drawing:
 
 def _nodes(field: Field, linked: bool) -> Iterator[Node]:
     layout = field.layout
-    known = field.about.get("objective") is not None  # one that was given has seen no data
+    known = field.record.is_learned  # one that was given has seen no data
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
         unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]]
         for variable, weights in _with_weights(schema, unary):

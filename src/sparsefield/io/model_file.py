@@ -17,6 +17,7 @@ from sparsefield.data.links import as_template
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.model.field import Field
+from sparsefield.model.fit_record import FitRecord
 
 __all__ = ["check_field", "load_field", "save_field"]
 
@@ -42,7 +43,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
             for template, ends, counted in zip(layout.templates, layout.ends, layout.counted, strict=True)
         ],
-        "about": field.about,
+        "record": field.record.as_plain(),
         "extra": extra or {},
     }
     # Conjunctions and latent variables are new in format 4: what has none can be read by those who know format 3.
@@ -129,11 +130,11 @@ def _switch_tensors(schema: BinarySchema, table: int) -> dict[str, np.ndarray]:
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
     # Format 1 knew one table alone.
     layout = _layout(document, tensors) if "tables" in document else Layout.single(_schema(document, tensors, 0))
-    about, extra = document["about"], document["extra"]
-    if not isinstance(about, dict) or not isinstance(extra, dict):
-        raise ValueError("outcome or options are not there")
+    record, extra = FitRecord.from_plain(document["record"]), document["extra"]
+    if not isinstance(extra, dict):
+        raise ValueError("the options are not there")
     unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    field = Field(layout, unary, pairs, weights, about=about)
+    field = Field(layout, unary, pairs, weights, record=record)
     if "conjunctions" in tensors:
         names = ("conjunctions", "conjunction_weights")
         field = replace(field, **{name: tensors[name] for name in names})

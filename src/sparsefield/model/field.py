@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
+from sparsefield.model.fit_record import FitRecord
 
 __all__ = ["Field", "Graph", "compile_graphs", "widen"]
 
@@ -132,8 +133,8 @@ class Field:
     conjunctions: np.ndarray = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
     """(features, columns): features of three columns and more, a target state first, -1 where there are fewer."""
     conjunction_weights: np.ndarray = field(default_factory=lambda: np.empty(0))
-    about: dict[str, Any] = field(default_factory=dict)
-    """How it was learned: options and outcome, plain values."""
+    record: FitRecord = FitRecord()
+    """What is known of the fit."""
 
     @property
     def schema(self) -> Schema:

@@ -1,7 +1,6 @@
 """The training loop and its optimizer."""
 
 from sparsefield.solver.fit_state import FitResult, TrainingOptions, WarmStart
-from sparsefield.solver.iteration_record import IterationRecord, Progress
 from sparsefield.solver.model_selection import PathSelection, SelectionOptions, choose_l1, prune_by_wald
 from sparsefield.solver.path_trainer import PathTrainer
 from sparsefield.solver.regularization_path import PathPoint
@@ -9,11 +8,9 @@ from sparsefield.solver.trainer import Trainer
 
 __all__ = [
     "FitResult",
-    "IterationRecord",
     "PathPoint",
     "PathSelection",
     "PathTrainer",
-    "Progress",
     "SelectionOptions",
     "Trainer",
     "TrainingOptions",

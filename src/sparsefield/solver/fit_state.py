@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 
 from sparsefield import config
-from sparsefield.model import Field
-from sparsefield.solver.iteration_record import IterationRecord
+from sparsefield.model import Field, IterationRecord
 
 __all__ = ["FitResult", "FitState", "TrainingOptions", "WarmStart"]
 

@@ -22,7 +22,7 @@ from sparsefield.data import (
 )
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer
-from sparsefield.model import Field
+from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
 from sparsefield.solver.path_trainer import PathTrainer
 from sparsefield.solver.regularization_path import PathPoint, Scorer, ebic, ebic_of_an_end, end_of_walk, follow_path
@@ -83,21 +83,21 @@ class PathSelection:
     scale: float = 1.0
     """l1 for all rows, as a multiple of l1 on the path, which had fewer."""
 
-    def rows(self) -> list[dict[str, float]]:
-        """A row for each value of l1, plain values."""
+    def rows(self) -> tuple[PathRow, ...]:
+        """Return a row for each value of l1."""
         found = []
         for k, point in enumerate(self.path):
             error = float(point.worth.std(ddof=1) / np.sqrt(len(point.worth))) if len(point.worth) > 1 else np.nan
             found.append(
-                {
-                    "l1": point.l1 * self.scale,
-                    "features": len(point.learned.field.features),
-                    "score": point.score,
-                    "error": error,
-                    "chosen": k == self.place,
-                }
+                PathRow(
+                    float(point.l1 * self.scale),
+                    len(point.learned.field.features),
+                    point.score,
+                    error,
+                    chosen=k == self.place,
+                )
             )
-        return found
+        return tuple(found)
 
 
 def choose_l1(

@@ -23,12 +23,11 @@ from sparsefield.induction import (
     score_expansions,
 )
 from sparsefield.inference import InferenceMethod
-from sparsefield.model import Field, widen
+from sparsefield.model import Field, IterationRecord, widen
 from sparsefield.objectives import Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.conjunction_moments import ConjunctionMoments
 from sparsefield.solver.fit_state import FitResult, FitState, TrainingOptions, WarmStart
-from sparsefield.solver.iteration_record import IterationRecord, Progress
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.parametrization import CenteredParametrization
 from sparsefield.solver.penalty import Penalty, pseudo_gradient
@@ -89,7 +88,7 @@ class Trainer:
         inference: InferenceMethod,
         options: TrainingOptions,
         engine: Engine,
-        progress: Progress | None = None,
+        progress: Callable[[IterationRecord], None] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         start: WarmStart | None = None,
     ) -> None:

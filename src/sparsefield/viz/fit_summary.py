@@ -20,13 +20,13 @@ NOT_ABOUT_CHANCE = (
 
 def is_learned(field: Field) -> bool:
     """Return whether a field was fitted; one that was built from given weights has no objective."""
-    return field.about.get("objective") is not None
+    return field.record.is_learned
 
 
 def size(field: Field) -> str:
     """Return the numbers of features and of candidates as a sentence."""
     unary, pairs = (int((weights != 0).sum()) for weights in (field.unary, field.weights))
-    candidates = field.about["n_candidates"]
+    candidates = field.layout.n_candidate_pairs
     what = "candidates" if is_learned(field) else "possible pairs"
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
@@ -35,7 +35,7 @@ def size(field: Field) -> str:
 
 def l1_of(field: Field, params: Mapping[str, Any]) -> float:
     """Return the l1 of the fit, whether it was selected or given."""
-    return float(field.about.get("l1", params["l1"]))
+    return float(params["l1"] if field.record.l1 is None else field.record.l1)
 
 
 def certificate(field: Field, params: Mapping[str, Any]) -> str:
@@ -52,9 +52,9 @@ def certificate(field: Field, params: Mapping[str, Any]) -> str:
         candidates = "pair, and no conjunction that extends an active feature,"
     elif params["max_order"] > 2:
         candidates = "pair or conjunction"
-    violation = format_violation(field.about["kkt_violation"], l1)
-    if field.about["converged"]:
-        refit = " The weights were then refitted without l1." if field.about.get("refit") else ""
+    violation = format_violation(field.record.kkt_violation or 0.0, l1)
+    if field.record.converged:
+        refit = " The weights were then refitted without l1." if field.record.refit else ""
         return (
             f"Converged: no left-out {candidates} would improve the fit (worst violation {violation}).{refit} "
             f"{NOT_ABOUT_CHANCE}"

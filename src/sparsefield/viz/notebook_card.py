@@ -21,7 +21,7 @@ def summarize(fitted: Fitted) -> str:
     field = fitted.field
     options = ", ".join(f"{name}={value!r}" for name, value in changed_options(fitted).items())
     columns = field.layout.n_targets + sum(len(schema.observed) for schema in field.layout.schemas)
-    rows = f"{count(field.about['n_rows'], 'row')}, " if is_learned(field) else ""
+    rows = f"{count(field.record.n_rows, 'row')}, " if is_learned(field) else ""
     lines = [
         f"<b>{escape(fitted.kind)}({escape(options)})</b>",
         escape(f"{rows}{count(columns, 'column')}; {size(field)}"),

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("dash")
 
 from dash.development.base_component import Component
+from surveys import stability_of
 
 from sparsefield import MarkovField
 from sparsefield.datasets import make_markov_field
@@ -64,7 +65,7 @@ def test_features_are_shown_with_their_stability(field: MarkovField) -> None:
     plain = as_text(variable_panel(Network(field.field_), 0, can_set=True))
     assert "stability" not in plain
     shares = [0.75] * len(field.field_.weights)
-    told = replace(field.field_, about={**field.field_.about, "stability": shares})
+    told = replace(field.field_, record=replace(field.field_.record, stability=stability_of(shares)))
     shown = as_text(variable_panel(Network(told), 0, can_set=True))
     assert "stability" in shown
     assert "75%" in shown

@@ -39,7 +39,7 @@ def all_pairs(model: MarkovField) -> Field:
     pairs = [
         (a, b) for a in range(schema.n_states) for b in range(a + 1, schema.n_columns) if owner[a] != owner[b]
     ]  # fmt: skip
-    return Field(field.layout, field.unary, np.array(pairs), np.ones(len(pairs)), about=field.about)
+    return Field(field.layout, field.unary, np.array(pairs), np.ones(len(pairs)), record=field.record)
 
 
 def test_log_odds_ratios_are_those_of_the_rows() -> None:

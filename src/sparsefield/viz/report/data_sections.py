@@ -79,7 +79,7 @@ def render_quality(fitted: Fitted, evidence: ScoredRows | None) -> str:
 def _describe_rows(fitted: Fitted, evidence: ScoredRows) -> str:
     """Return a statement on whether these may be the rows of training."""
     part = f" Only {evidence.sample.n_rows:,} evenly spaced rows were used." if evidence.in_part else ""
-    rows, trained = count(evidence.n_rows, "row"), int(fitted.field.about["n_rows"])
+    rows, trained = count(evidence.n_rows, "row"), fitted.field.record.n_rows
     if not is_learned(fitted.field):
         return paragraph(
             f"The data have {rows}.{part} The weights of the field were given, so these rows were not used in training."

@@ -130,7 +130,7 @@ def as_python(fitted: Fitted) -> str:
 def list_versions(field: Field) -> dict[str, str]:
     """Of the library that learned the field, and of what is at work now."""
     return {
-        "sparsefield that learned the field": str(field.about.get("version", "unknown")),
+        "sparsefield that learned the field": field.record.version or "unknown",
         "sparsefield that wrote this page": sparsefield.__version__,
         "Python": platform.python_version(),
         **{name: version(name) for name in LIBRARIES},

@@ -55,7 +55,7 @@ def render_summary(
     also += f", with {count(latent, 'latent variable')}" if latent else ""
     over = f" of {count(len(layout.tables), 'linked table')} ({', '.join(layout.tables)})" if fitted.linked else ""
     lines = [
-        escape(f"Learned from {count(field.about['n_rows'], 'row')} and {columns}{over}{also}.")
+        escape(f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}.")
         if learned
         else escape(f"A field over {columns}{over}{also} with given weights, not learned."),
         escape(f"It has {size(field)}."),
@@ -194,7 +194,7 @@ def render_structure(view: NetworkView) -> str:
 
 def render_training(fitted: Fitted) -> str:
     """Return charts of the objective and the number of features by iteration."""
-    history = fitted.field.about.get("history") or []
+    history = fitted.field.record.iterations
     if not history:
         why = (
             "A field with given weights has no training to show."
@@ -206,7 +206,7 @@ def render_training(fitted: Fitted) -> str:
     steps = [history[k] for k in kept]
 
     def curve(name: str, what: str) -> Curve:
-        return Curve(name, [CurvePoint(step["iteration"], step[what]) for step in steps])
+        return Curve(name, [CurvePoint(step.iteration, getattr(step, what)) for step in steps])
 
     panels = [
         LinePanel("Objective", "iteration", "loss and penalties, summed over rows", [curve("objective", "objective")]),
@@ -214,7 +214,7 @@ def render_training(fitted: Fitted) -> str:
     ]
     phases: dict[str, int] = {}
     for step in history:
-        phases[step["phase"]] = phases.get(step["phase"], 0) + 1
+        phases[step.phase] = phases.get(step.phase, 0) + 1
     listed = ", ".join(f"{number:,} of phase \u201c{phase}\u201d" for phase, number in phases.items())
     thinned = f" {len(steps)} iterations are drawn." if len(steps) < len(history) else ""
     caption = (
@@ -235,14 +235,14 @@ def render_certificate(fitted: Fitted) -> str:
     text = (
         f"With penalties l1 = {l1:g} and l2 = {fitted.params['l2']:g}, the optimum is the field where the gradient of "
         "each active weight is balanced by the penalties and no left-out candidate has a gradient beyond l1. One exact "
-        f"pass over all {field.about['n_candidates']:,} candidates measured the worst violation of these conditions: "
-        f"{format_violation(field.about['kkt_violation'], l1)}. "
+        f"pass over all {field.layout.n_candidate_pairs:,} candidates measured the worst violation of these: "
+        f"{format_violation(field.record.kkt_violation or 0.0, l1)}. "
     )
     further = "a higher max_iter" if fitted.params["certify"] else "certify=True"
     text += (
         "No left-out candidate would lower the objective beyond this tolerance (with missing values as they were last "
         "imputed)."
-        if field.about["converged"]
+        if field.record.converged
         else "The field is not yet the optimum under these penalties: a feature may be missing, or a weight may still "
         f"change; {further} continues the fit."
     )
