@@ -294,8 +294,8 @@ def _draw_bins(drawing: Drawing, frame: Frame, panel: HistogramPanel, across: Sc
             steps = list(run)
             d += f"M{steps[0][0]:.2f} {upward.start:.2f}"
             d += "".join(f"V{upward.position(count):.2f}H{x:.2f}" for _, x, count in steps) + f"V{upward.start:.2f}"
-    look = {"stroke": BLUE, "stroke_width": 1.4, "stroke_linejoin": "round", "class": "outline"}
-    drawing.path(d, fill=BLUE, fill_opacity=FILL_OPACITY, **look)
+    style = {"stroke": BLUE, "stroke_width": 1.4, "stroke_linejoin": "round", "class": "outline"}
+    drawing.path(d, fill=BLUE, fill_opacity=FILL_OPACITY, **style)
     for (low, high), (a, b, count) in zip(pairwise(panel.edges), bins, strict=True):
         if count > 0:
             hint = f"{format_number(low)} to {format_number(high)}: {format_number(count)}"

@@ -114,7 +114,7 @@ class Subgraph:
 
 
 def variable_at(schema: Schema, number: int) -> Variable:
-    """Return a variable by its number; a schema of a million columns has no list of them."""
+    """Return a variable by its number; a schema of a million columns keeps no list."""
     targets = len(schema.targets)
     return schema.targets[number] if number < targets else schema.observed[number - targets]
 

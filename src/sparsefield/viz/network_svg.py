@@ -54,12 +54,12 @@ def _draw_edges(drawing: Drawing, part: Subgraph, positions: np.ndarray) -> None
         positive = network.strongest_weights[k] > 0
         features = name_features(network.field, network.feature_numbers(k)[:6])
         hint = "; ".join(f"{feature.name}: {feature.weight:+.2f}" for feature in features)
-        look: dict[str, object] = {"stroke": BLUE if positive else ORANGE, "stroke_width": width, "stroke_opacity": 0.6}
-        look |= {} if positive else {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"}
+        style: dict[str, object] = {"stroke": BLUE if positive else ORANGE, "stroke_width": width, "stroke_opacity": 0.6}
+        style |= {} if positive else {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"}
         if a == b:
-            drawing.shape("circle", cx=x1, cy=y1 - 11, r=9, fill="none", hint=hint, **look)  # type: ignore[arg-type]
+            drawing.shape("circle", cx=x1, cy=y1 - 11, r=9, fill="none", hint=hint, **style)  # type: ignore[arg-type]
         else:
-            drawing.line(x1, y1, x2, y2, hint=hint, stroke_linecap="round" if positive else "butt", **look)
+            drawing.line(x1, y1, x2, y2, hint=hint, stroke_linecap="round" if positive else "butt", **style)
 
 
 def _draw_nodes(drawing: Drawing, part: Subgraph, positions: np.ndarray, colors: list[str]) -> None:
@@ -90,8 +90,8 @@ def _draw_nodes(drawing: Drawing, part: Subgraph, positions: np.ndarray, colors:
         if any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
             continue
         taken.append(box)
-        look = {"text_anchor": "middle", "stroke": WHITE, "stroke_width": 3, "paint_order": "stroke"}
-        drawing.text(x, top + NAME_SIZE, text, size=NAME_SIZE, **look)
+        style = {"text_anchor": "middle", "stroke": WHITE, "stroke_width": 3, "paint_order": "stroke"}
+        drawing.text(x, top + NAME_SIZE, text, size=NAME_SIZE, **style)
 
 
 def _draw_key(drawing: Drawing, shown: int, total: int) -> None:

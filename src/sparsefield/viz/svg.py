@@ -48,8 +48,8 @@ class Drawing:
     def path(self, d: str, **more: object) -> None:
         self.shape("path", d=d, **more)  # type: ignore[arg-type]
 
-    def text(self, x: float, y: float, words: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
-        self.shape("text", text=words, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
+    def text(self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
+        self.shape("text", text=text, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
 
     def render(self) -> str:
         """Return the picture as an SVG document, which an HTML page may contain."""
