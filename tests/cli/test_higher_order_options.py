@@ -29,7 +29,7 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--lift", "all", "--l1", 20)
     assert done.code == 0
     assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
-    assert "; 1 of three and more" in done.out
+    assert "; 1 conjunction of three or more columns" in done.out
     field = load(path)
     assert field.max_order == 3
     assert field.lift == "all"
@@ -38,7 +38,7 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     assert "max_order=3" in told.out
     assert "lift=all" in told.out
     assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
-    assert "; 1 of three and more" in told.out
+    assert "; 1 conjunction of three or more columns" in told.out
 
 
 def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> None:
