@@ -54,7 +54,8 @@ def _draw_edges(drawing: Drawing, part: Subgraph, positions: np.ndarray) -> None
         positive = network.strongest_weights[k] > 0
         features = name_features(network.field, network.feature_numbers(k)[:6])
         hint = "; ".join(f"{feature.name}: {feature.weight:+.2f}" for feature in features)
-        style: dict[str, object] = {"stroke": BLUE if positive else ORANGE, "stroke_width": width, "stroke_opacity": 0.6}
+        color = BLUE if positive else ORANGE
+        style: dict[str, object] = {"stroke": color, "stroke_width": width, "stroke_opacity": 0.6}
         style |= {} if positive else {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"}
         if a == b:
             drawing.shape("circle", cx=x1, cy=y1 - 11, r=9, fill="none", hint=hint, **style)  # type: ignore[arg-type]
