@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparsefield.viz.svg import BLUE, GREY, ORANGE, PALE, Drawing
+from sparsefield.viz.palette import BLUE, GREY, ORANGE, PALE
+from sparsefield.viz.svg import Drawing
 
 __all__ = ["Bar", "Series", "draw_bars", "draw_lines"]
 

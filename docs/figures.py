@@ -12,7 +12,8 @@ from sparsefield.io.atomic_write import write_atomically
 from reproduction.panels import Curve, Level, Panel, Spot, draw_panels
 from sparsefield import MarkovField
 from sparsefield.datasets import SyntheticField, make_markov_field
-from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, diverging
+from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
+from sparsefield.viz.svg import Drawing
 
 FOLDER = Path(__file__).parent / "images" / "how-it-works"
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing
+from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE
+from sparsefield.viz.svg import Drawing
 
 __all__ = ["Board", "Line", "Mark", "draw_boards"]
 

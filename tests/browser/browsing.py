@@ -1,4 +1,4 @@
-"""A real browser, Chromium without a window, and what it saw."""
+"""A headless Chromium, its console errors and its requests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 WINDOW = (1280, 800)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-PATIENCE = 20.0
-"""Seconds until something that should appear is missed."""
+TIMEOUT = 20.0
+"""Seconds to wait for something to appear."""
 
-DEAD = "127.0.0.1:9"
-"""A proxy that nobody answers at."""
+NO_PROXY_SERVER = "127.0.0.1:9"
+"""A proxy address without a server."""
 
 
 def why_not() -> str:
-    """Why there is no browser here; empty where there is one."""
+    """Return the reason why there is no browser; empty if there is one."""
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -31,7 +31,7 @@ def why_not() -> str:
 
 
 def open_browser() -> Any:
-    """A browser that reaches this machine alone: all other names go to a proxy that is not there."""
+    """Return a browser that reaches only this machine: all other names go to a proxy that does not exist."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -47,7 +47,7 @@ def open_browser() -> Any:
         "--no-first-run",
         "--hide-scrollbars",
         f"--window-size={WINDOW[0]},{WINDOW[1]}",
-        f"--proxy-server={DEAD}",
+        f"--proxy-server={NO_PROXY_SERVER}",
         "--proxy-bypass-list=127.0.0.1",
     ):
         options.add_argument(flag)
@@ -59,12 +59,12 @@ def open_browser() -> Any:
 
 
 def console_errors(driver: Any) -> list[str]:
-    """Errors in the console since it was last asked."""
+    """Return the console errors since the last call."""
     return [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE"]
 
 
 def requests(driver: Any) -> list[str]:
-    """Addresses that pages asked for since this was last asked; what is inside a page itself is not among them."""
+    """Return the addresses that pages requested since the last call, without those inside a page."""
     found = []
     for line in driver.get_log("performance"):
         message = json.loads(line["message"])["message"]
@@ -73,8 +73,8 @@ def requests(driver: Any) -> list[str]:
     return [url for url in found if urlsplit(url).scheme not in ("data", "blob", "about", "chrome")]
 
 
-def open_unplugged(driver: Any, path: Path) -> list[str]:
-    """Open a file with the network unplugged; returns errors in the console, and what was asked for elsewhere."""
+def open_offline(driver: Any, path: Path) -> list[str]:
+    """Open a file without a network and return console errors and requested addresses."""
     page = path.resolve().as_uri()
     driver.get("about:blank")
     requests(driver), console_errors(driver)
@@ -83,21 +83,21 @@ def open_unplugged(driver: Any, path: Path) -> list[str]:
     driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     driver.get(page)
     wait(lambda: driver.execute_script("return document.readyState") == "complete", "the page")
-    strangers = [f"asked for {url}" for url in requests(driver) if not url.startswith("file:")]
-    return [*console_errors(driver), *strangers]
+    requested = [f"requested {url}" for url in requests(driver) if not url.startswith("file:")]
+    return [*console_errors(driver), *requested]
 
 
-def plug_in(driver: Any) -> None:
-    """The network is there again, as far as this machine goes."""
+def go_online(driver: Any) -> None:
+    """Restore the network of this machine."""
     online = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     driver.execute_cdp_cmd("Network.emulateNetworkConditions", online)
 
 
 def wait(condition: Callable[[], Any], what: str) -> Any:
-    """What the condition gives, as soon as it is something; elements that were replaced meanwhile are tried anew."""
+    """Return the value of a condition as soon as it is true; replaced elements are looked up again."""
     from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         try:
             found = condition()
@@ -106,4 +106,4 @@ def wait(condition: Callable[[], Any], what: str) -> Any:
         if found:
             return found
         time.sleep(0.05)
-    raise AssertionError(f"{what} did not appear within {PATIENCE:.0f} s")
+    raise AssertionError(f"{what} did not appear within {TIMEOUT:.0f} s")

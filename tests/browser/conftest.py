@@ -1,4 +1,4 @@
-"""A browser for the tests of pages; where there is none, they are skipped and say why."""
+"""A browser for the tests of pages; without one they are skipped, with the reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import console_errors, open_browser, open_unplugged, plug_in, requests, why_not
+from browsing import console_errors, go_online, open_browser, open_offline, requests, why_not
 
 
 @pytest.fixture(scope="session")
@@ -22,15 +22,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def driver(browser: Any) -> Any:
-    """The browser on an empty page, with nothing in its logs."""
+    """The browser on an empty page, with empty logs."""
     browser.get("about:blank")
     console_errors(browser), requests(browser)
     return browser
 
 
 @pytest.fixture
-def unplugged(driver: Any) -> Iterator[Callable[[Path], list[str]]]:
-    """Opens a file in the browser with the network unplugged, and returns what went wrong: errors in the console, and
-    addresses elsewhere that the page asked for. Afterwards ``driver`` is on the page."""
-    yield lambda path: open_unplugged(driver, path)
-    plug_in(driver)
+def offline(driver: Any) -> Iterator[Callable[[Path], list[str]]]:
+    """A function that opens a file without a network and returns console errors and requested addresses.
+
+    Afterwards ``driver`` shows the page.
+    """
+    yield lambda path: open_offline(driver, path)
+    go_online(driver)

@@ -1,4 +1,4 @@
-"""The explorer's page, used as a person would use it."""
+"""The explorer's page, controlled as a person would."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from browsing import wait
 
 from sparsefield.viz.explorer.server import open_server
-from sparsefield.viz.explorer.session import Subject
+from sparsefield.viz.explorer.session import Session
 
 TABS = ("variable", "evidence", "rows")
 
 
 @contextmanager
-def served(subject: Subject) -> Iterator[str]:
-    """The address of the page, while it is served."""
-    server, address = open_server(subject)
+def served(session: Session) -> Iterator[str]:
+    """Serve the page and return its address."""
+    server, address = open_server(session)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -30,7 +30,7 @@ def served(subject: Subject) -> Iterator[str]:
 
 
 class ExplorerPage:
-    """What one can do on the page."""
+    """Actions on the page, and what it shows."""
 
     def __init__(self, driver: Any, address: str) -> None:
         self.driver, self.address = driver, address
@@ -48,11 +48,11 @@ class ExplorerPage:
         wait(lambda: self.all(f"#{name}-panel")[0].is_displayed(), f"the tab {name}")
 
     def nodes(self) -> list[str]:
-        """Names of the variables in the picture."""
+        """Return the names of the variables in the picture."""
         return self.driver.execute_script(f"return {CY}.nodes().map(n => n.data('name'))")
 
     def click_node(self, name: str) -> None:
-        """Click on the picture where a variable stands."""
+        """Click a variable in the picture."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         x, y = self.driver.execute_script(
@@ -66,26 +66,26 @@ class ExplorerPage:
         mouse.w3c_actions.pointer_action.click()
         mouse.perform()
 
-    def choose(self, selector: str, option: str, words: str = "") -> None:
-        """Open a drop-down, type some words, and take an option."""
+    def choose(self, selector: str, option: str, text: str = "") -> None:
+        """Open a drop-down list, type a text, and choose an option."""
         self.one(selector).click()
-        if words:
-            wait(lambda: self.all(".dash-dropdown-content input"), "a place to type")[0].send_keys(words)
+        if text:
+            wait(lambda: self.all(".dash-dropdown-content input"), "a place to type")[0].send_keys(text)
         found = ".dash-dropdown-content .dash-options-list-option"
         wait(lambda: [one for one in self.all(found) if one.text.strip() == option], option)[0].click()
 
-    def give(self, name: str, state: str) -> None:
+    def set_variable(self, name: str, state: str) -> None:
         """Set a variable."""
-        self.choose("#give", name, name)
+        self.choose("#add", name, name)
         line = f"//div[@class='setter'][span/@title='{name}']//button[contains(@class, 'dash-dropdown')]"
         wait(lambda: self.driver.find_elements("xpath", line), name)[0].click()
         found = ".dash-dropdown-content .dash-options-list-option"
         wait(lambda: [one for one in self.all(found) if one.text.strip() == state], state)[0].click()
 
     def beliefs(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """{(variable, state): (before, after)}, in the order of the page."""
+        """Return {(variable, state): (before, after)} in the order of the page."""
         rows = self.driver.execute_script(
-            "return [...document.querySelectorAll('.moved')].map(e => [e.closest('.change').dataset.name,"
+            "return [...document.querySelectorAll('.state-change')].map(e => [e.closest('.change').dataset.name,"
             "e.dataset.state, +e.dataset.before, +e.dataset.after])"
         )
         return {(name, state): (before, after) for name, state, before, after in rows}

@@ -1,6 +1,7 @@
-"""The picture of the explorer in the documents: ``python tests/browser/explorer_picture.py docs/images/explorer.png``.
+"""This script makes the documentation's picture of the explorer.
 
-It fits the animals, which are fetched or read from SPARSEFIELD_DATA, opens the page in Chromium, and gives evidence.
+Run ``python tests/browser/explorer_picture.py docs/images/explorer.png``. It fits the animals data, which are fetched
+or read from SPARSEFIELD_DATA, opens the page in Chromium, and sets evidence.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from explorer_pages import ExplorerPage, served
 from sparsefield import MarkovField
 from sparsefield.datasets import load_dataset
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.viz.explorer.session import make_subject
-from sparsefield.viz.explorer.table_rows import Rows, TableGiven
+from sparsefield.viz.explorer.session import open_session
+from sparsefield.viz.explorer.table_rows import InputTable, TableRows
 
 
 def draw(path: Path) -> None:
@@ -29,16 +30,16 @@ def draw(path: Path) -> None:
     known = animals.frame
     table = known.with_columns(pl.all().cast(pl.String)).insert_column(0, pl.Series("animal", animals.names))
     field = MarkovField(l1=1.5, inference="bp").fit(known)
-    rows = Rows(field, {"": TableGiven(table, known, {}, "animals.csv")})
+    rows = TableRows(field, {"": InputTable(table, known, {}, "animals.csv")})
     driver = open_browser()
     try:
-        with served(make_subject("animals.safetensors", field, rows)) as address:
+        with served(open_session("animals.safetensors", field, rows)) as address:
             page = ExplorerPage(driver, address)
             page.tab("evidence")
-            page.give("ocean", "1")
-            page.give("meat", "1")
+            page.set_variable("ocean", "1")
+            page.set_variable("meat", "1")
             wait(lambda: page.beliefs() and next(iter(page.beliefs().values()))[0] != 0.0, "beliefs")
-            time.sleep(2.0)  # the picture comes to rest
+            time.sleep(2.0)  # until the picture is drawn
             driver.execute_script("document.activeElement.blur()")
             write_atomically(path, driver.get_screenshot_as_png())
             for line in console_errors(driver):

@@ -73,7 +73,7 @@ def test_a_browser_opens_a_file_that_redirects_to_the_page(
     plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = pytest.importorskip("sparsefield.viz.explorer.server")
-    monkeypatch.setattr(server, "serve", lambda subject, *, port, ready: ready("http://127.0.0.1:1/secret/"))
+    monkeypatch.setattr(server, "serve", lambda session, *, port, ready: ready("http://127.0.0.1:1/secret/"))
     started = []
     monkeypatch.setattr("typer.launch", lambda place: started.append((place, Path(place).read_text())))
     assert run("explore", plain_model).code == 0
@@ -103,21 +103,21 @@ def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     expected = field.predict_proba(parse_schema_file(school).data)
     pupils = rows.tables["pupil"]
     assert pupils.key == "id"
-    view = rows.look("pupil", 0, "mean-field")
+    view = rows.describe("pupil", 0, "mean-field")
     (missing_cell,) = view.missing
     assert missing_cell.name == "mood"
     np.testing.assert_allclose(missing_cell.belief, expected["pupil"]["mood"][0], atol=1e-12)
-    assert [cell.name for cell in view.cells] == ["grade"]
+    assert [cell.name for cell in view.values] == ["grade"]
     visit = int((parse_schema_file(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
-    before = rows.look("visit", visit, "mean-field").cells[0].probability
+    before = rows.describe("visit", visit, "mean-field").values[0].probability
     (taken,) = rows.accept("pupil", 0, None, "mean-field")
     # Evidence on a pupil changes the beliefs about the pupil's visits.
-    after = rows.look("visit", visit, "mean-field").cells[0].probability
+    after = rows.describe("visit", visit, "mean-field").values[0].probability
     assert after != before
     assert rows.completed("pupil")["mood"][0] == taken.state
     assert rows.row_name("pupil", 0) == "000 (row 1)"
     rows.undo("pupil", 0, "mood")
-    assert rows.look("visit", visit, "mean-field").cells[0].probability == pytest.approx(before)
+    assert rows.describe("visit", visit, "mean-field").values[0].probability == pytest.approx(before)
 
 
 def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_model: Path, table: Path, run) -> None:

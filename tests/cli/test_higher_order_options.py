@@ -28,14 +28,14 @@ def test_fit_learns_triples_and_says_so(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     done = run("fit", csv, "-o", path, "--no-check", "--max-order", 3, "--expand", "all", "--l1", 20)
     assert done.code == 0
-    assert "rain=1, sun=1 and bow=1 seldom go together" in done.out
+    assert "rain=1, sun=1 and bow=1 rarely go together" in done.out
     assert "; 1 conjunction of three or more columns" in done.out
     field = load(path)
     assert field.max_order == HigherOrder(max_order=3, expand="all")
     told = run("info", path)
     assert told.code == 0
     assert "max_order=HigherOrder(expand='all')" in told.out
-    assert "rain=1, sun=1 and bow=1 seldom go together" in told.out
+    assert "rain=1, sun=1 and bow=1 rarely go together" in told.out
     assert "; 1 conjunction of three or more columns" in told.out
 
 
@@ -85,7 +85,7 @@ def test_numbers_in_a_triple_are_what_its_states_go_by() -> None:
     )  # fmt: skip
     assert [line.strip() for line in strongest(MarkovField.from_field(field), 9)] == [
         "-3.00  a=1 and b=1 go together where n is low",
-        "+2.00  a=1 is likelier where n x m is high",
-        "-1.00  a=1 is likelier where n is low",
+        "+2.00  a=1 is more likely where n x m is high",
+        "-1.00  a=1 is more likely where n is low",
         "+0.50  a=1 and b=1 go together where n x m is high",
     ]

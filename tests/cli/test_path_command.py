@@ -36,9 +36,9 @@ def test_figures_mark_what_fit_chooses(run, table: Path, tmp_path: Path) -> None
     chosen = found.filter("chosen")
     assert chosen["l1"].item() == load(tmp_path / "m.safetensors").l1_
     best = found.sort("score", descending=True)[0]
-    assert f"Chosen: l1 = {chosen['l1'].item():.4g}, with {chosen['features'].item()} feature" in done.out
+    assert f"Selected: l1 = {chosen['l1'].item():.4g}, with {chosen['features'].item()} feature" in done.out
     if best["l1"].item() == chosen["l1"].item():
-        assert "No other value scores better." in done.out
+        assert "No other l1 has a better score." in done.out
     else:
         assert f"Best score: l1 = {best['l1'].item():.4g}," in done.out
     assert len(re.findall(r"^chosen", done.out, re.MULTILINE)) == 1
@@ -54,14 +54,14 @@ def test_pictures_and_pages(run, table: Path, tmp_path: Path) -> None:
     picture = (tmp_path / "p.svg").read_text(encoding="utf-8")
     assert picture.startswith("<svg")
     assert "minus EBIC" in picture
-    spots = picture.count('class="spot"')
-    assert spots > 20
-    assert spots % 2 == 0  # a score and a number of features for each l1
-    assert 2 <= picture.count('class="post"') <= 4
+    points = picture.count('class="point"')
+    assert points > 20
+    assert points % 2 == 0  # a score and a number of features for each l1
+    assert 2 <= picture.count('class="vertical-line"') <= 4
     assert run("path", table, *words, "-o", tmp_path / "p.html").code == 0
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert picture.splitlines()[1] in page
-    assert page.count('<td class="best">') == 4
+    assert page.count(' best">') == 4
     assert "Regularization path of data.csv" in page
 
 

@@ -42,7 +42,7 @@ def test_a_page_about_a_model_and_its_data(run, weather: Path, table: Path, tmp_
     assert "Note: " not in done.err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<h1>What w.safetensors has learned</h1>" in page
-    assert "25 of 600 cells are missing" in page
+    assert "25 of 600 values are missing" in page
     again = run("report", weather, "--data", table, "-o", tmp_path / "s.html", "--jobs", "2")
     assert again.code == 0
     assert (tmp_path / "s.html").read_text(encoding="utf-8") == page
@@ -71,7 +71,7 @@ def test_without_data_and_with_a_title(run, weather: Path, tmp_path: Path) -> No
     assert done.code == 0, done.err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<h1>Rain &amp; &lt;wind&gt;</h1>" in page
-    assert "needs rows to look at" in page
+    assert "needs rows: give them" in page
 
 
 def test_a_picture_of_the_network_alone(run, weather: Path, table: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_linked_tables(run, school: Path, model: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "pupil.mood" in page
-    assert "Table pupil: 7 of 120 cells are missing" in page
+    assert "Table pupil: 7 of 120 values are missing" in page
     assert "sparsefield fit schema.toml -o model.safetensors --l1 0.5" in page
 
 
@@ -100,7 +100,7 @@ def test_a_sparse_matrix(run, tmp_path: Path) -> None:
     MarkovField(l1=2.0).fit(sp.csr_matrix(X)).save(tmp_path / "m.safetensors")
     done = run("report", tmp_path / "m.safetensors", "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
     assert done.code == 0, done.err
-    assert "600 cells in all" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "600 values in total" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_classifier(run, table: Path, tmp_path: Path) -> None:

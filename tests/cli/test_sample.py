@@ -346,7 +346,7 @@ def test_info_of_an_imported_field_mentions_no_fit(run, made: Path, weather: Pat
         "go together",
     ):
         assert word in done.out
-    for word in ("iterations", "ertified", "Options", "nan", "None", "%", "candidates"):
+    for word in ("iterations", "onverged", "Options", "nan", "None", "%", "candidates"):
         assert word not in done.out
     learned = run("info", weather).out
     assert "Given" not in learned

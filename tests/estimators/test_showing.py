@@ -44,7 +44,7 @@ def test_after_a_fit_a_card_tells_what_was_learned(model) -> None:
     card = made["text/html"]
     assert "MarkovField(l1=1.5)" in card
     assert "300 rows, 2 columns" in card
-    assert "Certified" in card
+    assert "Converged" in card
     assert ODD not in card
     assert f"rain=1 and {ODD}=1 go together" in unescape(card)
 
@@ -65,7 +65,7 @@ def test_the_plot_is_a_page_in_a_frame_of_its_own(model) -> None:
     assert "2 columns and 1 edges" in repr(plot)
 
 
-def test_the_still_picture_is_sound_svg(model) -> None:
+def test_the_static_picture_is_valid_svg(model) -> None:
     root = ET.fromstring(model.plot()._repr_svg_())
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"rain", ODD} <= set(words)
@@ -78,7 +78,7 @@ def test_plots_are_saved_by_their_suffix(model, tmp_path) -> None:
     plot.save(str(tmp_path / "net.svg"))
     assert (tmp_path / "net.html").read_text() == plot.to_html()
     assert (tmp_path / "net.svg").read_text() == plot.to_svg()
-    with pytest.raises(DataError, match=r"net\.png: the name should end in \.html"):
+    with pytest.raises(DataError, match=r"net\.png: the name must end in \.html"):
         plot.save(tmp_path / "net.png")
     assert len(list(tmp_path.iterdir())) == 2
 

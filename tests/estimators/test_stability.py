@@ -13,7 +13,7 @@ from sparsefield import CRFClassifier, FixedGraph, MarkovField, Relational, Rela
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
-from sparsefield.viz.explorer.subgraph import Network
+from sparsefield.viz.network import Network
 
 
 def make_rows(n_rows: int = 400, seed: int = 0) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from sparsefield.cli.table_files import ReadOptions, list_columns, read_table, r
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
-    from sparsefield.viz.explorer.table_rows import Rows
+    from sparsefield.viz.explorer.table_rows import TableRows
 
 DataArgument = Annotated[
     Path | None,
@@ -50,13 +50,13 @@ def explore(
         raise DataError('The explorer needs Dash, which is not installed: pip install "sparsefield[explore]".')
     from sparsefield import load
     from sparsefield.viz.explorer.server import serve
-    from sparsefield.viz.explorer.session import make_subject
+    from sparsefield.viz.explorer.session import open_session
 
     field: Any = load(model)
     reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     with StatusLine("Reading"):
         rows = None if data is None else read_rows(field, model, data, reading)
-        subject = make_subject(model.name, field, rows)
+        session = open_session(model.name, field, rows)
 
     with TemporaryDirectory(prefix="sparsefield-") as folder:
 
@@ -66,7 +66,7 @@ def explore(
             if open_page:
                 typer.launch(str(_redirect_page(Path(folder), address)))
 
-        serve(subject, port=port, ready=ready)
+        serve(session, port=port, ready=ready)
     print_message("Stopped.")
 
 
@@ -77,10 +77,10 @@ def _redirect_page(folder: Path, address: str) -> Path:
     return path
 
 
-def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Rows:
+def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> TableRows:
     """Read the tables, with the columns and types of the model."""
     from sparsefield import RelationalField
-    from sparsefield.viz.explorer.table_rows import Rows, TableGiven
+    from sparsefield.viz.explorer.table_rows import InputTable, TableRows
 
     if is_matrix(data):
         raise DataError(f"{data}: rows of a sparse matrix cannot be shown: omit DATA to explore the model alone.")
@@ -95,10 +95,10 @@ def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Rows
             raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.order)}.")
         prepared = prepare_table(raw, schema, reading.markers(data))
         separator = resolve_separator(data, reading.separator)
-        return Rows(
+        return TableRows(
             field,
             {
-                "": TableGiven(
+                "": InputTable(
                     raw, prepared.table, prepared.missing, f"{data.stem}-completed.csv", separator, reading.header
                 )
             },
@@ -115,7 +115,7 @@ def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Rows
         separator = "," if file is None else resolve_separator(file.path, file.reading.separator)
         header = file is None or file.reading.header
         key = parsed.data.keys.get(name)
-        tables[name] = TableGiven(
+        tables[name] = InputTable(
             raw, prepared.table, prepared.missing, f"{name}-completed.csv", separator, header, key
         )
-    return Rows(field, tables, parsed.data.with_tables(known))
+    return TableRows(field, tables, parsed.data.with_tables(known))

@@ -68,7 +68,7 @@ def _show(frame: Any, selection: str, output: Path, title: str) -> None:
     import polars as pl
 
     from sparsefield.io.atomic_write import write_atomically
-    from sparsefield.viz.path_figure import HEADINGS, draw_path, make_path_page, tell_path, tell_row
+    from sparsefield.viz.path_figure import HEADINGS, describe_path, draw_path, format_row, make_path_page
 
     found = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
     rows = list(found.iter_rows(named=True))
@@ -80,7 +80,7 @@ def _show(frame: Any, selection: str, output: Path, title: str) -> None:
         write_atomically(output, draw(rows, selection, title).encode())
     table = new_table("", *HEADINGS)
     for row in rows:
-        table.add_row("chosen" if row["chosen"] else "", *tell_row(row))
+        table.add_row("chosen" if row["chosen"] else "", *format_row(row))
     show(table)
-    show("\n" + "\n".join(tell_path(rows, selection)))
+    show("\n" + "\n".join(describe_path(rows, selection)))
     show(f"\nWrote {output}.")

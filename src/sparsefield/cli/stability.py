@@ -76,7 +76,7 @@ def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
 
 def _show(field: Any) -> None:
     from sparsefield.viz.feature_sentences import list_features
-    from sparsefield.viz.report.stability_text import stability_column, stability_in_words
+    from sparsefield.viz.report.stability_text import describe_stability, stability_column
 
     features = list_features(field.field_)
     share = stability_column(field.field_, features)
@@ -91,4 +91,4 @@ def _show(field: Any) -> None:
         show()
     else:
         note("The model has no features of two columns.")
-    show("\n".join(stability_in_words(field.field_, features)))
+    show("\n".join(describe_stability(field.field_, features)))

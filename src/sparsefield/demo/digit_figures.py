@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, blend, diverging
+from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, blend, diverging
+from sparsefield.viz.svg import Drawing
 
 __all__ = ["Completion", "Network", "draw_completions", "draw_histograms", "draw_network"]
 

@@ -38,10 +38,10 @@ class DisplayMethods:
         ``extra`` is {title: {name of a feature: value}}: further values to show beside the weights.
         """
         from sparsefield.viz.network_plot import NetworkPlot
-        from sparsefield.viz.network_view import look_at
+        from sparsefield.viz.network_view import build_view
 
         check_is_fitted(self)
-        return NetworkPlot(look_at(self.field_, extra), title or f"Network of a {type(self).__name__}")
+        return NetworkPlot(build_view(self.field_, extra), title or f"Network of a {type(self).__name__}")
 
     def write_report(
         self,

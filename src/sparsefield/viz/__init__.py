@@ -1,1 +1,1 @@
-"""Pictures and pages to look at: plain SVG and HTML, made without a drawing library."""
+"""Pages and pictures of fields, as SVG and HTML without a drawing library."""

@@ -1,4 +1,4 @@
-"""Axes that suit any values: where they stand, where the ticks are, and how numbers are written."""
+"""This module fits axes to values, chooses their ticks, and draws them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from sparsefield.viz.svg import GREY, PALE, Drawing
+from sparsefield.viz.palette import GREY, PALE
+from sparsefield.viz.svg import Drawing
 
 __all__ = [
-    "TICK",
+    "TICK_SIZE",
     "Frame",
     "Scale",
     "draw_axes",
     "draw_frame",
+    "draw_text",
     "fit_scale",
-    "has_place",
-    "say_nothing",
-    "tell",
-    "tell_mean",
+    "format_number",
+    "is_drawable",
     "text_width",
     "thin_ticks",
-    "write",
 ]
 
-SMALL, TICK = 11.5, 11.0
+LABEL_SIZE, TICK_SIZE = 11.5, 11.0
 
 MINUS = "\u2212"
-FARTHEST = 1e300
-"""Values beyond this stand at the axis' end, so that no distance overflows."""
+LARGEST = 1e300
+"""Values beyond this are drawn at the end of the axis, so that no difference overflows."""
 
-NARROWEST = 1e-9
+MIN_RANGE = 1e-9
 """A range narrower than this share of its values is drawn as one value."""
 
 NEAR_ZERO = 0.4
@@ -39,16 +38,16 @@ NEAR_ZERO = 0.4
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places on a line.
+    """A map from values to positions along an axis.
 
     Attributes
     ----------
     low, high : float
         The values at the two ends; their logarithms on a logarithmic axis.
     start, end : float
-        Where the two ends are.
+        Positions of the two ends.
     ticks, minor : tuple of float
-        Values with a label, and values with a small mark only.
+        Values of labeled ticks and of unlabeled ones.
     """
 
     low: float
@@ -59,28 +58,22 @@ class Scale:
     ticks: tuple[float, ...]
     minor: tuple[float, ...] = ()
 
-    def place(self, value: float) -> float:
-        """Where a value stands. What lies beyond an end stands at that end."""
+    def position(self, value: float) -> float:
+        """Return the position of a value; values beyond an end are at that end."""
         if self.logarithmic:
             value = math.log10(value) if value > 0 else -math.inf
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + (self.end - self.start) * share
 
-    def holds(self, value: float) -> bool:
-        """Whether a value lies between the ends."""
-        if self.logarithmic:
-            value = math.log10(value) if value > 0 else -math.inf
-        return self.low <= value <= self.high
-
     def labels(self) -> list[str]:
-        """The ticks' words, all in one form."""
+        """Return the labels of the ticks, all in one format."""
         if self.logarithmic:
-            return _write_decades(self.ticks)
-        return _write_evenly(self.ticks)
+            return _format_decades(self.ticks)
+        return _format_evenly(self.ticks)
 
 
-def has_place(value: float | None, logarithmic: bool = False) -> bool:
-    """Whether an axis has a place for it: a finite number, above 0 where the axis goes by powers of ten."""
+def is_drawable(value: float | None, logarithmic: bool = False) -> bool:
+    """Return whether an axis can show a value: a finite number, positive on a logarithmic axis."""
     return value is not None and math.isfinite(value) and (value > 0 or not logarithmic)
 
 
@@ -94,20 +87,21 @@ def fit_scale(
     zero: bool = True,
     most: int = 5,
 ) -> Scale:
-    """A scale that shows all values.
+    """Return a scale that shows all values.
 
     Parameters
     ----------
-    values : floats that have a place
+    values : iterable of float
+        Values that `is_drawable` accepts.
     start, end : float
-        Where the line begins and ends.
+        Positions of the ends of the axis.
     logarithmic : bool
     room : float
-        Share of the range that is left free at both ends.
+        Share of the range that is free at both ends.
     zero : bool
-        Whether a linear axis starts at 0 where 0 is near.
+        Whether a linear axis starts at 0 if 0 is near.
     most : int
-        About how many ticks there may be.
+        Approximate upper bound on the number of ticks.
 
     Examples
     --------
@@ -117,56 +111,45 @@ def fit_scale(
     ['10', '100', '1,000']
     """
     if logarithmic:
-        return _fit_decades([min(max(value, 1 / FARTHEST), FARTHEST) for value in values], start, end, room, most)
-    known = [min(max(value, -FARTHEST), FARTHEST) for value in values] or [0.0, 1.0]
+        return _fit_decades([min(max(value, 1 / LARGEST), LARGEST) for value in values], start, end, room, most)
+    known = [min(max(value, -LARGEST), LARGEST) for value in values] or [0.0, 1.0]
     low, high = _linear_ends(min(known), max(known), room, zero)
     step = _round_step((high - low) / most)
     return Scale(low, high, start, end, False, tuple(_multiples(low, high, step)))
 
 
 def thin_ticks(scale: Scale, size: float) -> Scale:
-    """The scale without those labels that would touch the one before, for text of a given size on a level line."""
+    """Return the scale of a horizontal axis without ticks whose labels would touch the previous one."""
     kept: list[float] = []
     free = -math.inf
-    for tick, words in zip(scale.ticks, scale.labels(), strict=True):
-        half = text_width(words, size) / 2
-        if scale.place(tick) - half >= free:
+    for tick, label in zip(scale.ticks, scale.labels(), strict=True):
+        half = text_width(label, size) / 2
+        if scale.position(tick) - half >= free:
             kept.append(tick)
-            free = scale.place(tick) + half + size / 2
+            free = scale.position(tick) + half + size / 2
     return replace(scale, ticks=tuple(kept))
 
 
-def text_width(words: str, size: float) -> float:
-    """About how wide words are; fonts differ, so this errs on the wide side."""
-    return 0.58 * size * len(words)
+def text_width(text: str, size: float) -> float:
+    """Return an upper estimate of the width of a text."""
+    return 0.58 * size * len(text)
 
 
-def tell(value: float) -> str:
-    """A value in at most four digits, or as a whole number with its thousands apart.
+def format_number(value: float) -> str:
+    """Return a number with at most four digits, or as an integer with thousands separators.
 
     Examples
     --------
-    >>> tell(-0.123456), tell(499500.0), tell(2.0)
+    >>> format_number(-0.123456), format_number(499500.0), format_number(2.0)
     ('−0.1235', '499,500', '2')
     """
     whole = 1000 <= abs(value) < 1e9
     return (f"{value:,.0f}" if whole else f"{value:.4g}").replace("-", MINUS)
 
 
-def tell_mean(mean: float, error: float | None) -> str:
-    """A mean with its error, where there is one.
-
-    Examples
-    --------
-    >>> tell_mean(0.8312, 0.00412), tell_mean(3.0, None)
-    ('0.8312 ± 0.0041', '3')
-    """
-    return tell(mean) if error is None else f"{tell(mean)} ± {error:.2g}"
-
-
 @dataclass(frozen=True)
 class Frame:
-    """Where one panel's data stand, and where its words begin."""
+    """The rectangle of a panel's data, and the left edge of its texts."""
 
     left: float
     right: float
@@ -175,52 +158,47 @@ class Frame:
     edge: float
 
 
-def write(drawing: Drawing, x: float, y: float, words: str, room: float, *, size: float, **more: object) -> None:
-    """Words that end before ``room`` does; cut words are whole in the hint."""
+def draw_text(drawing: Drawing, x: float, y: float, text: str, room: float, *, size: float, **more: object) -> None:
+    """Draw a text within ``room``; if it is cut, its tooltip has the whole text."""
     most = max(4, int(room / text_width("m", size)))
-    if len(words) > most:
-        more["hint"] = words
-        words = words[: most - 1].rstrip() + "…"
-    drawing.text(x, y, words, size=size, **more)  # type: ignore[arg-type]
+    if len(text) > most:
+        more["hint"] = text
+        text = text[: most - 1].rstrip() + "…"
+    drawing.text(x, y, text, size=size, **more)  # type: ignore[arg-type]
 
 
 def draw_frame(drawing: Drawing, frame: Frame, title: str, y_label: str, x_label: str) -> None:
+    """Draw the title, the labels and the base line of a panel."""
     room = frame.right - frame.edge
-    write(drawing, frame.edge, frame.top - 28, title, room, size=13.5, font_weight=600)
-    write(drawing, frame.edge, frame.top - 11, y_label, room, size=SMALL, fill=GREY)
+    draw_text(drawing, frame.edge, frame.top - 28, title, room, size=13.5, font_weight=600)
+    draw_text(drawing, frame.edge, frame.top - 11, y_label, room, size=LABEL_SIZE, fill=GREY)
     drawing.line(frame.left, frame.floor, frame.right, frame.floor, stroke=GREY)
     middle = (frame.left + frame.right) / 2
-    write(
-        drawing, middle, frame.floor + 36, x_label, room, size=SMALL, fill=GREY, text_anchor="middle"
-    )  # fmt: skip
+    draw_text(drawing, middle, frame.floor + 36, x_label, room, size=LABEL_SIZE, fill=GREY, text_anchor="middle")
 
 
 def draw_axes(drawing: Drawing, frame: Frame, across: Scale, upward: Scale) -> None:
+    """Draw the ticks and grid lines of a panel."""
     for tick, label in zip(upward.ticks, upward.labels(), strict=True):
-        y = upward.place(tick)
+        y = upward.position(tick)
         if abs(y - frame.floor) > 0.5:
             drawing.line(frame.left, y, frame.right, y, stroke=PALE)
-        drawing.text(frame.left - 7, y + 4, label, size=TICK, fill=GREY, text_anchor="end")
+        drawing.text(frame.left - 7, y + 4, label, size=TICK_SIZE, fill=GREY, text_anchor="end")
     for tick in upward.minor:
-        drawing.line(frame.left, upward.place(tick), frame.left + 3, upward.place(tick), stroke="#c3c9d3")
+        drawing.line(frame.left, upward.position(tick), frame.left + 3, upward.position(tick), stroke="#c3c9d3")
     for tick in across.minor:
-        drawing.line(across.place(tick), frame.floor, across.place(tick), frame.floor - 3, stroke="#c3c9d3")
+        drawing.line(across.position(tick), frame.floor, across.position(tick), frame.floor - 3, stroke="#c3c9d3")
     for tick, label in zip(across.ticks, across.labels(), strict=True):
-        x = across.place(tick)
+        x = across.position(tick)
         drawing.line(x, frame.floor, x, frame.floor + 4, stroke=GREY)
-        drawing.text(x, frame.floor + 17, label, size=TICK, fill=GREY, text_anchor="middle")
-
-
-def say_nothing(drawing: Drawing, frame: Frame) -> None:
-    middle = (frame.left + frame.right) / 2, (frame.top + frame.floor) / 2
-    drawing.text(*middle, "no values", size=SMALL, fill=GREY, text_anchor="middle")
+        drawing.text(x, frame.floor + 17, label, size=TICK_SIZE, fill=GREY, text_anchor="middle")
 
 
 def _linear_ends(low: float, high: float, room: float, zero: bool) -> tuple[float, float]:
     size = max(abs(low), abs(high))
-    if size < 1 / FARTHEST:
+    if size < 1 / LARGEST:
         return 0.0, 1.0
-    if high - low < NARROWEST * size:
+    if high - low < MIN_RANGE * size:
         return low - 0.1 * size, high + 0.1 * size
     below = low >= 0
     above = high <= 0
@@ -238,8 +216,8 @@ def _linear_ends(low: float, high: float, room: float, zero: bool) -> tuple[floa
 def _fit_decades(values: Sequence[float], start: float, end: float, room: float, most: int) -> Scale:
     scaled = [math.log10(value) for value in values] or [0.0, 1.0]
     low, high = min(scaled), max(scaled)
-    free = room * (high - low) if high - low > NARROWEST else 0.5
-    farthest = math.log10(FARTHEST)
+    free = room * (high - low) if high - low > MIN_RANGE else 0.5
+    farthest = math.log10(LARGEST)
     low, high = max(low - free, -farthest), min(high + free, farthest)
     powers = range(math.ceil(low), math.floor(high) + 1)
     stride = max(1, math.ceil(len(powers) / (most + 1)))
@@ -257,7 +235,7 @@ def _fit_decades(values: Sequence[float], start: float, end: float, room: float,
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 5, 10, ... (or their tenths) that is not below ``least``."""
+    """Return the smallest of 1, 2, 5, 10, ... (or their tenths) that is at least ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
     return next((step * power for step in (1, 2, 5) if step * power >= least), 10 * power)
 
@@ -268,25 +246,25 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
     return [min(max(k * step, low), high) for k in range(first, last + 1)]
 
 
-def _write_evenly(ticks: Sequence[float]) -> list[str]:
+def _format_evenly(ticks: Sequence[float]) -> list[str]:
     if len(ticks) < 2:
-        return [tell(tick) for tick in ticks]
+        return [format_number(tick) for tick in ticks]
     step = (ticks[-1] - ticks[0]) / (len(ticks) - 1)
     places = max(0, -math.floor(math.log10(step) + 1e-6))
     if max(abs(tick) for tick in ticks) < 1e7 and places <= 5:
         return [f"{tick:,.{places}f}".replace("-", MINUS) if round(tick, places) else "0" for tick in ticks]
     size = math.floor(math.log10(max(abs(tick) for tick in ticks)))
     digits = max(0, size - math.floor(math.log10(step) + 1e-6))
-    return [_power(tick, digits) for tick in ticks]
+    return [_format_power(tick, digits) for tick in ticks]
 
 
-def _write_decades(ticks: Sequence[float]) -> list[str]:
+def _format_decades(ticks: Sequence[float]) -> list[str]:
     if all(tick > 0.99e-3 and tick < 1e5 for tick in ticks):
         return [f"{tick:,.0f}" if tick >= 1000 else f"{tick:.3g}" for tick in ticks]
-    return [_power(tick, 3) for tick in ticks]
+    return [_format_power(tick, 3) for tick in ticks]
 
 
-def _power(value: float, digits: int) -> str:
+def _format_power(value: float, digits: int) -> str:
     if value == 0:
         return "0"
     mantissa, exponent = f"{value:.{digits}e}".split("e")

@@ -1,7 +1,8 @@
-"""Groups of nodes that hang together more than chance would have it: greedy modularity, level by level.
+"""This module finds communities of nodes by greedy modularity, level by level (the Louvain method).
 
-The method of Blondel and others (2008): each node in turn joins the neighboring group that raises modularity most,
-until none does; then groups become nodes, and it begins anew. Nodes go in a fixed order, so the outcome is fixed.
+Following Blondel and others (2008), each node in turn joins the neighboring community that increases modularity most,
+until none does; then communities become nodes, and the procedure repeats. Nodes are visited in a fixed order, so the
+result is deterministic.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ import numpy as np
 
 __all__ = ["find_communities", "modularity"]
 
-LEAST_GAIN = 1e-12
-"""Of modularity, as a share of the total weight: smaller gains are rounding and could go round in components."""
+MIN_GAIN = 1e-12
+"""Smallest gain of modularity, as a share of the total weight: smaller ones are rounding and could cycle."""
 
 MAX_ROUNDS = 100
 
 
 def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(nodes,): the number of each node's community, 0 being the largest; of equals the one with the first node.
+    """Return (nodes,) the community of each node; 0 is the largest, ties go to the one with the first node.
 
     Parameters
     ----------
     n_nodes : int
     ends : (edges, 2)
-        Loops are left out; several edges between the same nodes add up.
+        Loops are ignored; parallel edges are added up.
     weights : (edges,)
-        Above 0.
+        Positive.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
 
 
 def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> float:
-    """Share of the weight that lies within communities, less what nodes of these degrees would have by chance."""
+    """Return the share of the weight within communities, minus its expectation for nodes of these degrees."""
     kept = ends[:, 0] != ends[:, 1]
     ends, weights = ends[kept], weights[kept]
     total = weights.sum()
@@ -62,7 +63,7 @@ def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> flo
 
 
 def _move(neighbors: list[dict[int, float]], degrees: list[float]) -> list[int]:
-    """The community of each node after nodes have moved for as long as that helps."""
+    """Return the community of each node after moves that increase modularity, until none does."""
     home = list(range(len(neighbors)))
     size = list(degrees)
     double = sum(degrees)  # twice the weight of all edges
@@ -76,7 +77,7 @@ def _move(neighbors: list[dict[int, float]], degrees: list[float]) -> list[int]:
             here = home[node]
             size[here] -= degrees[node]
             stay = links.get(here, 0.0) - degrees[node] * size[here] / double if double else 0.0
-            best, gain = here, stay + LEAST_GAIN * double
+            best, gain = here, stay + MIN_GAIN * double
             for group in sorted(links):
                 value = links[group] - degrees[node] * size[group] / double
                 if value > gain:
@@ -92,7 +93,7 @@ def _move(neighbors: list[dict[int, float]], degrees: list[float]) -> list[int]:
 def _merge(
     neighbors: list[dict[int, float]], degrees: list[float], number: list[int], count: int
 ) -> tuple[list[dict[int, float]], list[float]]:
-    """Communities as nodes; what lay within one stays in its degree alone."""
+    """Return the graph of communities; weights within a community remain in its degree."""
     merged: list[dict[int, float]] = [{} for _ in range(count)]
     total = [0.0] * count
     for node, own in enumerate(neighbors):

@@ -1,8 +1,8 @@
-"""The features of a field one by one, with names and sentences for people."""
+"""This module lists the features of a field with readable names and sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ import numpy as np
 from sparsefield.data.schema import Label
 from sparsefield.model import Field
 
-__all__ = ["Feature", "Term", "list_features"]
+__all__ = ["Feature", "Term", "list_features", "name_features"]
 
 
 class Term(NamedTuple):
-    """One state of one column; a number has no state."""
+    """One state of one column; a numeric column has no state."""
 
     table: str
     variable: str
@@ -23,49 +23,54 @@ class Term(NamedTuple):
 
     @property
     def column(self) -> str:
+        """Name of the column, with its table where there are several."""
         return f"{self.table}.{self.variable}" if self.table else self.variable
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
+        """``rain=1``, or the name of a numeric column."""
         return self.column if self.state is None else f"{self.column}={self.state}"
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature of two columns or more that has a weight."""
+    """A feature of two or more columns that has a weight."""
 
     template: str
-    """Over which rows it lies; "" within one plain table."""
+    """Template that joins the rows of the columns; empty within one plain table."""
     terms: tuple[Term, ...]
     weight: float
     columns: tuple[int, ...]
     """Numbers of the terms in the field's layout."""
+    number: int
+    """Position of the feature in the field: pairs first, then conjunctions."""
 
     @property
     def name(self) -> str:
-        """``rain=1 & wet=1``, over a link ``across who: visit.fun=1 & pupil.mood=glad``."""
+        """``rain=1 & wet=1``; over a link ``across who: visit.fun=1 & pupil.mood=glad``."""
         over = f"{self.template}: " if self.over_link else ""
-        return over + " & ".join(term.words for term in self.terms)
+        return over + " & ".join(term.text for term in self.terms)
 
     @property
     def over_link(self) -> bool:
+        """Whether the feature joins columns of linked rows."""
         return not (self.template == "" or self.template.startswith("within"))
 
     @property
     def sentence(self) -> str:
-        """The columns that are categories, and the numbers that these go by."""
-        categories = [term.words for term in self.terms if term.state is not None]
-        numbers = [term.words for term in self.terms if term.state is None]
+        """The feature as a sentence: which states occur together, or how they depend on numeric columns."""
+        categories = [term.text for term in self.terms if term.state is not None]
+        numbers = [term.text for term in self.terms if term.state is None]
         over = f", {self.template}" if self.over_link else ""
         what = " and ".join(filter(None, [", ".join(categories[:-1]), categories[-1]]))
         if not numbers:
-            return f"{what} {'go together' if self.weight > 0 else 'seldom go together'}{over}"
-        does = "is likelier" if len(categories) == 1 else "go together"
+            return f"{what} {'go together' if self.weight > 0 else 'rarely go together'}{over}"
+        does = "is more likely" if len(categories) == 1 else "go together"
         return f"{what} {does} where {' x '.join(numbers)} is {'high' if self.weight > 0 else 'low'}{over}"
 
 
 def list_features(field: Field, most: int | None = None) -> list[Feature]:
-    """The features of two columns and more, strongest first; all of them, or the ``most`` strongest.
+    """Return the features of two or more columns, strongest first; all, or the ``most`` strongest.
 
     Examples
     --------
@@ -77,12 +82,14 @@ def list_features(field: Field, most: int | None = None) -> list[Feature]:
     weights = np.concatenate([field.weights, field.conjunction_weights])
     used = np.flatnonzero(weights)
     order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
-    return list(_named(field, order[:most].tolist()))
+    return name_features(field, order[:most].tolist())
 
 
-def _named(field: Field, order: list[int]) -> Iterator[Feature]:
+def name_features(field: Field, numbers: Sequence[int]) -> list[Feature]:
+    """Return features by their numbers: pairs are numbered first, then conjunctions."""
     layout, n_pairs = field.layout, len(field.weights)
-    for k in order:
+    found = []
+    for k in numbers:
         if k < n_pairs:
             a, b = field.pairs[k].tolist()
             name = layout.feature_name(a, b)
@@ -93,4 +100,5 @@ def _named(field: Field, order: list[int]) -> Iterator[Feature]:
             columns = tuple(column for column in field.conjunctions[k - n_pairs].tolist() if column >= 0)
             terms = tuple(Term(*layout.own_column_name(column)) for column in columns)
             template, weight = layout.within_label(terms[0].table), float(field.conjunction_weights[k - n_pairs])
-        yield Feature(template if layout.tables != ("",) else "", terms, weight, columns)
+        found.append(Feature(template if layout.tables != ("",) else "", terms, weight, columns, k))
+    return found

@@ -1,4 +1,4 @@
-"""HTML by hand: text is escaped here, and nowhere else is markup made of data."""
+"""This module writes HTML; texts are escaped here, and only here is markup built from data."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-__all__ = ["Cell", "absent", "asset", "bullets", "document", "figure", "paragraph", "section", "table"]
+__all__ = [
+    "TableCell",
+    "asset",
+    "document",
+    "paragraph",
+    "render_absent",
+    "render_bullets",
+    "render_figure",
+    "render_table",
+    "section",
+]
 
 
 def asset(name: str) -> str:
-    """A style or script that lies beside this file."""
-    return (files("sparsefield.viz.report") / name).read_text(encoding="utf-8")
+    """Return a stylesheet or script of this package."""
+    return (files("sparsefield.viz") / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell of a table: text, or ready ``markup``; ``value`` is what it sorts by."""
+class TableCell:
+    """A cell of a table: text, or ready ``markup``; ``value`` is the key for sorting."""
 
     text: str = ""
     kind: str = "number"
@@ -27,40 +37,44 @@ class Cell:
     markup: str = ""
 
     def render(self) -> str:
+        """Return the cell as HTML."""
         value = "" if self.value is None else f' data-value="{self.value:.6g}"'
         return f'<td class="{self.kind}"{value}>{self.markup or escape(self.text)}</td>'
 
 
-def paragraph(words: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escape(words)}</p>' if kind else f"<p>{escape(words)}</p>"
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph of text."""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
-def absent(words: str) -> str:
-    """What stands where a part of the page cannot be made."""
-    return paragraph(words, "absent")
+def render_absent(text: str) -> str:
+    """Return a paragraph that explains why a part of the page is absent."""
+    return paragraph(text, "absent")
 
 
-def bullets(lines: Sequence[str]) -> str:
-    """A list; the lines are markup."""
-    return f'<ul class="words">{"".join(f"<li>{line}</li>" for line in lines)}</ul>' if lines else ""
+def render_bullets(lines: Sequence[str]) -> str:
+    """Return a list; its lines are markup."""
+    return f'<ul class="text">{"".join(f"<li>{line}</li>" for line in lines)}</ul>' if lines else ""
 
 
-def figure(svg: str, caption: str) -> str:
+def render_figure(svg: str, caption: str) -> str:
+    """Return a picture with its caption."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def section(name: str, title: str, *parts: str) -> str:
+    """Return a section with its heading; empty parts are omitted."""
     return f'<section id="{name}"><h2>{escape(title)}</h2>\n' + "\n".join(filter(None, parts)) + "</section>\n"
 
 
-def table(
-    heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, words: Sequence[int] = (0,), sortable: bool = False
+def render_table(
+    heads: Sequence[str], rows: Sequence[Sequence[TableCell]], *, text: Sequence[int] = (0,), sortable: bool = False
 ) -> str:
-    """A table whose columns ``words`` hold text; with ``sortable`` heads are buttons, once a script runs."""
+    """Return a table whose columns ``text`` hold text; a script makes the heads of a ``sortable`` one buttons."""
 
     def head(k: int, name: str) -> str:
         inside = f'<button type="button">{escape(name)}</button>' if sortable and name else escape(name)
-        kind = ' class="words"' if k in words else ""
+        kind = ' class="text"' if k in text else ""
         return f'<th scope="col"{kind}>{inside}</th>'
 
     names = "".join(head(k, name) for k, name in enumerate(heads))
@@ -71,7 +85,7 @@ def table(
 
 
 def document(title: str, body: str, *, style: str, scripts: Sequence[str], kind: str = "") -> str:
-    """A whole page. Its policy lets nothing be loaded, and no style or script run but those that are given here."""
+    """Return a whole page, whose policy allows only the given style and scripts and loads nothing."""
     allowed = " ".join(map(_digest, scripts)) or "'none'"
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {_digest(style)}; script-src {allowed}"

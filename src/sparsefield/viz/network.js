@@ -1,5 +1,5 @@
-// The network of a field on a canvas: pan, zoom, filter by strength, search, and a list of a column's neighbours.
-// Everything that comes from data reaches the page as text, never as markup.
+// This script draws the network of a field on a canvas: pan, zoom, filter by strength, search, list of neighbors.
+// Everything that comes from data is inserted as text, never as markup.
 "use strict";
 (() => {
   const holder = document.getElementById("network-data");
@@ -7,7 +7,7 @@
   if (!holder || !canvas) return;
   const data = JSON.parse(holder.textContent);
   const find = (id) => document.getElementById(id);
-  const [details, search, matches, slider, shownWords] =
+  const [details, search, matches, slider, shownText] =
     ["details", "search", "matches", "strength", "shown"].map(find);
   const paint = canvas.getContext("2d");
   const BLUE = "#0072b2", ORANGE = "#d55e00", INK = "#1f2430", FAINT = "#c9ced8";
@@ -28,36 +28,36 @@
   const byWeight = Array.from(weightOf.keys()).sort((p, q) => weightOf[q] - weightOf[p] || p - q);
 
   const view = { x: 0, y: 0, scale: 1, touched: false };
-  let count = data.few, chosen = -1, pointed = -1, group = -1, waiting = false;
-  let together = true, apart = true;
+  let count = data.initial, chosen = -1, pointed = -1, group = -1, waiting = false;
+  let showPositive = true, showNegative = true;
 
-  // -- where nodes stand -----------------------------------------------------------------------------------------
+  // -- positions of nodes -----------------------------------------------------------------------------------------
 
-  // The strongest edges have a layout of their own, which is lost in that of all. There, a column that they do not
-  // join stands in the middle, or on a ring around the chosen one.
+  // The strongest edges have a layout of their own, since they are hard to see in the layout of all edges. In it, a
+  // column without such an edge is placed in the center, or on a ring around the chosen column.
   const whole = data.x.map((x, k) => [x, data.y[k]]);
-  const known = data.fewX.map((x, k) => [x, data.fewY[k]]);
+  const known = data.initialX.map((x, k) => [x, data.initialY[k]]);
   let spots = [], goal = [], moving = 0;
 
   function places() {
-    if (count > data.few) return whole;
-    const centre = chosen >= 0 && chosen < known.length ? known[chosen] : [0, 0];
-    const guests = chosen < 0 ? [] : [...new Set(edgesOf[chosen].flatMap((e) => [data.a[e], data.b[e]]))]
+    if (count > data.initial) return whole;
+    const center = chosen >= 0 && chosen < known.length ? known[chosen] : [0, 0];
+    const extra = chosen < 0 ? [] : [...new Set(edgesOf[chosen].flatMap((e) => [data.a[e], data.b[e]]))]
       .filter((k) => k >= known.length && k !== chosen);
-    const now = whole.map((_, k) => known[k] || centre), far = 70 + 5 * guests.length;
-    guests.forEach((k, i) => {
-      const angle = 2 * Math.PI * (i + 0.5) / guests.length;
-      now[k] = [centre[0] + far * Math.cos(angle), centre[1] + far * Math.sin(angle)];
+    const now = whole.map((_, k) => known[k] || center), far = 70 + 5 * extra.length;
+    extra.forEach((k, i) => {
+      const angle = 2 * Math.PI * (i + 0.5) / extra.length;
+      now[k] = [center[0] + far * Math.cos(angle), center[1] + far * Math.sin(angle)];
     });
     return now;
   }
 
-  // Nodes go to their places at once, or in a third of a second where they had others.
-  function settle(glide) {
+  // Nodes move to their positions at once, or within a third of a second if they had others.
+  function moveNodes(animate) {
     goal = places();
     const from = spots, began = performance.now(), turn = ++moving;
-    const still = !glide || !from.length || matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (still) { spots = goal; return; }
+    const instant = !animate || !from.length || matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (instant) { spots = goal; return; }
     const step = (now) => {
       if (turn !== moving) return;
       const share = Math.min(1, (now - began) / 350), ease = share * share * (3 - 2 * share);
@@ -69,9 +69,9 @@
     requestAnimationFrame(step);
   }
 
-  // -- what is shown ---------------------------------------------------------------------------------------------
+  // -- visible edges and nodes ---------------------------------------------------------------------------------------------
 
-  const passes = (e) => (data.w[e] > 0 ? together : apart);
+  const passes = (e) => (data.w[e] > 0 ? showPositive : showNegative);
   const inGroup = (e) => group < 0 || (data.group[data.a[e]] === group && data.group[data.b[e]] === group);
 
   function visibleEdges() {
@@ -124,34 +124,34 @@
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, box.width, box.height);
     const edges = visibleEdges(), nodes = visibleNodes(edges);
-    const centre = pointed >= 0 && nodes.has(pointed) ? pointed : chosen;
-    const near = new Set(centre >= 0 ? [centre] : []);
-    if (centre >= 0) for (const e of edges) {
-      if (data.a[e] === centre) near.add(data.b[e]);
-      if (data.b[e] === centre) near.add(data.a[e]);
+    const center = pointed >= 0 && nodes.has(pointed) ? pointed : chosen;
+    const near = new Set(center >= 0 ? [center] : []);
+    if (center >= 0) for (const e of edges) {
+      if (data.a[e] === center) near.add(data.b[e]);
+      if (data.b[e] === center) near.add(data.a[e]);
     }
-    drawEdges(edges, centre);
-    drawNodes(nodes, near, centre);
-    drawNames(nodes, near, centre, box);
-    tellShown(edges.length);
+    drawEdges(edges, center);
+    drawNodes(nodes, near, center);
+    drawNames(nodes, near, center, box);
+    showCount(edges.length);
   }
 
-  // Edges of one look are one path, so that thousands of them are drawn at once; strong ones lie on top.
-  function drawEdges(edges, centre) {
-    const LEVELS = 8, looks = new Map();
+  // Edges of equal style form one path, so that thousands are drawn at once; strong edges are on top.
+  function drawEdges(edges, center) {
+    const LEVELS = 8, styles = new Map();
     for (const e of edges) {
       const level = Math.min(LEVELS - 1, Math.floor(LEVELS * data.s[e] / largest));
-      const own = centre < 0 || data.a[e] === centre || data.b[e] === centre;
+      const own = center < 0 || data.a[e] === center || data.b[e] === center;
       const key = (own ? 1000 : 0) + level * 2 + (data.w[e] > 0 ? 1 : 0);
-      if (!looks.has(key)) looks.set(key, []);
-      looks.get(key).push(e);
+      if (!styles.has(key)) styles.set(key, []);
+      styles.get(key).push(e);
     }
     const zoom = Math.min(1.6, Math.max(0.5, Math.sqrt(view.scale * 2)));
-    for (const key of [...looks.keys()].sort((p, q) => p - q)) {
+    for (const key of [...styles.keys()].sort((p, q) => p - q)) {
       const level = (key % 1000) >> 1, positive = key % 2 === 1, own = key >= 1000;
       const line = (0.7 + 6 * (level + 0.5) / LEVELS) * zoom;
       paint.beginPath();
-      for (const e of looks.get(key)) {
+      for (const e of styles.get(key)) {
         const x1 = placeX(data.a[e]), y1 = placeY(data.a[e]);
         if (data.a[e] === data.b[e]) {
           paint.moveTo(x1 + 9, y1 - 12);
@@ -163,7 +163,7 @@
       }
       paint.lineWidth = line;
       paint.strokeStyle = own ? (positive ? BLUE : ORANGE) : FAINT;
-      paint.globalAlpha = own ? (edges.length > 1500 && centre < 0 ? 0.3 : 0.62) : 0.35;
+      paint.globalAlpha = own ? (edges.length > 1500 && center < 0 ? 0.3 : 0.62) : 0.35;
       paint.setLineDash(positive || edges.length > 1500 ? [] : [2 * line + 2, line + 1.5]);
       paint.stroke();
     }
@@ -171,23 +171,23 @@
     paint.globalAlpha = 1;
   }
 
-  function drawNodes(nodes, near, centre) {
+  function drawNodes(nodes, near, center) {
     for (const k of nodes) {
-      const quiet = centre >= 0 && !near.has(k);
+      const dimmed = center >= 0 && !near.has(k);
       paint.beginPath();
       paint.arc(placeX(k), placeY(k), radius(k), 0, 2 * Math.PI);
-      paint.fillStyle = quiet ? FAINT : data.colours[data.group[k]] || OTHER;
+      paint.fillStyle = dimmed ? FAINT : data.colors[data.group[k]] || OTHER;
       paint.fill();
-      paint.lineWidth = k === centre ? 3 : 1.2;
-      paint.strokeStyle = k === centre ? INK : "#ffffff";
+      paint.lineWidth = k === center ? 3 : 1.2;
+      paint.strokeStyle = k === center ? INK : "#ffffff";
       paint.stroke();
     }
   }
 
-  // Names where they find room, weighty columns first; those around the chosen one before all others.
-  function drawNames(nodes, near, centre, box) {
-    const taken = new Map(), CELL = 60, free = nodes.size > 400 && centre < 0 ? 12 : 0; // room to see what is named
-    const order = centre >= 0 ? [centre, ...byWeight.filter((k) => k !== centre && near.has(k))] : byWeight;
+  // Names are drawn where there is room: first around the chosen column, then columns with strong edges.
+  function drawNames(nodes, near, center, box) {
+    const taken = new Map(), CELL = 60, free = nodes.size > 400 && center < 0 ? 12 : 0; // keep the named nodes visible
+    const order = center >= 0 ? [center, ...byWeight.filter((k) => k !== center && near.has(k))] : byWeight;
     paint.textAlign = "center";
     paint.textBaseline = "alphabetic";
     paint.lineJoin = "round";
@@ -195,11 +195,11 @@
       if (!nodes.has(k)) continue;
       const x = placeX(k), y = placeY(k) - radius(k) - 4;
       if (x < -60 || x > box.width + 60 || y < -20 || y > box.height + 20) continue;
-      paint.font = (k === centre ? "600 13px " : "12px ") + "system-ui, sans-serif";
+      paint.font = (k === center ? "600 13px " : "12px ") + "system-ui, sans-serif";
       const name = data.names[k].length > 30 ? data.names[k].slice(0, 29) + "…" : data.names[k];
       const half = paint.measureText(name).width / 2 + 3;
       const own = [x - half - free, y - 12 - free, x + half + free, y + 3 + free];
-      if (k !== centre && meets(own, taken, CELL)) continue;
+      if (k !== center && overlaps(own, taken, CELL)) continue;
       keep(own, taken, CELL);
       paint.lineWidth = 3.5;
       paint.strokeStyle = "rgba(255, 255, 255, 0.9)";
@@ -213,7 +213,7 @@
     for (let i = Math.floor(box[0] / cell); i <= Math.floor(box[2] / cell); i++)
       for (let j = Math.floor(box[1] / cell); j <= Math.floor(box[3] / cell); j++) yield i + ":" + j;
   }
-  function meets(box, taken, cell) {
+  function overlaps(box, taken, cell) {
     for (const key of cells(box, cell))
       for (const other of taken.get(key) || [])
         if (box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]) return true;
@@ -226,20 +226,20 @@
     }
   }
 
-  function tellShown(drawn) {
+  function showCount(drawn) {
     const weakest = count ? data.s[count - 1] : 0;
     const which = count === total ? `all ${total.toLocaleString("en")} edges`
       : `the ${count.toLocaleString("en")} strongest of ${total.toLocaleString("en")} edges`;
-    const words = total ? `${which}; strength ${weakest.toPrecision(2)} and more` : "no edges";
-    if (shownWords.textContent !== words) shownWords.textContent = words;
+    const text = total ? `${which}; strength at least ${weakest.toPrecision(2)}` : "no edges";
+    if (shownText.textContent !== text) shownText.textContent = text;
     canvas.dataset.drawn = String(drawn);
   }
 
   // -- details ---------------------------------------------------------------------------------------------------
 
-  function element(tag, words, kind) {
+  function element(tag, text, kind) {
     const made = document.createElement(tag);
-    if (words !== undefined) made.textContent = words;
+    if (text !== undefined) made.textContent = text;
     if (kind) made.className = kind;
     return made;
   }
@@ -254,21 +254,21 @@
   const signed = (weight) => (weight > 0 ? "+" : "\u2212") + Math.abs(weight).toFixed(2);
 
   // A feature is [state, state, weight, 0, extras]; one of more columns is [its name, null, weight, 1, extras].
-  function sayFeature(e, feature) {
+  function featureLine(e, feature) {
     const line = element("li", undefined, feature[2] > 0 ? "plus" : "minus");
-    const told = (name, state) => (state === null ? name : `${name} = ${state}`);
-    const words = feature[3] ? feature[0]
-      : [told(data.names[data.a[e]], feature[0]), told(data.names[data.b[e]], feature[1])].join("  &  ");
-    line.append(element("b", signed(feature[2])), element("span", words));
+    const term = (name, state) => (state === null ? name : `${name} = ${state}`);
+    const text = feature[3] ? feature[0]
+      : [term(data.names[data.a[e]], feature[0]), term(data.names[data.b[e]], feature[1])].join("  &  ");
+    line.append(element("b", signed(feature[2])), element("span", text));
     (feature[4] || []).forEach((value, k) => {
       if (value !== null) line.append(element("i", `${data.extra[k]}: ${value}`));
     });
     return line;
   }
 
-  function sayEdge(e, from) {
+  function edgeBlock(e, from) {
     const other = data.a[e] === from ? data.b[e] : data.a[e];
-    const part = element("div", undefined, "neighbour"), head = element("div", undefined, "head");
+    const part = element("div", undefined, "neighbor"), head = element("div", undefined, "head");
     head.append(nodeButton(other));
     if (data.t[e] >= 0) head.append(element("span", data.templates[data.t[e]], "over"));
     const bar = element("span", undefined, "bar " + (data.w[e] > 0 ? "plus" : "minus"));
@@ -276,8 +276,8 @@
     bar.title = "strength " + data.s[e];
     head.append(bar);
     const list = element("ul");
-    for (const feature of data.f[e]) list.append(sayFeature(e, feature));
-    if (data.more[e]) list.append(element("li", `and ${data.more[e]} weaker ones`));
+    for (const feature of data.f[e]) list.append(featureLine(e, feature));
+    if (data.more[e]) list.append(element("li", `and ${data.more[e]} weaker features`));
     part.append(head, list);
     return part;
   }
@@ -285,8 +285,8 @@
   function showDetails() {
     details.replaceChildren();
     if (chosen < 0) {
-      details.append(element("h3", "Click on a column"), element("p",
-        "to see its neighbours and weights. Drag to move, turn the wheel to zoom. Columns with the strongest edges:"));
+      details.append(element("h3", "Select a column"), element("p",
+        "Click a column to see its neighbors and weights. Drag to move, scroll to zoom. Columns with the strongest edges:"));
       const list = element("div", undefined, "start");
       for (const k of byWeight.slice(0, 12)) list.append(nodeButton(k));
       details.append(list);
@@ -294,18 +294,18 @@
     }
     const edges = [...edgesOf[chosen]].sort((p, q) => data.s[q] - data.s[p] || p - q);
     details.append(element("h3", data.names[chosen]));
-    if (data.told[chosen]) details.append(element("p", data.told[chosen]));
-    const whose = data.groups[data.group[chosen]];
+    if (data.descriptions[chosen]) details.append(element("p", data.descriptions[chosen]));
+    const groupName = data.groups[data.group[chosen]];
     const many = edges.length === 1 ? "1 edge" : `${edges.length.toLocaleString("en")} edges`;
-    details.append(element("p", (whose ? `${whose}; ` : "") + many + (data.cut ? ", among those on this page" : "")));
-    for (const e of edges.slice(0, 200)) details.append(sayEdge(e, chosen));
+    details.append(element("p", (groupName ? `${groupName}; ` : "") + many + (data.cut ? ", of those on this page" : "")));
+    for (const e of edges.slice(0, 200)) details.append(edgeBlock(e, chosen));
     if (edges.length > 200) details.append(element("p", `and ${edges.length - 200} weaker edges`));
   }
 
   function choose(k, move) {
     chosen = k;
     pointed = -1;
-    settle();
+    moveNodes();
     if (k >= 0 && move) {
       fit(new Set([k, ...edgesOf[k].flatMap((e) => [data.a[e], data.b[e]])]));
       view.touched = true;
@@ -318,12 +318,12 @@
   // -- search and filters ----------------------------------------------------------------------------------------
 
   function found() {
-    const asked = search.value.trim().toLowerCase();
-    if (!asked) return [];
+    const query = search.value.trim().toLowerCase();
+    if (!query) return [];
     const begins = [], holds = [];
     for (const k of byWeight) {
-      if (lower[k].startsWith(asked)) begins.push(k);
-      else if (lower[k].includes(asked)) holds.push(k);
+      if (lower[k].startsWith(query)) begins.push(k);
+      else if (lower[k].includes(query)) holds.push(k);
     }
     return [...begins, ...holds];
   }
@@ -331,7 +331,7 @@
   function suggest() {
     const all = found();
     matches.replaceChildren(...all.slice(0, 12).map(nodeButton));
-    if (search.value.trim() && !all.length) matches.append(element("span", "no column of the network is called so"));
+    if (search.value.trim() && !all.length) matches.append(element("span", "no column of the network has this name"));
     if (all.length > 12) matches.append(element("span", `and ${all.length - 12} more`));
   }
   search.addEventListener("input", suggest);
@@ -346,7 +346,7 @@
     }
   });
 
-  // The slider goes by powers: half way is the square root of all edges.
+  // The slider is logarithmic: its middle is the square root of the number of edges.
   const STOPS = 1000;
   const toCount = (stop) => Math.max(1, Math.round(Math.pow(total, stop / STOPS)));
   slider.max = String(STOPS);
@@ -355,11 +355,11 @@
   slider.addEventListener("input", () => {
     const before = count;
     count = Math.min(total, Number(slider.value) >= STOPS ? total : toCount(Number(slider.value)));
-    const other = (before > data.few) !== (count > data.few);
-    if (other) settle(true);
+    const other = (before > data.initial) !== (count > data.initial);
+    if (other) moveNodes(true);
     if (other || !view.touched) fit(); else draw();
   });
-  for (const [id, set] of [["together", (on) => { together = on; }], ["apart", (on) => { apart = on; }]]) {
+  for (const [id, set] of [["positive", (on) => { showPositive = on; }], ["negative", (on) => { showNegative = on; }]]) {
     find(id).addEventListener("change", (event) => { set(event.target.checked); draw(); });
   }
 
@@ -369,7 +369,7 @@
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
     const dot = element("span", undefined, "dot");
-    dot.style.background = data.colours[k] || OTHER;
+    dot.style.background = data.colors[k] || OTHER;
     button.append(dot, element("span", name));
     button.addEventListener("click", () => {
       group = group === k ? -1 : k;
@@ -379,7 +379,7 @@
     legend.append(button);
   });
 
-  // -- hand and keys ---------------------------------------------------------------------------------------------
+  // -- mouse, touch and keys ---------------------------------------------------------------------------------------------
 
   function zoomAt(x, y, factor) {
     const scale = Math.min(40, Math.max(0.01, view.scale * factor));
@@ -460,7 +460,7 @@
     event.preventDefault();
   });
 
-  // Links elsewhere on the page lead to a column of the network.
+  // Buttons elsewhere on the page select a column of the network.
   for (const link of document.querySelectorAll("[data-node]")) {
     link.addEventListener("click", () => {
       choose(Number(link.dataset.node), true);
@@ -468,12 +468,12 @@
     });
   }
 
-  find("live").hidden = false;
-  const still = find("still");
-  if (still) still.hidden = true;
+  find("interactive").hidden = false;
+  const picture = find("static");
+  if (picture) picture.hidden = true;
   new ResizeObserver(() => { if (view.touched) draw(); else fit(); }).observe(canvas);
-  settle();
+  moveNodes();
   showDetails();
   fit();
-  render(); // at once: a page in the background gets no animation frames
+  render(); // draw now: a background page gets no animation frames
 })();

@@ -1,127 +1,370 @@
-"""The network of a field: a node for each column that has features, an edge for each two that share some."""
+"""The network of a field: columns are nodes, and an edge joins two columns that share features.
+
+A field may have a million columns, so the network is kept as arrays; a page shows a `Subgraph` of it.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
-from sparsefield.data.schema import Variable
+from sparsefield.data.layout import COUNT, NEIGHBOR_COUNT
+from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
-from sparsefield.viz.feature_sentences import Feature, list_features
+from sparsefield.viz.feature_sentences import Feature, name_features
+from sparsefield.viz.report.stability_text import selection_frequencies
 
-__all__ = ["Edge", "Network", "Node", "build_network", "find_variable"]
+__all__ = ["EDGES_PER_NODE", "Edge", "Neighbor", "Network", "Subgraph", "variable_at"]
 
+Array = np.ndarray
 
-@dataclass(frozen=True)
-class Node:
-    """A column; ``variable`` is None for the number of neighbors that rows see over a link."""
+EDGES_PER_NODE = 2.5
+"""Edges of a neighborhood for each of its nodes, besides those of the chosen columns; more would hide each other."""
 
-    name: str
-    table: str
-    variable: Variable | None
+MAX_NEIGHBOR_FEATURES = 12
+"""Features that a neighbor lists; columns of many states share hundreds."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Two columns that share features; over links the two ends may be one column, of two rows."""
+    """Two columns that share features of one template; over links both ends may be one column, of two rows."""
 
+    number: int
     ends: tuple[int, int]
     template: str
-    features: tuple[Feature, ...]
-    """Strongest first."""
+    """Template of the features; empty within one plain table."""
+    strength: float
+    """Norm of the weights, as in ``edges_``."""
+    sign: int
+    """1 or -1 where all weights have that sign, otherwise 0."""
 
-    @cached_property
-    def strength(self) -> float:
-        """The norm of all weights, as in ``edges_``."""
-        return math.hypot(*(feature.weight for feature in self.features))
-
-    @property
-    def strongest(self) -> float:
-        return self.features[0].weight
+    def other_end(self, node: int) -> int:
+        """Return the end that is not ``node``; for a loop, ``node`` itself."""
+        return self.ends[1] if self.ends[0] == node else self.ends[0]
 
 
 @dataclass(frozen=True)
-class Network:
-    """Nodes in order of their first appearance among the edges, and edges, strongest first."""
+class Neighbor:
+    """The column at the other end of an edge, and the features of that edge, strongest first."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    linked: bool
+    number: int
+    label: str
+    edge: Edge
+    features: tuple[Feature, ...]
+    left_out: int
+    """Number of weaker features that are not in ``features``."""
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Some nodes of a network and some of the edges among them, strongest first.
+
+    Attributes
+    ----------
+    nodes : tuple of int
+        Numbers of the nodes in the network.
+    edges : (edges,) array of int
+        Numbers of the edges in the network.
+    left_out : int
+        Number of columns that had no room.
+    """
+
+    network: Network
+    nodes: tuple[int, ...]
+    edges: Array
+    left_out: int = 0
 
     @cached_property
-    def ends(self) -> np.ndarray:
-        """(edges, 2)"""
-        return np.array([edge.ends for edge in self.edges], dtype=np.int64).reshape(-1, 2)
+    def names(self) -> list[str]:
+        """Names of the nodes."""
+        return [self.network.labels[node] for node in self.nodes]
 
     @cached_property
-    def strengths(self) -> np.ndarray:
+    def ends(self) -> Array:
+        """(edges, 2): the ends of each edge as positions in ``nodes``."""
+        position = {node: k for k, node in enumerate(self.nodes)}
+        found = [position[node] for node in self.network.ends[self.edges].ravel().tolist()]
+        return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def strengths(self) -> Array:
         """(edges,)"""
-        return np.array([edge.strength for edge in self.edges])
+        return self.network.strengths[self.edges]
 
     @cached_property
-    def degrees(self) -> np.ndarray:
-        """(nodes,): how many other columns each shares features with."""
-        pairs = {(min(pair), max(pair)) for pair in self.ends.tolist() if pair[0] != pair[1]}
-        ends = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
-        return np.bincount(ends.ravel(), minlength=len(self.nodes))
+    def degrees(self) -> Array:
+        """(nodes,): the number of other columns that each node shares features with."""
+        ends = np.sort(self.ends[self.ends[:, 0] != self.ends[:, 1]], axis=1)
+        return np.bincount(np.unique(ends, axis=0).ravel(), minlength=len(self.nodes))
 
     @cached_property
-    def total_strengths(self) -> np.ndarray:
-        """(nodes,): sum of the strengths of the edges of each; one to itself counts once."""
+    def total_strengths(self) -> Array:
+        """(nodes,): the sum of the strengths of the edges of each node; a loop counts once."""
         ends, loops = self.ends, self.ends[:, 0] == self.ends[:, 1]
         total = np.bincount(ends[:, 0], self.strengths, len(self.nodes))
         return total + np.bincount(ends[~loops, 1], self.strengths[~loops], len(self.nodes))
 
-    def strongest(self, most: int) -> Network:
-        """The strongest edges alone, with the nodes that they join."""
-        return self if len(self.edges) <= most else _with_own_nodes(self.nodes, self.edges[:most], self.linked)
+    def strongest(self, most: int) -> Subgraph:
+        """Return the ``most`` strongest edges with the nodes that they join."""
+        return self if len(self.edges) <= most else self.network.edge_subgraph(self.edges[:most])
 
 
-def build_network(field: Field, features: Sequence[Feature] | None = None) -> Network:
-    """The network of a field, or of some of its features.
+def variable_at(schema: Schema, number: int) -> Variable:
+    """Return a variable by its number; a schema of a million columns keeps no list."""
+    targets = len(schema.targets)
+    return schema.targets[number] if number < targets else schema.observed[number - targets]
+
+
+class Network:
+    """The network of a field.
+
+    Nodes are the variables 0, 1, ..., table by table, then for each table the number of its linked rows. Edges are
+    numbered by strength, the strongest first.
+
+    Parameters
+    ----------
+    field : Field
+
+    Attributes
+    ----------
+    ends : (edges, 2) array of int
+    strengths : (edges,) array of float
+    signs : (edges,) array of int
+        1 or -1 where all weights of an edge have that sign, otherwise 0.
+    strongest_weights : (edges,) array of float
+        The weight of the strongest feature of each edge.
 
     Examples
     --------
     >>> from sparsefield.datasets import make_markov_field
-    >>> network = build_network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
-    >>> [node.name for node in network.nodes], network.edges[0].ends
-    (['x0', 'x2'], (0, 1))
+    >>> network = Network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
+    >>> network.labels, network.ends.tolist()
+    (['x0', 'x1', 'x2'], [[0, 2]])
     """
-    linked = field.layout.tables != ("",)
-    numbers: dict[tuple[str, str], int] = {}
-    shared: dict[tuple[str, int, int], list[Feature]] = {}
-    for feature in list_features(field) if features is None else features:
-        ends = [numbers.setdefault(term[:2], len(numbers)) for term in feature.terms]
-        for pair in combinations(ends, 2):
-            shared.setdefault((feature.template, *pair), []).append(feature)
-    nodes = [
-        Node(f"{table}.{name}" if table else name, table, find_variable(field, table, name)) for table, name in numbers
-    ]
-    edges = [Edge((a, b), template, tuple(own)) for (template, a, b), own in shared.items()]
-    edges.sort(key=lambda edge: -edge.strength)
-    return _with_own_nodes(nodes, edges, linked)
 
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        layout = field.layout
+        self.starts = np.concatenate([[0], np.cumsum([schema.n_variables for schema in layout.schemas])])
+        self.linked = layout.tables != ("",)
+        self._index_edges()
 
-def find_variable(field: Field, table: str, name: str) -> Variable | None:
-    """The column of a table; None for what is no column, such as the number of neighbors."""
-    schema = field.layout.schemas[field.layout.tables.index(table)]
-    k = schema.index_of_name.get(name)
-    if k is None:
-        return None
-    targets = len(schema.targets)  # asked for one by one: a schema may have a million columns
-    return schema.targets[k] if k < targets else schema.observed[k - targets]
+    # -- nodes -------------------------------------------------------------------------------------------------------
 
+    @property
+    def n_variables(self) -> int:
+        return int(self.starts[-1])
 
-def _with_own_nodes(nodes: Sequence[Node], edges: Sequence[Edge], linked: bool) -> Network:
-    """Nodes renumbered in the order in which the edges name them."""
-    number: dict[int, int] = {}
-    renamed = []
-    for edge in edges:
-        a, b = (number.setdefault(end, len(number)) for end in edge.ends)
-        renamed.append(Edge((a, b), edge.template, edge.features))
-    return Network(tuple(nodes[k] for k in number), tuple(renamed), linked)
+    @property
+    def n_edges(self) -> int:
+        return len(self.strengths)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Names of the nodes, with the name of the table where there are several."""
+        layout = self.field.layout
+        found = []
+        for table, schema in zip(layout.tables, layout.schemas, strict=True):
+            names = sorted(schema.index_of_name, key=schema.index_of_name.__getitem__)
+            found += [f"{table}.{name}" for name in names] if table else names
+        return found + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
+
+    @cached_property
+    def stability(self) -> Array | None:
+        """(features,): the share of resamples that selected each feature; None where the field has no such record."""
+        return selection_frequencies(self.field)
+
+    @cached_property
+    def _lower(self) -> list[str]:
+        return [label.lower() for label in self.labels[: self.n_variables]]
+
+    def find(self, text: str, limit: int) -> list[int]:
+        """Return variables whose name contains ``text``: those that begin with it first, then in column order."""
+        text = text.strip().lower()
+        hits = [k for k, label in enumerate(self._lower) if text in label]
+        hits.sort(key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))
+        return hits[:limit]
+
+    def number(self, name: str, table: str = "") -> int:
+        """Return the node of a variable."""
+        t = self.field.layout.tables.index(table)
+        return int(self.starts[t]) + self.field.layout.schemas[t].index_of_name[name]
+
+    def table_of(self, node: int) -> str:
+        """Return the table of a node; empty where there is only one table."""
+        return self.field.layout.tables[self._table_index(node)]
+
+    def variable(self, node: int) -> Variable | None:
+        """Return the variable of a node; None for the number of linked rows, which is not a column."""
+        if node >= self.n_variables:
+            return None
+        t = self._table_index(node)
+        return variable_at(self.field.layout.schemas[t], int(node - self.starts[t]))
+
+    # -- edges -------------------------------------------------------------------------------------------------------
+
+    def degree(self, node: int) -> int:
+        """Return the number of edges of a node."""
+        return int(self._offsets[node + 1] - self._offsets[node])
+
+    def edges_of(self, node: int) -> list[Edge]:
+        """Return all edges of a node, strongest first."""
+        return [self.edge(k) for k in self._edge_numbers(node).tolist()]
+
+    def edge(self, k: int) -> Edge:
+        """Return an edge by its number."""
+        a, b = self.ends[k].tolist()
+        return Edge(k, (a, b), self._templates[self._template[k]], float(self.strengths[k]), int(self.signs[k]))
+
+    def feature_numbers(self, k: int) -> list[int]:
+        """Return the numbers of the features of an edge, strongest first."""
+        return self._edge_feature[self._edge_starts[k] : self._edge_starts[k + 1]].tolist()
+
+    def neighbors(self, node: int, limit: int) -> list[Neighbor]:
+        """Return the ``limit`` strongest neighbors of a node with their features, strongest first."""
+        found = []
+        for edge in self.edges_of(node)[:limit]:
+            other, numbers = edge.other_end(node), self.feature_numbers(edge.number)
+            features = tuple(name_features(self.field, numbers[:MAX_NEIGHBOR_FEATURES]))
+            found.append(Neighbor(other, self.labels[other], edge, features, len(numbers) - len(features)))
+        return found
+
+    # -- subgraphs ---------------------------------------------------------------------------------------------------
+
+    def edge_subgraph(self, edges: Array | None = None) -> Subgraph:
+        """Return some edges, or all, with the nodes that they join in the order of their first appearance."""
+        edges = np.arange(self.n_edges) if edges is None else edges
+        nodes = dict.fromkeys(self.ends[edges].ravel().tolist())
+        return Subgraph(self, tuple(nodes), edges)
+
+    def neighborhood(self, chosen: Sequence[int], limit: int) -> Subgraph:
+        """Return up to ``limit`` nodes around some nodes, breadth first and strongest edges first."""
+        nodes = dict.fromkeys(chosen[:limit])
+        frontier = list(nodes)
+        while frontier and len(nodes) < limit:
+            best: dict[int, float] = {}
+            for node in frontier:
+                for edge in self.edges_of(node)[: limit + len(nodes)]:
+                    other = edge.other_end(node)
+                    if other not in nodes:
+                        best[other] = max(best.get(other, 0.0), edge.strength)
+            frontier = sorted(best, key=lambda k: (-best[k], k))[: limit - len(nodes)]
+            nodes.update(dict.fromkeys(frontier))
+        adjacent = {edge.other_end(node) for node in chosen for edge in self.edges_of(node)}
+        return Subgraph(self, tuple(nodes), self._edges_among(nodes, chosen), len(adjacent - set(nodes)))
+
+    def overview(self, limit: int) -> Subgraph:
+        """Return the columns of the strongest edges, up to ``limit``; where there is room, also those without edges."""
+        nodes: dict[int, None] = {}
+        for ends in self.ends.tolist():
+            new = set(ends) - set(nodes)
+            if len(nodes) + len(new) > limit:
+                break
+            nodes.update(dict.fromkeys(sorted(new)))
+        else:
+            isolated = (k for k in range(self.n_variables) if k not in nodes)
+            nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
+        left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
+        return Subgraph(self, tuple(nodes), self._edges_among(nodes), left_out)
+
+    # -- arrays ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _n_nodes(self) -> int:
+        """Variables, and for each table the number of its linked rows."""
+        return self.n_variables + len(self.field.layout.tables)
+
+    def _table_index(self, node: int) -> int:
+        beyond = node - self.n_variables
+        return beyond if beyond >= 0 else int(np.searchsorted(self.starts, node, side="right")) - 1
+
+    def _edge_numbers(self, node: int) -> Array:
+        return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
+
+    def _edges_among(self, nodes: Iterable[int], chosen: Iterable[int] = ()) -> Array:
+        """Return the strongest edges among some nodes, and all that lead to a chosen one."""
+        wanted, chosen = set(nodes), set(chosen)
+        found = sorted(
+            k
+            for k in {int(k) for node in wanted for k in self._edge_numbers(node)}
+            if wanted >= set(self.ends[k].tolist())
+        )
+        room = round(EDGES_PER_NODE * len(wanted))
+        kept = [k for rank, k in enumerate(found) if rank < room or chosen & set(self.ends[k].tolist())]
+        return np.array(kept, dtype=np.int64)
+
+    def _index_columns(self) -> tuple[Array, Array]:
+        """Return the node and the view (-1: none) of each column of the layout, those seen over links included."""
+        layout = self.field.layout
+        found, views_found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for t, schema in enumerate(layout.schemas):
+            views, seen = layout.column_views(t)
+            nodes = np.empty(len(views), dtype=np.int64)
+            own = views < 0
+            nodes[own] = self.starts[t] + schema.variable_of_column[seen[own]]
+            for k in np.unique(views[~own]):
+                there = layout.views[k].seen
+                mine, counted = views == k, (views == k) & (seen == COUNT)
+                nodes[counted] = self.n_variables + there
+                mine &= ~counted
+                nodes[mine] = self.starts[there] + layout.schemas[there].variable_of_column[seen[mine]]
+            found.append(nodes)
+            views_found.append(views)
+        return np.concatenate(found), np.concatenate(views_found)
+
+    def _list_ends(self) -> tuple[Array, Array, Array, Array]:
+        """Return the feature, template and two ends of each pair of columns that a feature has."""
+        field, layout = self.field, self.field.layout
+        node, view = self._index_columns()
+        n_tables = len(layout.tables)
+        self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
+        self._templates += [template.label for template in layout.templates]
+        one, two = field.pairs[:, 0], field.pairs[:, 1]
+        over = view[two]
+        template_of_view = np.array([n_tables + v.template for v in layout.views] or [0], dtype=np.int64)
+        # The ends follow the template's direction, as the names of features do.
+        backward = (over >= 0) & ~np.array([v.forward for v in layout.views] or [True])[over]
+        template = np.where(over >= 0, template_of_view[over], layout.table_of_column[one])
+        a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
+        parts = [(np.arange(len(field.pairs)), template, a, b)]
+        for first, second in combinations(range(field.conjunctions.shape[1]), 2):
+            used = np.flatnonzero(field.conjunctions[:, second] >= 0)
+            left, right = field.conjunctions[used, first], field.conjunctions[used, second]
+            parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right]))
+        feature, template, a, b = (np.concatenate([part[k] for part in parts]) for k in range(4))
+        return feature, template, a, b
+
+    def _index_edges(self) -> None:
+        """Group features into edges, strongest first, and list the edges of each node."""
+        weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
+        feature, template, a, b = self._list_ends()
+        order = np.lexsort((feature, -np.abs(weights[feature])))
+        order = order[weights[feature[order]] != 0]
+        feature, template, a, b = feature[order], template[order], a[order], b[order]
+        keys, first, edge = np.unique(
+            (template * self._n_nodes + a) * self._n_nodes + b, return_index=True, return_inverse=True
+        )
+        weight, n = weights[feature], len(keys)
+        strengths = np.sqrt(np.bincount(edge, weight**2, n))
+        ranked = np.lexsort((first, -strengths))
+        rank = np.empty(n, dtype=np.int64)
+        rank[ranked] = np.arange(n)
+        first, edge = first[ranked], rank[edge]
+        self.strengths = strengths[ranked]
+        self.ends = np.column_stack([a[first], b[first]])
+        self.strongest_weights = weight[first]
+        self._template = template[first]
+        positive, negative = np.bincount(edge, weight > 0, n) > 0, np.bincount(edge, weight < 0, n) > 0
+        self.signs = positive.astype(np.int64) - negative
+        self._edge_feature = feature[np.argsort(edge, kind="stable")]
+        self._edge_starts = np.concatenate([[0], np.cumsum(np.bincount(edge, minlength=n))])
+        loops = self.ends[:, 0] == self.ends[:, 1]
+        node = np.concatenate([self.ends[:, 0], self.ends[~loops, 1]])
+        number = np.concatenate([np.arange(n), np.flatnonzero(~loops)])
+        order = np.lexsort((number, node))
+        self._edges_by_node = number[order]
+        self._offsets = np.searchsorted(node[order], np.arange(self._n_nodes + 1))

@@ -1,4 +1,4 @@
-"""A fitted estimator in a notebook: the main figures and the strongest features, in a small card."""
+"""This module shows a fitted estimator in a notebook: its main numbers and strongest features."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparsefield.viz.report.repeat_fit import Fitted, changed_options
 
 __all__ = ["summarize"]
 
-SHOWN = 8
+MAX_FEATURES = 8
 CARD = "border:1px solid #d0d5dd;border-radius:8px;padding:10px 16px;max-width:46em;font-size:14px"
 WEIGHT = "font-size:14px;text-align:right;font-variant-numeric:tabular-nums;padding:1px 10px 1px 0"
-WORDS = "font-size:14px;text-align:left;padding:1px 0"
+TEXT = "font-size:14px;text-align:left;padding:1px 0"
 
 
 def summarize(fitted: Fitted) -> str:
-    """A piece of HTML; it has neither scripts nor styles that could reach beyond it."""
+    """Return a piece of HTML without scripts, whose styles do not affect the notebook."""
     field = fitted.field
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed_options(fitted).items())
     columns = field.layout.n_targets + sum(len(schema.observed) for schema in field.layout.schemas)
@@ -29,9 +29,9 @@ def summarize(fitted: Fitted) -> str:
         escape(certificate(field, fitted.params)),
     ]
     features = "".join(
-        f'<tr><td style="{WEIGHT}">{feature.weight:+.2f}</td><td style="{WORDS}">{escape(feature.sentence)}</td></tr>'
-        for feature in list_features(field, SHOWN)
+        f'<tr><td style="{WEIGHT}">{feature.weight:+.2f}</td><td style="{TEXT}">{escape(feature.sentence)}</td></tr>'
+        for feature in list_features(field, MAX_FEATURES)
     )
     head = "<br/>".join(lines)
-    more = "<code>.plot()</code> draws the network, <code>.features_</code> has all features."
+    more = "<code>.plot()</code> draws the network, <code>.features_</code> lists all features."
     return f'<div style="{CARD}">{head}<table style="margin:8px 0">{features}</table>{more}</div>'

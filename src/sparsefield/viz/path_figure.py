@@ -1,4 +1,4 @@
-"""A path of falling l1: quality and size of its fields, as words, a picture and a page."""
+"""This module shows a regularization path: score and size of the fields along falling l1."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reproduction.panels import Curve, Panel, Post, Spot, draw_panels
 from sparsefield.solver.model_selection import PATIENCE
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_line_panels
 from sparsefield.viz.html_page import Figure, make_page
-from sparsefield.viz.svg import GREY, ORANGE
+from sparsefield.viz.palette import ORANGE
 
-__all__ = ["HEADINGS", "draw_path", "make_path_page", "name_score", "tell_path", "tell_row"]
+__all__ = ["HEADINGS", "describe_path", "draw_path", "format_row", "make_path_page", "name_score"]
 
 Row = Mapping[str, Any]
 """l1, features, score, error, chosen."""
@@ -21,81 +21,81 @@ HEADINGS = ("l1", "features", "score", "error")
 
 
 def name_score(selection: str) -> str:
-    """What scores are."""
+    """Return the name of the score of a selection method."""
     return SCORES[selection]
 
 
-def tell_path(rows: Sequence[Row], selection: str) -> list[str]:
-    """Which l1 is chosen, why, and which scores best, in sentences.
+def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
+    """Return sentences on the selected l1, the reason for it, and the best score.
 
     Examples
     --------
     >>> row = {"l1": 2.0, "features": 3, "score": -1.5, "error": 0.1, "chosen": True}
-    >>> tell_path([row], "heldout")[0]
-    'Chosen: l1 = 2, with 3 features and a score of -1.500 (standard error 0.100).'
+    >>> describe_path([row], "heldout")[0]
+    'Selected: l1 = 2, with 3 features and a score of -1.500 (standard error 0.100).'
     """
     chosen, best = _chosen(rows), _best(rows)
-    lines = [f"Chosen: {_describe(chosen)}."]
+    lines = [f"Selected: {_describe(chosen)}."]
     if best is chosen:
-        lines.append("No other value scores better.")
+        lines.append("No other l1 has a better score.")
         return lines
     lines.append(f"Best score: {_describe(best)}.")
     if selection == "heldout" and best["l1"] < chosen["l1"]:
         lines.append(
-            "The chosen one is the sparsest whose score is within one standard error of the best, the error being that "
-            "of the difference between the two on the same cells."
+            "The selected field is the sparsest whose score is within one standard error of the best; the error is "
+            "that of the difference between the two on the same cells."
         )
     if _is_late(rows):
-        lines.append(f"A fit does not get to the best one: it stops after {PATIENCE} worse scores in a row.")
+        lines.append(f"A fit does not reach the best score: it stops after {PATIENCE} worse scores in a row.")
     return lines
 
 
-def tell_row(row: Row) -> tuple[str, str, str, str]:
-    """A row in figures, as `HEADINGS` has them."""
+def format_row(row: Row) -> tuple[str, str, str, str]:
+    """Return a row as text, in the order of `HEADINGS`."""
     error = "" if math.isnan(row["error"]) else f"{row['error']:.3f}"
     return f"{row['l1']:.4g}", f"{row['features']:,}", f"{row['score']:,.3f}", error
 
 
 def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
-    """Score and number of features against l1, as an SVG document."""
+    """Return an SVG document of score and number of features against l1."""
     chosen, best = _chosen(rows), _best(rows)
-    posts, words = [Post("chosen", chosen["l1"], color=ORANGE)], f"Chosen: {_shortly(chosen)}."
+    lines, text = [VerticalLine("selected", chosen["l1"], color=ORANGE)], f"Selected: {_short(chosen)}."
     if best is not chosen:
-        posts.append(Post("best score", best["l1"], dashed=True, color=GREY))
-        words += f" Best score: {_shortly(best)}."
-    scores = [Spot(row["l1"], row["score"], row["error"]) for row in rows]
-    sizes = [Spot(row["l1"], row["features"]) for row in rows]
+        lines.append(VerticalLine("best score", best["l1"], dashed=True))
+        text += f" Best score: {_short(best)}."
+    scores = [CurvePoint(row["l1"], row["score"], row["error"]) for row in rows]
+    sizes = [CurvePoint(row["l1"], row["features"]) for row in rows]
     panels = [
-        Panel("Quality", "l1", name_score(selection), [Curve("field", scores)], log_x=True, posts=posts),
-        Panel("Size", "l1", "features", [Curve("field", sizes)], log_x=True, posts=posts),
+        LinePanel("Quality", "l1", name_score(selection), [Curve("field", scores)], log_x=True, lines=lines),
+        LinePanel("Size", "l1", "features", [Curve("field", sizes)], log_x=True, lines=lines),
     ]
-    return draw_panels(title, panels, words=words, columns=2)
+    return draw_line_panels(title, panels, subtitle=text)
 
 
 def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:
-    """The picture, the words and all figures, as an HTML document."""
+    """Return an HTML document with the picture, the sentences and all numbers."""
     note = (
-        f"Score: {name_score(selection)}, the higher the better. Features: of two columns and more. l1 is that of all "
-        "rows, also where fewer were learned from."
+        f"Score: {name_score(selection)}; higher is better. Features: those of two or more columns. l1 refers to all "
+        "rows, even where folds were learned from fewer."
     )
     picture = Figure(
         draw_path(rows, selection, title),
-        "From the smallest l1 that selects nothing (right) to a hundredth of it (left). Bars are standard errors; "
-        "where there are none, the score is one number.",
+        "From the smallest l1 that selects no feature (right) to a hundredth of it (left). Bars are standard errors; "
+        "a score without folds has none.",
     )
     return make_page(
         title=title,
-        lead=tell_path(rows, selection),
+        lead=describe_path(rows, selection),
         head=HEADINGS,
-        rows=[tell_row(row) for row in rows],
+        rows=[format_row(row) for row in rows],
         best=[[bool(row["chosen"])] * len(HEADINGS) for row in rows],
         note=note,
         figures=[picture],
     )
 
 
-def _shortly(row: Row) -> str:
-    return f"l1 = {tell_row(row)[0]} ({_count(row)})"
+def _short(row: Row) -> str:
+    return f"l1 = {format_row(row)[0]} ({_count(row)})"
 
 
 def _count(row: Row) -> str:
@@ -103,7 +103,7 @@ def _count(row: Row) -> str:
 
 
 def _describe(row: Row) -> str:
-    l1, _, score, error = tell_row(row)
+    l1, _, score, error = format_row(row)
     count, sure = _count(row), f" (standard error {error})" if error else ""
     return f"l1 = {l1}, with {count} and a score of {score}{sure}"
 
@@ -117,7 +117,7 @@ def _best(rows: Sequence[Row]) -> Row:
 
 
 def _is_late(rows: Sequence[Row]) -> bool:
-    """Whether the best stands behind several worse ones in a row, which end a fit's own search."""
+    """Return whether the best score comes after several worse ones in a row, which end the search of a fit."""
     best, worse = -math.inf, 0
     for row in rows:
         best, worse = (row["score"], 0) if row["score"] > best else (best, worse + 1)

@@ -1,32 +1,28 @@
-"""Plain SVG: shapes in, text out."""
+"""This module writes SVG documents without a drawing library."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-__all__ = ["BLUE", "GREY", "INK", "ORANGE", "PALE", "Drawing", "blend", "diverging"]
+from sparsefield.viz.palette import FONT, INK, PALE, WHITE
 
-FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
-INK, GREY, PALE = "#1f2430", "#667085", "#e4e7ec"
-BLUE, ORANGE = "#0072b2", "#d55e00"
-"""Okabe and Ito's blue and vermilion: apart for every kind of color vision, and in gray."""
+__all__ = ["Drawing"]
 
 
 class Drawing:
-    """A picture on a white card, legible on light and dark pages alike.
+    """A picture on a white card, which is legible on light and dark pages.
 
     Parameters
     ----------
     width, height : float
-        Size in user units; the picture scales to the place it is shown in.
+        Size in user units; the picture scales with its container.
     title : str
-        What it shows, for those who cannot see it.
+        Description of the picture for screen readers.
 
     Examples
     --------
     >>> drawing = Drawing(40, 20, "a line")
-    >>> drawing.line(0, 0, 40, 20, stroke=BLUE)
+    >>> drawing.line(0, 0, 40, 20, stroke="#0072b2")
     >>> drawing.render().count("<line")
     1
     """
@@ -34,10 +30,10 @@ class Drawing:
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
         self._parts: list[str] = []
-        self.rect(0.5, 0.5, width - 1, height - 1, rx=10, fill="#ffffff", stroke=PALE)
+        self.rect(0.5, 0.5, width - 1, height - 1, rx=10, fill=WHITE, stroke=PALE)
 
     def shape(self, tag: str, *, hint: str | None = None, text: str | None = None, **attributes: object) -> None:
-        """Any element; ``hint`` is shown when a mouse rests on it. Underscores in names become hyphens."""
+        """Add an element; ``hint`` is its tooltip. Underscores in attribute names become hyphens."""
         inside = "" if hint is None else f"<title>{escape(hint)}</title>"
         inside += "" if text is None else escape(text)
         written = _attributes(attributes)
@@ -52,11 +48,11 @@ class Drawing:
     def path(self, d: str, **more: object) -> None:
         self.shape("path", d=d, **more)  # type: ignore[arg-type]
 
-    def text(self, x: float, y: float, words: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
-        self.shape("text", text=words, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
+    def text(self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
+        self.shape("text", text=text, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
 
     def render(self) -> str:
-        """The picture as an SVG document (which may also stand inside an HTML page)."""
+        """Return the picture as an SVG document, which an HTML page may contain."""
         head = {
             "xmlns": "http://www.w3.org/2000/svg",
             "viewBox": f"0 0 {_plain(self.width)} {_plain(self.height)}",
@@ -67,29 +63,6 @@ class Drawing:
             "font_family": FONT,
         }
         return f"<svg{_attributes(head)}>\n" + "\n".join(self._parts) + "\n</svg>\n"
-
-
-def blend(colors: Sequence[str], share: float) -> str:
-    """A color between the given ones, spaced evenly: 0 is the first, 1 the last.
-
-    Examples
-    --------
-    >>> blend(["#000000", "#ffffff"], 0.5)
-    '#808080'
-    """
-    place = min(max(share, 0.0), 1.0) * (len(colors) - 1)
-    left = min(int(place), len(colors) - 2)
-    pairs = zip(_channels(colors[left]), _channels(colors[left + 1]), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * (place - left)):02x}" for a, b in pairs)
-
-
-def diverging(value: float) -> str:
-    """-1 orange, 0 nearly white, 1 blue."""
-    return blend([ORANGE, "#f3b583", "#f7f7f5", "#8fc1e3", BLUE], 0.5 + value / 2)
-
-
-def _channels(color: str) -> list[int]:
-    return [int(color[k : k + 2], 16) for k in (1, 3, 5)]
 
 
 def _attributes(values: dict[str, object]) -> str:

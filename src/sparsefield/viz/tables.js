@@ -1,4 +1,4 @@
-// Tables that sort by the column whose head is clicked.
+// This script sorts a table by the column whose head is clicked.
 "use strict";
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];

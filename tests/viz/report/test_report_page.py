@@ -1,4 +1,4 @@
-"""The page holds every part, tells what it cannot show, and nothing in a name can break out of its place."""
+"""The report has every section, says what it cannot show, and names in it are always escaped."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators import display_methods
 from sparsefield.model import Field
-from sparsefield.viz.report.report_page import PLACES
+from sparsefield.viz.report.report_page import SECTIONS
 
 ODD = """</script><script>alert(1)</script><!-- & 'x' "y" <b>"""
 VOID = {"meta", "input"}
 IDS = {
-    "network", "network-data", "search", "matches", "strength", "shown", "details", "together", "apart", "zoom-in",
-    "zoom-out", "reset", "groups", "live", "still",
+    "network", "network-data", "search", "matches", "strength", "shown", "details", "positive", "negative", "zoom-in",
+    "zoom-out", "reset", "groups", "interactive", "static",
 }  # fmt: skip
 
 
 class Reader(HTMLParser):
-    """Ids, attributes and text of all elements; every element is closed."""
+    """A parser that keeps ids, attributes and text, and requires that every element is closed."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -106,24 +106,25 @@ def page(learned, tmp_path_factory) -> tuple[Reader, dict]:
     return read_page(path)
 
 
-def test_every_part_is_there_once(page) -> None:
+def test_every_section_occurs_once(page) -> None:
     reader, _ = page
-    assert set(PLACES) | IDS | {"columns", "calibration", "command", "python"} <= set(reader.ids)
+    assert set(SECTIONS) | IDS | {"columns", "calibration", "command", "python"} <= set(reader.ids)
     assert len(reader.ids) == len(set(reader.ids))
     assert "absent" not in [attributes.get("class") for _, attributes in reader.found]
-    assert {f"#{place}" for place in PLACES} == {a["href"] for tag, a in reader.found if tag == "a"}
+    assert {f"#{name}" for name in SECTIONS} == {a["href"] for tag, a in reader.found if tag == "a"}
 
 
-def test_what_was_learned_is_said_in_words(page, learned) -> None:
+def test_the_summary_says_what_was_learned(page, learned) -> None:
     reader, _ = page
     model, _ = learned
-    assert "Learned from 300 rows and 4 columns, of which 1 are observed" in reader.words
+    assert "Learned from 300 rows and 4 columns, of which 1 are covariates" in reader.words
     strongest = model.features_.filter(pl.col("variable_b").is_not_null()).row(0, named=True)
     assert f"{strongest['variable_a']}={strongest['state_a']}" in reader.words
-    assert "Certified: of all candidates" in reader.words
-    assert "just as many as the field was learned from" in reader.words
+    assert "Converged: no left-out pair would improve the fit (worst violation " in reader.words
+    assert "about the optimizer, not about chance: “sparsefield stability”" in reader.words
+    assert "as many as the field was learned from, so they are probably the training rows" in reader.words
     missing = learned[1]["mood"].null_count()
-    assert f"{missing:,} of 1,200 cells are missing" in reader.words
+    assert f"{missing:,} of 1,200 values are missing" in reader.words
 
 
 def test_other_rows_are_not_taken_for_those_of_training(learned, tmp_path) -> None:
@@ -133,7 +134,7 @@ def test_other_rows_are_not_taken_for_those_of_training(learned, tmp_path) -> No
     assert "The data have 100 rows; the field was learned from 300." in words
 
 
-def test_names_are_text_wherever_they_stand(page) -> None:
+def test_names_are_always_text(page) -> None:
     reader, data = page
     assert len(reader.scripts) == 3
     assert "alert(1)" not in reader.scripts[1] + reader.scripts[2]
@@ -173,8 +174,8 @@ def test_the_network_has_all_edges_with_their_weights(page, learned) -> None:
         key = tuple(row[name] for name in ("variable_a", "variable_b", "state_a", "state_b"))
         assert told[key] == pytest.approx(row["weight"], rel=1e-3)
     assert data["s"] == sorted(data["s"], reverse=True)
-    assert len(data["x"]) == len(data["y"]) == len(data["group"]) == len(data["told"]) == len(data["names"])
-    assert data["few"] == len(data["a"])
+    assert len(data["x"]) == len(data["y"]) == len(data["group"]) == len(data["descriptions"]) == len(data["names"])
+    assert data["initial"] == len(data["a"])
 
 
 def test_the_same_field_makes_the_same_bytes(learned, tmp_path) -> None:
@@ -190,16 +191,16 @@ def test_the_same_field_makes_the_same_bytes(learned, tmp_path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html", "m.safetensors"]
 
 
-def test_without_data_the_parts_that_need_rows_say_so(learned, tmp_path) -> None:
+def test_without_data_the_sections_that_need_rows_say_so(learned, tmp_path) -> None:
     learned[0].write_report(tmp_path / "r.html")
     reader, _ = read_page(tmp_path / "r.html")
-    assert set(PLACES) | IDS <= set(reader.ids)
-    assert reader.words.count("needs rows to look at: give them with --data") == 4
+    assert set(SECTIONS) | IDS <= set(reader.ids)
+    assert reader.words.count("needs rows: give them with --data") == 4
     assert "Training" in reader.words
     assert "columns" not in reader.ids
 
 
-def test_extra_columns_stand_beside_the_features(learned, tmp_path) -> None:
+def test_extra_columns_are_shown_with_the_features(learned, tmp_path) -> None:
     from sparsefield.viz.feature_sentences import list_features
 
     model, _ = learned
@@ -217,14 +218,14 @@ def test_extra_columns_stand_beside_the_features(learned, tmp_path) -> None:
     assert "always <" in reader.text
 
 
-def test_a_given_field_has_no_training_to_show(tmp_path) -> None:
+def test_a_field_with_given_weights_has_no_training_to_show(tmp_path) -> None:
     variables = tuple(Variable(name, "target", (0, 1), 0, (0.5, 0.5)) for name in "abc")
     field = Field(Layout.single(Schema(variables, tuple("abc"))), np.zeros(3), np.array([[0, 1]]), np.array([-1.0]))
     model = MarkovField.from_field(field)
     model.write_report(tmp_path / "r.html", pl.DataFrame({"a": [0, 1, 1], "b": [1, 0, 0], "c": [1, 1, 0]}))
     words = read_page(tmp_path / "r.html")[0].words
-    assert "that was given, not learned" in words
-    assert "A field that was given has no training to show." in words
+    assert "with given weights, not learned" in words
+    assert "A field with given weights has no training to show." in words
     assert "there is no fit to repeat" in words
     assert "frequencies of each column in these rows" in words
 
@@ -239,7 +240,7 @@ def test_a_field_without_pairs_still_has_a_page(tmp_path) -> None:
     assert "No two columns share a feature" in reader.words
 
 
-def test_features_of_three_columns_are_told_by_name(tmp_path) -> None:
+def test_conjunctions_are_shown_by_name(tmp_path) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 2, (2, 400))
     X = pl.DataFrame({"a": a, "b": b, "c": a ^ b})
@@ -275,9 +276,9 @@ def test_linked_tables_show_templates_and_tables(tmp_path) -> None:
     model = RelationalField(l1=0.5).fit(data)
     model.write_report(tmp_path / "r.html", data)
     reader, page = read_page(tmp_path / "r.html")
-    assert set(PLACES) | IDS | {"columns", "calibration"} <= set(reader.ids)
+    assert set(SECTIONS) | IDS | {"columns", "calibration"} <= set(reader.ids)
     assert "2 linked tables (person, visit)" in reader.words
-    assert "Table person: 1 of 60 cells are missing" in reader.words
+    assert "Table person: 1 of 60 values are missing" in reader.words
     assert page["templates"] == ["across who"]
     assert set(page["groups"]) == {"person", "visit"}
     assert "person.mood" in page["names"]
@@ -303,53 +304,36 @@ def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path)
     assert (tmp_path / "r.html").stat().st_size < 3_000_000
     reader, data = read_page(tmp_path / "r.html")
     assert len(data["a"]) == 5000
-    assert data["few"] == 200
-    assert len(data["fewX"]) == len({*data["a"][:200], *data["b"][:200]})
-    assert set(range(len(data["fewX"]))) == {*data["a"][:200], *data["b"][:200]}
+    assert data["initial"] == 200
+    assert len(data["initialX"]) == len({*data["a"][:200], *data["b"][:200]})
+    assert set(range(len(data["initialX"]))) == {*data["a"][:200], *data["b"][:200]}
     assert "The network has 5,600 edges; the 5,000 strongest are on this page." in reader.words
     left_out = np.sort(np.abs(model.field_.weights))[:600].max()
     assert min(data["s"]) >= left_out * 0.999
 
 
-def test_of_very_many_rows_some_are_looked_at(learned, tmp_path, monkeypatch) -> None:
+def test_of_very_many_rows_only_some_are_used(learned, tmp_path, monkeypatch) -> None:
     model, data = learned
     monkeypatch.setattr(display_methods, "MOST_CELLS", 50 * model.field_.schema.n_columns)
     for kind in (data, data.to_pandas()):
         model.write_report(tmp_path / "r.html", kind)
         words = read_page(tmp_path / "r.html")[0].words
-        assert "Of them 50, spread evenly, were looked at." in words
+        assert "Only 50 evenly spaced rows were used." in words
 
 
-def test_sparse_matrices_have_no_gaps_to_map(tmp_path) -> None:
+def test_sparse_matrices_have_no_missing_values_to_map(tmp_path) -> None:
     import scipy.sparse as sp
 
     X = sp.random_array((400, 30), density=0.05, rng=np.random.default_rng(0), data_sampler=lambda size: np.ones(size))
     X = sp.csr_matrix(X)
     model = MarkovField(l1=0.5).fit(X)
     model.write_report(tmp_path / "r.html", X)
-    assert "a sparse matrix, which has no gaps" in read_page(tmp_path / "r.html")[0].words
+    assert "a sparse matrix, which has no missing values" in read_page(tmp_path / "r.html")[0].words
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 @pytest.mark.parametrize("script", ["network.js", "tables.js"])
-def test_the_scripts_are_sound(script) -> None:
-    with as_file(files("sparsefield.viz.report") / script) as path:
+def test_the_scripts_have_valid_syntax(script) -> None:
+    with as_file(files("sparsefield.viz") / script) as path:
         assert "</" not in path.read_text(encoding="utf-8")
         subprocess.run(["node", "--check", str(path)], check=True, capture_output=True, timeout=60)
-
-
-def test_columns_that_are_shared_by_templates_do_not_mix() -> None:
-    """Features of one template make one edge, those of another a second one between the same columns."""
-    from sparsefield.viz.feature_sentences import Feature, Term
-    from sparsefield.viz.network import build_network
-
-    rng = np.random.default_rng(0)
-    data = Relational({"t": pl.DataFrame({"a": rng.integers(0, 2, 20), "b": rng.integers(0, 2, 20)})})
-    model = RelationalField(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(data)
-    terms = Term("t", "a", 1), Term("t", "b", 1)
-    made = [Feature(template, terms, weight, (0, 1)) for template, weight in (("within t", 3.0), ("across x", -4.0))]
-    network = build_network(model.field_, [*made, Feature("within t", terms, 4.0, (0, 1))])
-    assert [(edge.template, edge.strength) for edge in network.edges] == [("within t", 5.0), ("across x", 4.0)]
-    assert network.degrees.tolist() == [1, 1]
-    assert network.total_strengths.tolist() == [9.0, 9.0]
-    assert [node.name for node in network.nodes] == ["t.a", "t.b"]

@@ -1,5 +1,5 @@
-"""A local page to look around in a field: its network, beliefs under evidence, and the rows of a table.
+"""A local page to explore a field: its network, beliefs under evidence, and the rows of a table.
 
-What is shown is computed without Dash, by `network`, `beliefs` and `rows`; `page` and `callbacks` only show it, and
-`server` lets nobody in without the token.
+`conditional_beliefs` and `table_rows` compute what is shown, without Dash; `explorer_page`, `page_elements` and
+`page_callbacks` show it, and `server` refuses every request without the token.
 """

@@ -1,4 +1,4 @@
-"""Beliefs about the variables of a field under evidence, and how evidence moves them."""
+"""This module computes beliefs about the variables of a field under evidence, and how evidence changes them."""
 
 from __future__ import annotations
 
@@ -13,39 +13,49 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.data.schema import Label, Variable
+from sparsefield.data.schema import Label
 from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.inference import InferenceMethod
-from sparsefield.viz.explorer.subgraph import variable_at
+from sparsefield.viz.network import variable_at
 
-__all__ = ["METHODS", "Answer", "Asker", "Change", "answerer", "changes", "default_method", "noted", "row_beliefs"]
+__all__ = [
+    "METHODS",
+    "BeliefChange",
+    "Beliefs",
+    "ConditionalBeliefs",
+    "collect_warnings",
+    "compare_beliefs",
+    "default_method",
+    "row_beliefs",
+    "with_method",
+]
 
 METHODS = {
-    "mean-field": "mean field (quick)",
+    "mean-field": "mean field (fast)",
     "bp": "belief propagation",
-    "exact": "exact (where narrow)",
+    "exact": "exact (small treewidth)",
     "gibbs": "Gibbs sampling (slow)",
 }
-"""Inference methods, and what they are called on the page."""
+"""Inference methods and their names on the page."""
 
-REMEMBERED = 32
-"""Answers that are kept, so that going back and forth costs nothing."""
+CACHE_SIZE = 32
+"""Results that are kept, so that going back and forth costs nothing."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Beliefs about every predicted variable, and what the library had to say on the way."""
+class Beliefs:
+    """Beliefs about every predicted variable, and the warnings of the inference."""
 
-    beliefs: dict[str, np.ndarray]
+    by_variable: dict[str, np.ndarray]
     """{variable: (states,)}"""
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Change:
-    """How evidence moved the belief about one variable."""
+class BeliefChange:
+    """The belief about one variable before and after evidence."""
 
     name: str
     states: tuple[Label, ...]
@@ -53,15 +63,15 @@ class Change:
     after: np.ndarray
 
     @property
-    def moved(self) -> float:
-        """Half the sum of absolute differences: the probability that went from some states to others."""
+    def distance(self) -> float:
+        """Total variation distance: the probability that moved from some states to others."""
         return 0.5 * float(np.abs(self.after - self.before).sum())
 
 
-def answerer(model: Any, method: str) -> Any:
-    """The model with another inference method; its own options are kept where it is the method of the model."""
+def with_method(model: Any, method: str) -> Any:
+    """Return the model with an inference method; the model's own method keeps its options."""
     if isinstance(model, CRFClassifier):
-        # A classifier answers about labels alone; the same field over one table also takes labels as evidence.
+        # A classifier predicts only labels; the same field over one table also takes labels as evidence.
         model = MarkovField.from_field(model.field_, inference=model.inference)
     elif not isinstance(model, (MarkovField, RelationalField)):
         raise DataError(f"A {type(model).__name__} cannot be explored.")
@@ -73,26 +83,26 @@ def answerer(model: Any, method: str) -> Any:
 
 
 def default_method(model: Any) -> str:
-    """The name of the model's own inference method."""
+    """Return the name of the model's own inference method."""
     return model.inference.name if isinstance(model.inference, InferenceMethod) else str(model.inference)
 
 
 @contextmanager
-def noted() -> Iterator[list[str]]:
-    """Warnings of the library as lines for the page."""
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect the library's warnings as lines for the page."""
     lines: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        # Columns are named or not as the model's were; and a table may hold values that were told of at the start.
+        # Whether columns have names does not matter here, and unknown values were reported at the start.
         warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
         warnings.simplefilter("ignore", UnseenStateWarning)
         yield lines
     lines += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
 
 
-class Asker:
-    """Answers about a row of one table of which only the evidence is known.
+class ConditionalBeliefs:
+    """Beliefs about a row of one table in which only the evidence has values.
 
     Parameters
     ----------
@@ -102,31 +112,26 @@ class Asker:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.schema = model.field_.schema
-        self._answers: OrderedDict[tuple, Answer] = OrderedDict()
+        self._cache: OrderedDict[tuple, Beliefs] = OrderedDict()
 
-    def variable(self, name: str) -> Variable:
-        return variable_at(self.schema, self.schema.index_of_name[name])
-
-    def ask(self, given: Mapping[str, Any], method: str) -> Answer:
-        """Beliefs given some cells, as `MarkovField.predict_proba` has them for a row with gaps elsewhere."""
-        key = (method, *sorted((name, type(value).__name__, value) for name, value in given.items()))
-        if key not in self._answers:
-            self._answers[key] = self._ask(given, method)
-            if len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
-        self._answers.move_to_end(key)
-        return self._answers[key]
-
-    def _ask(self, given: Mapping[str, Any], method: str) -> Answer:
-        with noted() as notes:
-            found = row_beliefs(answerer(self.model, method), [given.get(name) for name in self.schema.order])
-        return Answer(found, tuple(notes))
+    def given(self, evidence: Mapping[str, Any], method: str) -> Beliefs:
+        """Return the beliefs that `MarkovField.predict_proba` has for a row in which all other values are missing."""
+        key = (method, *sorted((name, type(value).__name__, value) for name, value in evidence.items()))
+        if key not in self._cache:
+            with collect_warnings() as lines:
+                values = [evidence.get(name) for name in self.schema.order]
+                found = row_beliefs(with_method(self.model, method), values)
+            self._cache[key] = Beliefs(found, tuple(lines))
+            if len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(key)
+        return self._cache[key]
 
 
 def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarray]:
-    """{variable: (states,)}: what `MarkovField.predict_proba` says of one row, None being a gap.
+    """Return {variable: (states,)} as `MarkovField.predict_proba` has it for one row, where None is a missing value.
 
-    A frame of ten thousand columns takes half a minute to read, so the row goes in as an array.
+    The row is passed as an array, since reading a frame of ten thousand columns takes half a minute.
     """
     schema = model.field_.schema
     row = np.full((1, len(values)), None, dtype=object)
@@ -136,16 +141,24 @@ def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarr
     return {name: belief[0] for name, belief in probabilities(schema, conditionals).items()}
 
 
-def changes(asker: Asker, given: Mapping[str, Any], method: str) -> tuple[list[Change], tuple[str, ...]]:
-    """Beliefs before and after evidence about all variables but those that are given, what moved most first; and notes.
+def compare_beliefs(
+    beliefs: ConditionalBeliefs, evidence: Mapping[str, Any], method: str
+) -> tuple[list[BeliefChange], tuple[str, ...]]:
+    """Return the beliefs before and after evidence about all other variables, and the warnings.
 
-    What did not move stands in the order of the columns.
+    The largest changes come first; variables without a change are in column order.
     """
-    before, after = asker.ask({}, method), asker.ask(given, method)
+    before, after = beliefs.given({}, method), beliefs.given(evidence, method)
+    schema = beliefs.schema
     found = [
-        Change(name, asker.variable(name).states, before.beliefs[name], after.beliefs[name])
-        for name in asker.schema.order
-        if name in after.beliefs and name not in given
+        BeliefChange(
+            name,
+            variable_at(schema, schema.index_of_name[name]).states,
+            before.by_variable[name],
+            after.by_variable[name],
+        )
+        for name in schema.order
+        if name in after.by_variable and name not in evidence
     ]
-    found.sort(key=lambda change: -change.moved)
-    return found, tuple(dict.fromkeys((*before.notes, *after.notes)))
+    found.sort(key=lambda change: -change.distance)
+    return found, tuple(dict.fromkeys((*before.warnings, *after.warnings)))

@@ -1,4 +1,4 @@
-"""A part of a network as cytoscape wants it: elements with positions, and a style."""
+"""This module turns a part of a network into cytoscape's elements, with positions, and a stylesheet."""
 
 from __future__ import annotations
 
@@ -7,76 +7,69 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.viz.explorer.subgraph import Network, Part
-from sparsefield.viz.explorer.subgraph_positions import place
+from sparsefield.viz.network import Subgraph
+from sparsefield.viz.node_positions import layout_nodes, separate_labels
+from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
 
-__all__ = ["COLORS", "elements", "stylesheet"]
+__all__ = ["COLORS", "SIGNS", "build_elements", "build_stylesheet"]
 
-COLORS = {1: "#2f6db5", -1: "#cf6a1f", 0: "#8a7fa8"}
-"""Of weights that are all positive, all negative, or mixed; told apart by those who confuse red and green, too."""
+COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
+"""Colors of edges whose weights are all positive, all negative, or mixed."""
 
-INK, PALE, LINE = "#1f2430", "#ffffff", "#b9c0cc"
-LONGEST = 16
+SIGNS = {1: "positive", -1: "negative", 0: "mixed"}
+BORDER = "#b9c0cc"
+MAX_LABEL = 16
 LETTER, PADDING, HEIGHT = 7.2, 22.0, 30.0
-"""Pixels of a letter, beside a word, and of a label's height."""
+"""Width of a letter, horizontal padding and height of a label, in pixels."""
 
-BOX = (560.0, 420.0)
-"""Somewhat less than the page has room for: names are sharper where the picture is enlarged to fit."""
+BOX = np.array([560.0, 420.0])
+"""Pixels of the picture; somewhat less than the page has, since names are sharper when the picture is enlarged."""
 
-ROOMY = 25
-"""Nodes that the box has room for; for more of them it grows."""
+BOX_NODES = 25
+"""Nodes that fit into the box; for more nodes it grows."""
 
-SLIM, WIDE = 1.2, 6.5
-"""Pixels of the weakest and of the strongest line."""
+MIN_WIDTH, MAX_WIDTH = 1.2, 6.5
+"""Pixels of the weakest and of the strongest edge."""
 
 
-def elements(network: Network, part: Part, chosen: Iterable[int] = ()) -> list[dict[str, Any]]:
-    """Nodes and edges of a picture; edges that do not touch a chosen variable are of the class "aside"."""
+def build_elements(part: Subgraph, chosen: Iterable[int] = ()) -> list[dict[str, Any]]:
+    """Return the nodes and edges of a picture; edges that do not touch a chosen node have the class "dimmed"."""
     chosen = set(chosen)
-    labels = [_short(network.labels[node]) for node in part.nodes]
+    network = part.network
+    labels = [_shorten(name) for name in part.names]
     widths = np.array([LETTER * len(label) + PADDING for label in labels])
-    place_of = {node: k for k, node in enumerate(part.nodes)}
-    most = max((edge.strength for edge in part.edges), default=1.0)
-    # A loop, of a variable with its like in a linked row, has no length.
-    between = [
-        (place_of[edge.a], place_of[edge.b], 2.0 - edge.strength / most) for edge in part.edges if edge.a != edge.b
-    ]
-    grown = max(1.0, len(part.nodes) / ROOMY) ** 0.5
-    spots = place(len(part.nodes), between, widths, HEIGHT, (BOX[0] * grown, BOX[1] * grown))
+    largest = float(part.strengths.max(initial=0.0)) or 1.0
     nodes = [
         {
-            "data": {"id": str(node), "label": label, "width": float(width), "name": network.labels[node]},
+            "data": {"id": str(node), "label": label, "width": float(width), "name": name},
             "position": {"x": float(x), "y": float(y)},
             "classes": "chosen" if node in chosen else "",
         }
-        for node, label, width, (x, y) in zip(part.nodes, labels, widths, spots, strict=True)
+        for node, name, label, width, (x, y) in zip(
+            part.nodes, part.names, labels, widths, _layout_pixels(part, widths), strict=True
+        )
     ]
-    edges = [
-        {
-            "data": {
-                "id": f"{edge.a}-{edge.b}",
-                "source": str(edge.a),
-                "target": str(edge.b),
-                "thick": SLIM + (WIDE - SLIM) * edge.strength / most,
-            },
-            "classes": " ".join(
-                filter(None, [_SIGNS[edge.sign], "aside" if chosen and not chosen & {edge.a, edge.b} else ""])
-            ),
-        }
-        for edge in reversed(part.edges)  # the strongest are drawn last, on top
-    ]
+    edges = []
+    for edge in map(network.edge, part.edges.tolist()[::-1]):  # the strongest are drawn last, on top
+        dimmed = ["dimmed"] if chosen and not chosen & set(edge.ends) else []
+        width = MIN_WIDTH + (MAX_WIDTH - MIN_WIDTH) * edge.strength / largest
+        source, target = map(str, edge.ends)
+        data = {"id": f"edge-{edge.number}", "source": source, "target": target, "thickness": width}
+        edges.append({"data": data, "classes": " ".join([SIGNS[edge.sign], *dimmed])})
     return edges + nodes
 
 
-def stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, float]] | None = None) -> list[dict]:
-    """How nodes and edges look.
+def build_stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, float]] | None = None) -> list[dict]:
+    """Return the styles of nodes and edges.
 
     Parameters
     ----------
-    evidence : nodes that are given
-    moved : {node: (direction, by how much)} of beliefs that evidence moved; direction is as in `COLORS`
+    evidence : iterable of int
+        Nodes that are set.
+    moved : {node: (direction, amount)}, optional
+        Nodes whose beliefs the evidence moved; the direction is a key of `COLORS`.
     """
-    looks: list[dict[str, Any]] = [
+    styles: list[dict[str, Any]] = [
         {
             "selector": "node",
             "style": {
@@ -84,12 +77,12 @@ def stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, floa
                 "width": "data(width)",
                 "height": HEIGHT,
                 "shape": "round-rectangle",
-                "background-color": PALE,
+                "background-color": WHITE,
                 "border-width": 1.2,
-                "border-color": LINE,
+                "border-color": BORDER,
                 "color": INK,
                 "font-size": 13,
-                "font-family": "Inter, Segoe UI, Helvetica Neue, Helvetica, Arial, sans-serif",
+                "font-family": FONT.replace("'", ""),
                 "text-valign": "center",
                 "text-halign": "center",
             },
@@ -97,35 +90,38 @@ def stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, floa
         {
             "selector": "edge",
             "style": {
-                "width": "data(thick)",
-                "curve-style": "straight",
+                "width": "data(thickness)",
+                "curve-style": "bezier",  # which separates edges of several templates between two nodes
                 "opacity": 0.62,
-                "line-color": COLORS[0],
+                "line-color": MIXED,
             },
         },
-        *({"selector": f".{word}", "style": {"line-color": COLORS[sign]}} for sign, word in _SIGNS.items()),
-        {"selector": "edge.aside", "style": {"opacity": 0.16}},
+        *({"selector": f".{name}", "style": {"line-color": COLORS[sign]}} for sign, name in SIGNS.items()),
+        {"selector": "edge.dimmed", "style": {"opacity": 0.16}},
         {"selector": "node.chosen", "style": {"border-width": 3, "border-color": INK, "font-weight": 700}},
         {"selector": "node:active", "style": {"overlay-opacity": 0.08}},
     ]
     for node, (direction, amount) in (moved or {}).items():
-        tint = {"background-color": _tint(COLORS[direction], amount), "color": PALE if amount > 0.6 else INK}
-        looks.append({"selector": f'node[id = "{node}"]', "style": tint})
+        # Small amounts are raised, so that they are visible.
+        color = blend([WHITE, COLORS[direction]], max(amount, 0.0) ** 0.7)
+        styles.append(_node_style(node, {"background-color": color, "color": WHITE if amount > 0.6 else INK}))
     for node in evidence:
-        style = {"background-color": INK, "color": PALE, "border-color": INK}
-        looks.append({"selector": f'node[id = "{node}"]', "style": style})
-    return looks
+        styles.append(_node_style(node, {"background-color": INK, "color": WHITE, "border-color": INK}))
+    return styles
 
 
-_SIGNS = {1: "more", -1: "less", 0: "mixed"}
+def _node_style(node: int, style: dict[str, str]) -> dict[str, Any]:
+    return {"selector": f'node[id = "{node}"]', "style": style}
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= LONGEST else label[: LONGEST - 1] + "\u2026"
+def _layout_pixels(part: Subgraph, widths: np.ndarray) -> np.ndarray:
+    """Return (nodes, 2) centers of the labels, which fill the box and do not overlap."""
+    positions = layout_nodes(len(part.nodes), part.ends, part.strengths)
+    extent = np.maximum(np.ptp(positions, axis=0), 1e-9)
+    size = BOX * max(1.0, len(part.nodes) / BOX_NODES) ** 0.5
+    centered = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
+    return separate_labels(centered / extent * size, widths, HEIGHT)
 
 
-def _tint(color: str, amount: float) -> str:
-    """White at 0, the color at 1; small amounts are raised, so that they can be seen."""
-    share = float(np.clip(amount, 0.0, 1.0)) ** 0.7
-    parts = [int(color[k : k + 2], 16) for k in (1, 3, 5)]
-    return "#" + "".join(f"{round(255 + (part - 255) * share):02x}" for part in parts)
+def _shorten(label: str) -> str:
+    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "\u2026"

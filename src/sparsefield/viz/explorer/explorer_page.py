@@ -1,4 +1,4 @@
-"""The page: where things stand."""
+"""This module builds the page of the explorer."""
 
 from __future__ import annotations
 
@@ -12,59 +12,60 @@ from dash import dcc, html
 from flask import Response, abort
 
 from sparsefield.viz.explorer.conditional_beliefs import METHODS, default_method
-from sparsefield.viz.explorer.cytoscape_elements import COLORS, elements, stylesheet
-from sparsefield.viz.explorer.page_callbacks import NODES, register
-from sparsefield.viz.explorer.session import Subject
+from sparsefield.viz.explorer.cytoscape_elements import COLORS, build_elements, build_stylesheet
+from sparsefield.viz.explorer.page_callbacks import NODE_LIMITS, register_callbacks
+from sparsefield.viz.explorer.session import Session
+from sparsefield.viz.palette import BLUE
 
 __all__ = ["make_app"]
 
 
-def make_app(subject: Subject, token: str) -> dash.Dash:
-    """The application under a path that begins with the token; all its scripts are its own."""
+def make_app(session: Session, token: str) -> dash.Dash:
+    """Return the Dash application, under a path that begins with the token; it loads scripts only from this host."""
     app = dash.Dash(
         "sparsefield.viz.explorer",
         assets_folder=str(files("sparsefield.viz.explorer") / "assets"),
         url_base_pathname=f"/{token}/",
         serve_locally=True,
-        title=escape(f"{subject.name} - sparsefield"),
+        title=escape(f"{session.name} - sparsefield"),
         update_title="",
         add_log_handler=False,
         use_pages=False,
     )
-    app.layout = _layout(subject, token)
-    register(app, subject)
-    _add_download(app, subject, token)
+    app.layout = _layout(session, token)
+    register_callbacks(app, session)
+    _add_download(app, session, token)
     return app
 
 
-def _add_download(app: dash.Dash, subject: Subject, token: str) -> None:
-    """The completed table as a file; it does not go through the page, and so may be large."""
+def _add_download(app: dash.Dash, session: Session, token: str) -> None:
+    """Serve the completed table as a file, which may be larger than a page can handle."""
 
     def download(number: int) -> Response:
-        rows = subject.rows
+        rows = session.rows
         if rows is None or not 0 <= number < len(rows.tables):
             abort(404)
         table = list(rows.tables)[number]
-        with subject.lock:
+        with session.lock:
             content = rows.csv(table)
-        answer = Response(content, mimetype="text/csv")
-        answer.headers.set("Content-Disposition", "attachment", filename=rows.tables[table].name)
-        return answer
+        response = Response(content, mimetype="text/csv")
+        response.headers.set("Content-Disposition", "attachment", filename=rows.tables[table].name)
+        return response
 
     app.server.add_url_rule(f"/{token}/completed/<int:number>.csv", "completed", download)
 
 
-def _layout(subject: Subject, token: str) -> html.Div:
-    part = subject.network.strongest(NODES[1])
+def _layout(session: Session, token: str) -> html.Div:
+    part = session.network.overview(NODE_LIMITS[1])
     tabs = {"variable": "Variable", "evidence": "Evidence", "rows": "Rows"}
     head = html.Header(
         [
-            html.Div([html.H1([html.Span("sparsefield"), subject.name]), html.P(subject.words)]),
+            html.Div([html.H1([html.Span("sparsefield"), session.name]), html.P(session.summary)]),
             html.Label(
                 [
                     "Inference",
                     dcc.Dropdown(
-                        METHODS, default_method(subject.model), id="method", clearable=False, searchable=False
+                        METHODS, default_method(session.model), id="method", clearable=False, searchable=False
                     ),
                 ],
                 className="method",
@@ -76,13 +77,13 @@ def _layout(subject: Subject, token: str) -> html.Div:
             html.Div(
                 [
                     dcc.Dropdown([], id="find", placeholder="Find a variable \u2026", className="find"),
-                    html.Button("Overview", id="overview", className="plain", title="The strongest links of all"),
+                    html.Button("Overview", id="overview", className="plain", title="Show the strongest edges"),
                     html.Label(
                         [
                             "at most",
                             dcc.Dropdown(
-                                [{"label": f"{k} variables", "value": k} for k in NODES],
-                                NODES[1],
+                                [{"label": f"{k} variables", "value": k} for k in NODE_LIMITS],
+                                NODE_LIMITS[1],
                                 id="limit",
                                 clearable=False,
                                 searchable=False,
@@ -95,8 +96,8 @@ def _layout(subject: Subject, token: str) -> html.Div:
             ),
             cyto.Cytoscape(
                 id="network",
-                elements=elements(subject.network, part),
-                stylesheet=stylesheet(),
+                elements=build_elements(part),
+                stylesheet=build_stylesheet(),
                 layout=PRESET,
                 style={"width": "100%", "height": "100%"},
                 minZoom=0.2,
@@ -104,14 +105,14 @@ def _layout(subject: Subject, token: str) -> html.Div:
                 boxSelectionEnabled=False,
                 responsive=True,
             ),
-            html.Div([*_legend(), html.Span(id="left-out", className="quiet")], className="legend"),
+            html.Div([*_legend(), html.Span(id="not-shown", className="quiet")], className="legend"),
         ],
         className="card network",
     )
     aside = html.Aside(
         [
             dcc.RadioItems(
-                [{"label": words, "value": name} for name, words in tabs.items()],
+                [{"label": label, "value": name} for name, label in tabs.items()],
                 "variable",
                 id="tab",
                 className="tabs",
@@ -119,18 +120,18 @@ def _layout(subject: Subject, token: str) -> html.Div:
             ),
             html.Div(
                 html.P(
-                    "Click a variable in the network, or find one by its name, to see its neighbors.",
+                    "Click a variable in the network, or find it by name, to see its neighbors.",
                     className="quiet",
                 ),
                 id="variable-panel",
                 className="panel",
             ),
-            html.Div(_evidence(subject), id="evidence-panel", className="panel"),
-            html.Div(_rows(subject, token), id="rows-panel", className="panel"),
+            html.Div(_evidence_controls(session), id="evidence-panel", className="panel"),
+            html.Div(_row_controls(session, token), id="rows-panel", className="panel"),
         ],
         className="card side",
     )
-    stores = [dcc.Store(id="chosen"), dcc.Store(id="given", data=[]), dcc.Store(id="evidence", data={}),
+    stores = [dcc.Store(id="chosen"), dcc.Store(id="evidence-nodes", data=[]), dcc.Store(id="evidence", data={}),
               dcc.Store(id="accepted-count", data=0)]  # fmt: skip
     return html.Div([head, html.Main([network, aside]), *stores], className="page")
 
@@ -139,51 +140,51 @@ PRESET = {"name": "preset", "fit": True, "padding": 24}
 
 
 def _legend() -> list[Any]:
-    words = {1: "go together", -1: "seldom go together", 0: "some states do"}
+    texts = {1: "go together", -1: "rarely go together", 0: "depends on the states"}
     lines = [
-        html.Span([html.I(style={"background": COLORS[sign]}), text], className="key") for sign, text in words.items()
+        html.Span([html.I(style={"background": COLORS[sign]}), text], className="key") for sign, text in texts.items()
     ]
-    return [*lines, html.Span("wider: stronger", className="quiet")]
+    return [*lines, html.Span("wider edges are stronger", className="quiet")]
 
 
-def _evidence(subject: Subject) -> list[Any]:
-    if subject.asker is None:
-        words = (
-            "Evidence is not offered for linked tables: what is believed of a row rests on the rows that it is "
-            "linked with. Start the explorer with the tables, and look at an entity under Rows."
+def _evidence_controls(session: Session) -> list[Any]:
+    if session.beliefs is None:
+        text = (
+            "Evidence cannot be set for linked tables, since the beliefs about a row depend on the rows that it is "
+            "linked with. Start the explorer with the tables and open a row under Rows."
         )
-        return [html.P(words, className="quiet")]
+        return [html.P(text, className="quiet")]
     return [
         html.Div(
             [
-                dcc.Dropdown([], id="give", placeholder="Set a variable \u2026", className="find"),
+                dcc.Dropdown([], id="add", placeholder="Set a variable \u2026", className="find"),
                 html.Button("Clear", id="clear", className="plain"),
             ],
             className="tools",
         ),
-        html.Div(id="given-list", className="given"),
+        html.Div(id="evidence-list", className="evidence"),
         html.Div(
             [
                 html.H3("Beliefs", id="beliefs-title"),
                 dcc.Input(
-                    id="find-belief", placeholder="name has \u2026", type="text", debounce=0.3, className="filter"
+                    id="find-belief", placeholder="filter by name \u2026", type="text", debounce=0.3, className="filter"
                 ),
             ],
             className="row-head",
         ),
-        dcc.Loading(html.Div(id="beliefs"), delay_show=400, type="dot", color="#2f6db5"),
+        dcc.Loading(html.Div(id="beliefs"), delay_show=400, type="dot", color=BLUE),
     ]
 
 
-def _rows(subject: Subject, token: str) -> list[Any]:
-    rows = subject.rows
+def _row_controls(session: Session, token: str) -> list[Any]:
+    rows = session.rows
     if rows is None:
         return [
             html.P(
-                "No data were given. To look at rows, fill their gaps and download the completed table:",
+                "No data were given. To see rows, impute missing values and download the completed table:",
                 className="quiet",
             ),
-            html.Pre(f"sparsefield explore {subject.name} data.csv"),
+            html.Pre(f"sparsefield explore {session.name} data.csv"),
         ]
     names = list(rows.tables)
     first = names[0]
@@ -202,18 +203,18 @@ def _rows(subject: Subject, token: str) -> list[Any]:
                     clearable=False,
                     className="find",
                 ),
-                html.Button("\u2039", id="earlier", className="plain", title="the row before"),
-                html.Button("\u203a", id="later", className="plain", title="the row after"),
+                html.Button("\u2039", id="previous", className="plain", title="Previous row"),
+                html.Button("\u203a", id="next", className="plain", title="Next row"),
                 html.A(
                     "Download",
                     id="download",
                     href=f"/{token}/completed/0.csv",
                     className="plain",
-                    title="The table with what was accepted, as CSV",
+                    title="Download the table with the accepted values as CSV",
                 ),
             ],
             className="tools",
         ),
-        dcc.Loading(html.Div(id="row-view"), delay_show=400, type="dot", color="#2f6db5"),
+        dcc.Loading(html.Div(id="row-view"), delay_show=400, type="dot", color=BLUE),
         html.Div(id="accepted-list"),
     ]

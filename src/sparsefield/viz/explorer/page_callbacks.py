@@ -1,4 +1,4 @@
-"""What happens on a click: thin, since all that is shown is computed elsewhere."""
+"""This module connects the page's controls to the session; what is shown is computed elsewhere."""
 
 from __future__ import annotations
 
@@ -9,45 +9,47 @@ from dash.exceptions import PreventUpdate
 
 from sparsefield.errors import DataError
 from sparsefield.viz.explorer import page_elements
-from sparsefield.viz.explorer.cytoscape_elements import elements, stylesheet
-from sparsefield.viz.explorer.session import Subject
+from sparsefield.viz.explorer.cytoscape_elements import build_elements, build_stylesheet
+from sparsefield.viz.explorer.session import Session
 
-__all__ = ["NODES", "register"]
+__all__ = ["NODE_LIMITS", "register_callbacks"]
 
-NODES = (15, 25, 40, 60)
-"""How many variables one picture may have: beyond some dozens nobody reads it."""
+NODE_LIMITS = (15, 25, 40, 60)
+"""Choices for the number of variables in a picture; more than some dozens are not legible."""
 
-OPTIONS = 30
-"""Names that a list to choose from has at most; typing narrows it down."""
+MAX_OPTIONS = 30
+"""Names in a drop-down list; typing narrows them down."""
 
-BELIEFS = 30
-
-
-def register(app: Dash, subject: Subject) -> None:
-    """Tie the page to the subject."""
-    _choosing(app, subject)
-    _network(app, subject)
-    _evidence(app, subject)
-    _rows(app, subject)
+MAX_BELIEFS = 30
 
 
-def _clicked() -> Any:
-    """The id of what was clicked; a button that has only just appeared was not."""
+def register_callbacks(app: Dash, session: Session) -> None:
+    """Register all callbacks of the page."""
+    _register_selection(app, session)
+    _register_network(app, session)
+    if session.beliefs is not None:
+        _register_evidence(app, session)
+    if session.rows is not None:
+        _register_rows(app, session)
+
+
+def _clicked_id() -> Any:
+    """Return the id of the control that was clicked; a button that has just appeared was not clicked."""
     if not ctx.triggered or not ctx.triggered[0]["value"]:
         raise PreventUpdate
     return ctx.triggered_id
 
 
-def _options(subject: Subject, words: str | None, *, skip: Any = ()) -> list[dict[str, Any]]:
+def _list_options(session: Session, text: str | None, *, skip: Any = ()) -> list[dict[str, Any]]:
     skip = set(skip)
-    found = subject.network.find(words or "", OPTIONS + len(skip))
-    return [{"label": subject.network.labels[k], "value": k} for k in found if k not in skip][:OPTIONS]
+    found = session.network.find(text or "", MAX_OPTIONS + len(skip))
+    return [{"label": session.network.labels[k], "value": k} for k in found if k not in skip][:MAX_OPTIONS]
 
 
-def _choosing(app: Dash, subject: Subject) -> None:
+def _register_selection(app: Dash, session: Session) -> None:
     @app.callback(Output("find", "options"), Input("find", "search_value"))
-    def find(words: str | None) -> Any:
-        return _options(subject, words)
+    def find(text: str | None) -> Any:
+        return _list_options(session, text)
 
     @app.callback(
         Output("chosen", "data"),
@@ -55,7 +57,7 @@ def _choosing(app: Dash, subject: Subject) -> None:
         Output("find", "value"),
         Input("find", "value"),
         Input("network", "tapNodeData"),
-        Input({"type": "go", "number": ALL, "place": ALL}, "n_clicks"),
+        Input({"type": "select", "node": ALL, "place": ALL}, "n_clicks"),
         Input("overview", "n_clicks"),
         prevent_initial_call=True,
     )
@@ -64,102 +66,104 @@ def _choosing(app: Dash, subject: Subject) -> None:
             if found is None:
                 raise PreventUpdate
             return found, "variable", None
-        what = _clicked()
-        if what == "overview":
+        control = _clicked_id()
+        if control == "overview":
             return None, no_update, no_update
-        number = what["number"] if tapped is None or what != "network" else int(tapped["id"])
-        return number, "variable", no_update
+        node = control["node"] if tapped is None or control != "network" else int(tapped["id"])
+        return node, "variable", no_update
 
     @app.callback(Output("variable-panel", "children"), Input("chosen", "data"), prevent_initial_call=True)
     def show_variable(chosen: int | None) -> Any:
         if chosen is None:
-            return html.P("The strongest links of the field. Click a variable to see its neighbors.", className="quiet")
-        return page_elements.variable_panel(subject.network, chosen, can_give=subject.asker is not None)
+            text = "The strongest edges of the field. Click a variable to see its neighbors."
+            return html.P(text, className="quiet")
+        can_set = session.beliefs is not None
+        return page_elements.variable_panel(session.network, chosen, can_set=can_set)
 
     names = ("variable", "evidence", "rows")
 
     @app.callback(*(Output(f"{name}-panel", "hidden") for name in names), Input("tab", "value"))
-    def turn(tab: str) -> Any:
+    def show_tab(tab: str) -> Any:
         return tuple(name != tab for name in names)
 
 
-def _network(app: Dash, subject: Subject) -> None:
+def _register_network(app: Dash, session: Session) -> None:
     @app.callback(
         Output("network", "elements"),
-        Output("left-out", "children"),
+        Output("not-shown", "children"),
         Input("chosen", "data"),
         Input("limit", "value"),
-        Input("given", "data"),
+        Input("evidence-nodes", "data"),
     )
-    def draw(chosen: int | None, limit: int, given: list[int]) -> Any:
-        # Without a chosen variable the picture is about the evidence, if there is any.
-        about = [chosen] if chosen is not None else given
-        part = subject.network.around(about, limit) if about else subject.network.strongest(limit)
-        words = f"{part.left_out:,} {'weaker neighbors' if about else 'variables'} not shown" if part.left_out else ""
-        return elements(subject.network, part, about), words
+    def draw(chosen: int | None, limit: int, evidence_nodes: list[int]) -> Any:
+        # Without a chosen variable, the picture shows the neighborhood of the evidence, if there is any.
+        around = [chosen] if chosen is not None else evidence_nodes
+        part = session.network.neighborhood(around, limit) if around else session.network.overview(limit)
+        kind = "weaker neighbors" if around else "variables"
+        return build_elements(part, around), f"{part.left_out:,} {kind} not shown" if part.left_out else ""
 
     @app.callback(
-        Output("network", "stylesheet"), Input("evidence", "data"), Input("method", "value"), State("given", "data")
+        Output("network", "stylesheet"),
+        Input("evidence", "data"),
+        Input("method", "value"),
+        State("evidence-nodes", "data"),
     )
-    def tint(evidence: dict[str, Any], method: str, given: list[int]) -> Any:
-        if subject.asker is None or not evidence:
-            return stylesheet(given)
-        found, _ = subject.changes(_numbered(evidence), method)
-        return stylesheet(map(int, evidence), subject.moved(found))
+    def color(evidence: dict[str, Any], method: str, evidence_nodes: list[int]) -> Any:
+        if session.beliefs is None or not evidence:
+            return build_stylesheet(evidence_nodes)
+        changes, _ = session.compare(_by_node(evidence), method)
+        return build_stylesheet(map(int, evidence), session.node_colors(changes))
 
 
-def _numbered(evidence: dict[str, Any]) -> dict[int, Any]:
-    """Keys of JSON are text."""
+def _by_node(evidence: dict[str, Any]) -> dict[int, Any]:
+    """Return evidence by node; keys of JSON are text."""
     return {int(node): value for node, value in evidence.items()}
 
 
-def _evidence(app: Dash, subject: Subject) -> None:
-    if subject.asker is None:
-        return
-
-    @app.callback(Output("give", "options"), Input("give", "search_value"), Input("given", "data"))
-    def find(words: str | None, given: list[int]) -> Any:
-        return _options(subject, words, skip=given)
+def _register_evidence(app: Dash, session: Session) -> None:
+    @app.callback(Output("add", "options"), Input("add", "search_value"), Input("evidence-nodes", "data"))
+    def find(text: str | None, evidence_nodes: list[int]) -> Any:
+        return _list_options(session, text, skip=evidence_nodes)
 
     @app.callback(
-        Output("given", "data"),
-        Output("give", "value"),
+        Output("evidence-nodes", "data"),
+        Output("add", "value"),
         Output("tab", "value", allow_duplicate=True),
-        Input("give", "value"),
-        Input({"type": "give", "number": ALL}, "n_clicks"),
-        Input({"type": "drop", "number": ALL}, "n_clicks"),
+        Input("add", "value"),
+        Input({"type": "add", "node": ALL}, "n_clicks"),
+        Input({"type": "remove", "node": ALL}, "n_clicks"),
         Input("clear", "n_clicks"),
-        State("given", "data"),
+        State("evidence-nodes", "data"),
         prevent_initial_call=True,
     )
-    def give(wanted: int | None, _: Any, __: Any, ___: Any, given: list[int]) -> Any:
-        if ctx.triggered_id == "give":
+    def change_evidence(wanted: int | None, _: Any, __: Any, ___: Any, nodes: list[int]) -> Any:
+        if ctx.triggered_id == "add":
             if wanted is None:
                 raise PreventUpdate
-            return list(dict.fromkeys([*given, wanted])), None, no_update
-        what = _clicked()
-        if what == "clear":
+            return list(dict.fromkeys([*nodes, wanted])), None, no_update
+        control = _clicked_id()
+        if control == "clear":
             return [], None, no_update
-        number = what["number"]
-        if what["type"] == "give":
-            return list(dict.fromkeys([*given, number])), no_update, "evidence"
-        return [k for k in given if k != number], no_update, no_update
+        node = control["node"]
+        if control["type"] == "add":
+            return list(dict.fromkeys([*nodes, node])), no_update, "evidence"
+        return [k for k in nodes if k != node], no_update, no_update
 
-    @app.callback(Output("given-list", "children"), Input("given", "data"), State("evidence", "data"))
-    def show_given(given: list[int], evidence: dict[str, Any]) -> Any:
-        if not given:
-            return html.P(
-                "Set variables to see how everything else moves. Nothing is set: these are the beliefs without "
-                "evidence.",
-                className="quiet",
-            )
-        words = "In the network, blue boxes become likelier and orange ones less likely; dark ones are set."
-        return [*(_setter(subject, k, evidence.get(str(k))) for k in given), html.P(words, className="quiet hint")]
+    @app.callback(Output("evidence-list", "children"), Input("evidence-nodes", "data"), State("evidence", "data"))
+    def show_evidence(nodes: list[int], evidence: dict[str, Any]) -> Any:
+        if not nodes:
+            text = "Set variables to see how the beliefs about all others change. Now no variable is set."
+            return html.P(text, className="quiet")
+        text = "In the network, blue variables become more likely, orange ones less likely; dark ones are set."
+        setters = [_evidence_setter(session, k, evidence.get(str(k))) for k in nodes]
+        return [*setters, html.P(text, className="quiet hint")]
 
-    @app.callback(Output("evidence", "data"), Input({"type": "state", "number": ALL}, "value"), Input("given", "data"))
-    def set_states(values: list[Any], given: list[int]) -> Any:
-        set_now = {one["id"]["number"]: value for one, value in zip(ctx.inputs_list[0], values, strict=True)}
-        return {str(k): set_now[k] for k in given if set_now.get(k) is not None}
+    @app.callback(
+        Output("evidence", "data"), Input({"type": "state", "node": ALL}, "value"), Input("evidence-nodes", "data")
+    )
+    def set_states(values: list[Any], nodes: list[int]) -> Any:
+        states = {one["id"]["node"]: value for one, value in zip(ctx.inputs_list[0], values, strict=True)}
+        return {str(k): states[k] for k in nodes if states.get(k) is not None}
 
     @app.callback(
         Output("beliefs", "children"),
@@ -168,51 +172,49 @@ def _evidence(app: Dash, subject: Subject) -> None:
         Input("method", "value"),
         Input("find-belief", "value"),
     )
-    def show_beliefs(evidence: dict[str, Any], method: str, words: str | None) -> Any:
-        found, notes = subject.changes(_numbered(evidence), method)
-        if words:
-            found = [change for change in found if words.strip().lower() in change.name.lower()]
-        title = "What moves most" if evidence else "Beliefs"
-        return [*page_elements.notes_list(notes), *page_elements.beliefs_list(subject.network, found, BELIEFS)], title
+    def show_beliefs(evidence: dict[str, Any], method: str, text: str | None) -> Any:
+        changes, warnings = session.compare(_by_node(evidence), method)
+        if text:
+            changes = [change for change in changes if text.strip().lower() in change.name.lower()]
+        shown = page_elements.beliefs_list(session.network, changes, MAX_BELIEFS)
+        return [*page_elements.warnings_list(warnings), *shown], "Largest changes" if evidence else "Beliefs"
 
 
-def _setter(subject: Subject, number: int, value: Any) -> html.Div:
-    """A line of evidence: the variable, its state, and a way to let go of it."""
-    variable = subject.network.variable(number)
-    identity = {"type": "state", "number": number}
+def _evidence_setter(session: Session, node: int, value: Any) -> html.Div:
+    """Return a line of evidence: the variable, its state, and a button that removes it."""
+    variable = session.network.variable(node)
+    assert variable is not None
+    identity = {"type": "state", "node": node}
     if variable.numeric:
-        chooser: Any = dcc.Input(
+        control: Any = dcc.Input(
             id=identity, value=value, type="number", step="any", placeholder="a number", debounce=0.4
         )
     else:
         options = [{"label": str(state), "value": k} for k, state in enumerate(variable.states)]
-        chooser = dcc.Dropdown(options, value, id=identity, placeholder="choose a state \u2026", clearable=False)
-    drop = html.Button("\u00d7", id={"type": "drop", "number": number}, className="plain small", title="Let go of it")
-    return html.Div(
-        [html.Span(variable.name, className="name", title=variable.name), chooser, drop], className="setter"
-    )
+        control = dcc.Dropdown(options, value, id=identity, placeholder="choose a state \u2026", clearable=False)
+    remove = html.Button("\u00d7", id={"type": "remove", "node": node}, className="plain small", title="Remove")
+    name = html.Span(variable.name, className="name", title=variable.name)
+    return html.Div([name, control, remove], className="setter")
 
 
-def _rows(app: Dash, subject: Subject) -> None:
-    rows = subject.rows
-    if rows is None:
-        return
+def _register_rows(app: Dash, session: Session) -> None:
+    rows = session.rows
+    assert rows is not None
     prefix = app.config.requests_pathname_prefix
 
     @app.callback(
         Output("row", "options"), Input("row", "search_value"), Input("row", "value"), Input("table", "value")
     )
-    def find(words: str | None, row: int, table: str) -> Any:
-        found = rows.find(table, words or "", OPTIONS)
-        # What is chosen stays among the options, or it would vanish.
-        return [{"label": rows.row_name(table, k), "value": k} for k in dict.fromkeys([*found, row])
-                if k < rows.tables[table].n_rows]  # fmt: skip
+    def find(text: str | None, row: int, table: str) -> Any:
+        # The chosen row stays among the options, or the control would be empty.
+        found = dict.fromkeys([*rows.find(table, text or "", MAX_OPTIONS), row])
+        return [{"label": rows.row_name(table, k), "value": k} for k in found if k < rows.tables[table].n_rows]
 
     @app.callback(
         Output("row", "value"),
         Output("download", "href"),
-        Input("earlier", "n_clicks"),
-        Input("later", "n_clicks"),
+        Input("previous", "n_clicks"),
+        Input("next", "n_clicks"),
         Input("table", "value"),
         State("row", "value"),
         prevent_initial_call=True,
@@ -220,7 +222,7 @@ def _rows(app: Dash, subject: Subject) -> None:
     def step(_: Any, __: Any, table: str, row: int) -> Any:
         if ctx.triggered_id == "table":
             return 0, f"{prefix}completed/{list(rows.tables).index(table)}.csv"
-        row += 1 if ctx.triggered_id == "later" else -1
+        row += 1 if ctx.triggered_id == "next" else -1
         return row % max(rows.tables[table].n_rows, 1), no_update
 
     @app.callback(
@@ -233,13 +235,13 @@ def _rows(app: Dash, subject: Subject) -> None:
     def show_row(row: int, table: str, method: str, _: int) -> Any:
         if not rows.tables[table].n_rows:
             return html.P("This table has no rows.", className="quiet")
-        if row >= rows.tables[table].n_rows:  # of the table before; the next one is on its way
+        if row >= rows.tables[table].n_rows:  # a row of the previous table; the update for the new one follows
             raise PreventUpdate
         try:
-            with subject.lock:
-                return page_elements.row_panel(table, row, rows.look(table, row, method))
+            with session.lock:
+                return page_elements.row_panel(table, row, rows.describe(table, row, method))
         except DataError as error:
-            return page_elements.notes_list([str(error)])
+            return page_elements.warnings_list([str(error)])
 
     @app.callback(
         Output("accepted-count", "data"),
@@ -251,18 +253,16 @@ def _rows(app: Dash, subject: Subject) -> None:
         prevent_initial_call=True,
     )
     def accept(_: Any, __: Any, ___: Any, method: str, count: int) -> Any:
-        what = _clicked()
-        table, row = what["table"], what["row"]
-        with subject.lock:
-            if what["type"] == "undo":
-                rows.undo(table, row, what["name"])
-            elif what["type"] == "accept":
-                rows.accept(table, row, [what["name"]], method)
+        control = _clicked_id()
+        table, row = control["table"], control["row"]
+        with session.lock:
+            if control["type"] == "undo":
+                rows.undo(table, row, control["name"])
             else:
-                rows.accept(table, row, None, method)
+                rows.accept(table, row, [control["name"]] if control["type"] == "accept" else None, method)
         return count + 1
 
     @app.callback(Output("accepted-list", "children"), Input("accepted-count", "data"))
     def show_accepted(_: int) -> Any:
-        with subject.lock:
+        with session.lock:
             return page_elements.accepted_list(rows)

@@ -1,4 +1,4 @@
-"""What is explored: a model, its network, and the data that were given with it."""
+"""This module holds what a page explores: a model, its network, and the data that were given with it."""
 
 from __future__ import annotations
 
@@ -9,83 +9,86 @@ from typing import Any
 
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
-from sparsefield.viz.explorer.conditional_beliefs import Asker, Change, changes
-from sparsefield.viz.explorer.subgraph import Network
-from sparsefield.viz.explorer.table_rows import Rows
+from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, ConditionalBeliefs, compare_beliefs
+from sparsefield.viz.explorer.table_rows import TableRows
+from sparsefield.viz.fit_summary import count
+from sparsefield.viz.network import Network
 
-__all__ = ["Subject", "make_subject"]
+__all__ = ["Session", "open_session"]
 
-
-FULL_TINT = 0.25
-"""A box is filled with all of its color from this move on, at the least."""
+FULL_COLOR_DISTANCE = 0.25
+"""Smallest distance between two beliefs at which a node may have its full color."""
 
 
 @dataclass
-class Subject:
+class Session:
     """One model on one page.
 
-    The server answers in threads, while inference and what was accepted are for one at a time: ``lock`` sees to it.
+    The server runs in threads, while inference and acceptance of values are not thread-safe: ``lock`` guards them.
     """
 
     name: str
     model: Any
     network: Network
-    asker: Asker | None
-    """None for linked tables: a row of theirs is nothing without the rows that it is linked with."""
-    rows: Rows | None
+    beliefs: ConditionalBeliefs | None
+    """None for linked tables, where beliefs about a row depend on the rows that it is linked with."""
+    rows: TableRows | None
     """None where no data were given."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The line below the title."""
-        linked = f"{len(self.model.field_.layout.tables):,} linked tables, " if self.network.linked else ""
         kind = "classifier, " if isinstance(self.model, CRFClassifier) else ""
-        words = f"{kind}{linked}{self.network.n_variables:,} variables, {self.network.n_edges:,} links"
+        linked = f"{len(self.model.field_.layout.tables):,} linked tables, " if self.network.linked else ""
+        size = f"{count(self.network.n_variables, 'variable')}, {count(self.network.n_edges, 'edge')}"
         if self.rows is None:
-            return words
-        n_rows = sum(given.n_rows for given in self.rows.tables.values())
-        return f"{words}; {n_rows:,} rows of data"
+            return f"{kind}{linked}{size}"
+        n_rows = sum(table.n_rows for table in self.rows.tables.values())
+        return f"{kind}{linked}{size}; {count(n_rows, 'row')} of data"
 
-    def given(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
-        """{variable: value} from {node: place of the state, or number}."""
+    def evidence_values(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
+        """Return {variable: value} from {node: position of the state, or number}."""
         found = {}
         for node, value in evidence.items():
             variable = self.network.variable(node)
+            assert variable is not None
             found[variable.name] = float(value) if variable.numeric else variable.states[int(value)]
         return found
 
-    def changes(self, evidence: Mapping[int, Any], method: str) -> tuple[list[Change], tuple[str, ...]]:
-        """What evidence moves, most first; where a method refuses, nothing, and its words as a note."""
-        assert self.asker is not None
+    def compare(self, evidence: Mapping[int, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
+        """Return the changes that evidence makes, largest first, and warnings; the error where a method refuses."""
+        assert self.beliefs is not None
         try:
             with self.lock:
-                return changes(self.asker, self.given(evidence), method)
+                return compare_beliefs(self.beliefs, self.evidence_values(evidence), method)
         except DataError as error:
             return [], (str(error),)
 
-    def moved(self, found: list[Change], least: float = 0.005) -> dict[int, tuple[int, float]]:
-        """{node: (direction, by how much)} for the picture; a direction is that of the state which is not the base.
+    def node_colors(self, changes: list[BeliefChange], min_distance: float = 0.005) -> dict[int, tuple[int, float]]:
+        """Return {node: (direction, amount)} for the picture; the direction is that of the non-reference state.
 
-        What moves most counts as 1, or small moves could not be told from none.
+        Amounts are relative to the largest change, so that small changes are visible.
         """
-        moves, most = {}, max([FULL_TINT, *(change.moved for change in found[:1])])
-        for change in found:
-            if change.moved < least:
+        found = {}
+        largest = max([FULL_COLOR_DISTANCE, *(change.distance for change in changes[:1])])
+        for change in changes:
+            if change.distance < min_distance:
                 break
             node = self.network.number(change.name)
             variable = self.network.variable(node)
+            assert variable is not None
             direction = 0
             if len(variable.states) == 2:
                 on = 1 - variable.base
                 direction = 1 if change.after[on] > change.before[on] else -1
-            moves[node] = direction, change.moved / most
-        return moves
+            found[node] = direction, change.distance / largest
+        return found
 
 
-def make_subject(name: str, model: Any, rows: Rows | None = None) -> Subject:
-    """Look at a model; the kinds that cannot be explored are refused."""
+def open_session(name: str, model: Any, rows: TableRows | None = None) -> Session:
+    """Return the session of a model; other objects are refused."""
     if not isinstance(model, (MarkovField, CRFClassifier, RelationalField)):
         raise DataError(f"{name}: holds a {type(model).__name__}, which cannot be explored.")
-    asker = None if isinstance(model, RelationalField) else Asker(model)
-    return Subject(name, model, Network(model.field_), asker, rows)
+    beliefs = None if isinstance(model, RelationalField) else ConditionalBeliefs(model)
+    return Session(name, model, Network(model.field_), beliefs, rows)

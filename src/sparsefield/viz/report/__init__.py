@@ -1,4 +1,1 @@
-"""What a field has learned, to read and to look at: its features, its network, and how it fares on data.
-
-Each part is a small module without HTML; `page` makes one document of them all.
-"""
+"""A report on a field: its features, its network, and its predictions on data, as one HTML document."""

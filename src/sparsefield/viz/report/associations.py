@@ -1,8 +1,8 @@
-"""What two columns show by themselves, held against the weight that they have beside all others.
+"""This module compares weights with the marginal association of their two columns.
 
-Alone in a field, a pair of states would have as its weight the log odds ratio of the two against their base states, so
-that is what a weight is compared with. Where one side is a number, or a sum over neighbors, the counterpart is the
-slope of a line between the two groups' means (that of linear discrimination), per unit of the field's scale.
+Alone in a field, a pair of states would have as its weight the log odds ratio of the two against their reference
+states, so a weight is compared with that. For a numeric column, or a sum over neighbors, the counterpart is the slope
+of linear discriminant analysis between the two groups, per unit of the field's scale.
 """
 
 from __future__ import annotations
@@ -18,83 +18,82 @@ from sparsefield.viz.feature_sentences import Feature
 
 __all__ = ["Association", "Surprise", "find_associations", "find_surprises", "log_odds_ratio", "slope"]
 
-ADDED = 0.5
-"""Added to each count, so that an empty one gives a finite ratio (Haldane and Anscombe)."""
+PSEUDOCOUNT = 0.5
+"""Added to each count, so that empty ones give a finite ratio (Haldane and Anscombe)."""
 
-WEAK = 0.5
-"""Alone, a surprising pair shows less than this share of its weight, or the opposite."""
+MAX_SHARE = 0.5
+"""The marginal association of a surprising pair is below this share of its weight, or has the opposite sign."""
 
-ERRORS_APART = 2.0
-"""By so many standard errors at least."""
+MIN_ERRORS = 2.0
+"""Smallest distance between a surprising weight and the association, in standard errors."""
 
 
 @dataclass(frozen=True)
 class Association:
-    """How two columns go together when all others are left out of account."""
+    """The marginal association of two columns, which ignores all others."""
 
     value: float
     """On the scale of a weight."""
     error: float
     """Standard error."""
     rows: int
-    """Rows that speak of it."""
+    """Number of rows that determine it."""
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """A feature whose weight its two columns alone would not suggest."""
+    """A feature whose weight differs from the marginal association of its two columns."""
 
     feature: Feature
     alone: Association
     opposite: bool
-    """Whether the two alone show the opposite, beyond their error; else next to nothing, or too little."""
+    """Whether the marginal association has the opposite sign, beyond its error."""
 
     @property
-    def gap(self) -> float:
-        """How far apart the two are, in the direction of the weight."""
+    def distance(self) -> float:
+        """Distance between weight and association, in the direction of the weight."""
         return abs(self.feature.weight) - math.copysign(1.0, self.feature.weight) * self.alone.value
 
 
 def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list[Association | None]:
-    """For each feature of two columns what these show alone; None for larger ones, or where no row speaks of it."""
-    seen = _Columns(sample)
-    return [_associate(seen, *feature.columns) if len(feature.columns) == 2 else None for feature in features]
+    """Return the marginal association of each pair feature; None for conjunctions, or where no row determines it."""
+    columns = _ColumnValues(sample)
+    return [_associate(columns, *feature.columns) if len(feature.columns) == 2 else None for feature in features]
 
 
 def find_surprises(features: Sequence[Feature], alone: Sequence[Association | None]) -> list[Surprise]:
-    """Features that show less than half of their weight alone, or the opposite; by two standard errors at least, and
-    with a weight that is larger than these: one that hardly counts surprises nobody.
+    """Return the features whose marginal association is below half of their weight, or opposite, by two errors.
 
-    The most surprising come first: those whose weight and association lie farthest apart. L1 draws weights towards 0,
-    so a weight that exceeds what the pair shows alone is no work of the penalty.
+    The weight must also exceed two standard errors. The largest distances come first. The l1 penalty shrinks weights,
+    so it does not explain a weight that exceeds the association.
     """
     found = []
     for feature, shown in zip(features, alone, strict=True):
         if shown is None:
             continue
         size, along = abs(feature.weight), math.copysign(1.0, feature.weight) * shown.value
-        if along < WEAK * size and size > ERRORS_APART * shown.error and size - along > ERRORS_APART * shown.error:
-            found.append(Surprise(feature, shown, along < -ERRORS_APART * shown.error))
-    return sorted(found, key=lambda surprise: -surprise.gap)
+        if along < MAX_SHARE * size and size > MIN_ERRORS * shown.error and size - along > MIN_ERRORS * shown.error:
+            found.append(Surprise(feature, shown, along < -MIN_ERRORS * shown.error))
+    return sorted(found, key=lambda surprise: -surprise.distance)
 
 
 def log_odds_ratio(both: float, first: float, second: float, neither: float) -> tuple[float, float]:
-    """Log odds ratio of a table of counts, and its standard error; half a row is added to each count.
+    """Return the log odds ratio of four counts and its standard error; half a row is added to each count.
 
     Examples
     --------
     >>> log_odds_ratio(10, 10, 10, 10)[0]
     0.0
     """
-    counts = [count + ADDED for count in (both, first, second, neither)]
+    counts = [count + PSEUDOCOUNT for count in (both, first, second, neither)]
     value = math.log(counts[0]) + math.log(counts[3]) - math.log(counts[1]) - math.log(counts[2])
     return value, math.sqrt(sum(1.0 / count for count in counts))
 
 
 def slope(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float] | None:
-    """How much the log odds of being inside rise with a number, from its values inside and outside; with its error.
+    """Return the slope of the log odds of being inside against a numeric column, and its standard error.
 
-    None where one side has no values, or the number does not vary.
+    None where one side has no values, or the column does not vary.
     """
     n, m = len(inside), len(outside)
     if n == 0 or m == 0 or n + m < 3:
@@ -105,23 +104,23 @@ def slope(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float] | None
     return float((inside.mean() - outside.mean()) / spread), math.sqrt((1 / n + 1 / m) / spread)
 
 
-class _Columns:
-    """Columns of a mega-sample by their number in the layout, each over all rows of its table."""
+class _ColumnValues:
+    """Columns of a dataset by their number in the layout, each over all rows of its table."""
 
     def __init__(self, sample: DenseDataset) -> None:
         self.layout, self.tables = sample.layout, sample.tables
         self._codes = [table.codes() for table in sample.tables]
-        self._kept: dict[int, np.ndarray] = {}
+        self._cache: dict[int, np.ndarray] = {}
 
     def values(self, column: int) -> np.ndarray:
         table = int(self.layout.table_of_column[column])
         own = column - int(self.layout.column_starts[table])
-        if column not in self._kept:
-            self._kept[column] = np.concatenate([block.beliefs[own] for block in self.tables[table].blocks])
-        return self._kept[column]
+        if column not in self._cache:
+            self._cache[column] = np.concatenate([block.beliefs[own] for block in self.tables[table].blocks])
+        return self._cache[column]
 
     def state(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows,) bool each: where a target or observed category has the state, and where its base."""
+        """Return (rows,) bool each: where a categorical column has the state, and where its reference state."""
         table, variable = self._owner(column)
         schema = self.layout.schemas[table]
         code = column - int(self.layout.column_starts[table]) - int(schema.offsets[variable]) + 1
@@ -130,7 +129,7 @@ class _Columns:
             return codes == code, codes == 0
         first = int(self.layout.column_starts[table] + schema.offsets[variable])
         columns = [self.values(first + k) for k in range(int(schema.widths[variable]))]
-        base = np.all([own == 0.0 for own in columns], axis=0)  # a gap sits at its frequencies, so it is neither
+        base = np.all([own == 0.0 for own in columns], axis=0)  # a missing value has its frequencies, so it is neither
         return columns[code - 1] == 1.0, base
 
     def is_category(self, column: int) -> bool:
@@ -145,12 +144,12 @@ class _Columns:
         return int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
 
 
-def _associate(seen: _Columns, target: int, other: int) -> Association | None:
-    on, off = seen.state(target)
-    if seen.is_category(other):
-        there, absent = seen.state(other)
+def _associate(columns: _ColumnValues, target: int, other: int) -> Association | None:
+    on, off = columns.state(target)
+    if columns.is_category(other):
+        there, absent = columns.state(other)
         counts = [int(np.count_nonzero(a & b)) for a in (on, off) for b in (there, absent)]
         return Association(*log_odds_ratio(*counts), sum(counts)) if sum(counts) else None
-    values = seen.values(other)
+    values = columns.values(other)
     found = slope(values[on], values[off])
     return None if found is None else Association(*found, int(on.sum() + off.sum()))

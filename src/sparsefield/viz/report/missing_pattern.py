@@ -1,4 +1,4 @@
-"""Which cells are missing, and which are missing together."""
+"""This module finds which values are missing, and which are missing together."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["MissingPattern", "find_missing_pattern"]
 
 @dataclass(frozen=True)
 class MissingPattern:
-    """The gaps of one table.
+    """The missing values of one table.
 
     Attributes
     ----------
     n_rows : int
     columns : tuple of str
-        Those that have gaps, the emptiest first.
+        Columns with missing values, most missing first.
     shares : (columns,)
-        Share of the rows in which each is missing.
+        Share of the rows in which each column is missing.
     patterns : (patterns, columns) bool
-        Sets of columns that are missing in the same row; the most frequent first, rows without a gap among them.
+        Sets of columns that are missing in the same row, most frequent first; the empty set is included.
     counts : (patterns,)
         Rows of each pattern.
     n_patterns : int
-        How many there are in all.
+        Number of distinct patterns.
     """
 
     n_rows: int
@@ -38,7 +38,14 @@ class MissingPattern:
 
 
 def find_missing_pattern(seen: Mapping[str, np.ndarray], most: int = 12) -> MissingPattern:
-    """Shares of gaps by column, and the ``most`` frequent patterns, from {column: (rows,) whether there is a value}.
+    """Return shares of missing values by column and the most frequent patterns.
+
+    Parameters
+    ----------
+    seen : {column: (rows,) bool}
+        Where there are values.
+    most : int
+        Upper bound on the number of patterns.
 
     Examples
     --------

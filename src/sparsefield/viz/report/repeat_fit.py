@@ -1,4 +1,4 @@
-"""How to learn the same field again: a command, a few lines of Python, and the versions that were at work."""
+"""This module writes how to repeat a fit: a command, lines of Python, and the versions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
 @dataclass(frozen=True)
 class Fitted:
-    """An estimator as far as repeating its fit goes.
+    """What is needed to repeat the fit of an estimator.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class Fitted:
     params, defaults : mappings
         Its parameters, and those of a new one.
     data_name : str
-        What the data are called in the lines.
+        Name of the data in the lines.
     left_out : sequence of str
-        Columns of the data that were not learned from.
+        Columns of the data that were not used.
     """
 
     kind: str
@@ -113,7 +113,7 @@ def _as_words(flag: str, value: Any) -> list[str]:
 
 
 def as_python(fitted: Fitted) -> str:
-    """Lines of Python that learn the field from a file."""
+    """Return lines of Python that learn the field from a file."""
     changed = {name: value for name, value in changed_options(fitted).items() if name != "observed"}
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
     names = [fitted.kind, *(type(value).__name__ for value in changed.values() if is_dataclass(value))]
@@ -138,7 +138,7 @@ def as_python(fitted: Fitted) -> str:
 
 
 def list_versions(field: Field) -> dict[str, str]:
-    """Of the library that learned the field, and of what is at work now."""
+    """Return the versions of the library that learned the field, and of the present ones."""
     return {
         "sparsefield that learned the field": field.record.version or "unknown",
         "sparsefield that wrote this page": sparsefield.__version__,

@@ -1,4 +1,4 @@
-"""Rows held against a field: what it believes of them, and which of their cells are there."""
+"""This module holds rows of data with the posterior of a field over their cells."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["ScoredRows"]
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Data, as far as a report looks at them.
+    """Rows that a report compares with a field.
 
     Attributes
     ----------
     sample : DenseDataset
-        The rows that are looked at.
+        The compiled rows.
     answers : Posterior
-        What the field believes of their cells.
+        The posterior of each cell given all others.
     n_rows : int
-        Rows of the data, over all tables; very large tables are looked at in part.
+        Number of rows of the data, over all tables; of very large tables only a part is compiled.
     seen : {table: {column: (rows,) bool}}
-        Where there are values. Columns of a sparse matrix, which has no gaps, are left out.
+        Where there are values. The columns of a sparse matrix, which has no missing values, are not included.
     unknown_columns : tuple of str
-        Columns of the data that the field does not know.
+        Columns of the data that the field does not have.
     """
 
     sample: DenseDataset
@@ -39,4 +39,5 @@ class ScoredRows:
 
     @property
     def in_part(self) -> bool:
+        """Whether only a part of the rows was compiled."""
         return self.sample.n_rows < self.n_rows

@@ -1,4 +1,4 @@
-"""What was learned: features, surprises, hubs, communities, training, certificate, and how to repeat it."""
+"""This module renders the sections on what was learned, on convergence, and on how to repeat the fit."""
 
 from __future__ import annotations
 
@@ -8,290 +8,304 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.panels import Curve, Panel, Spot, draw_panels
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_line_panels
 from sparsefield.viz.feature_sentences import Feature
-from sparsefield.viz.fit_summary import WEIGHTS, certificate, count, is_learned, l1_of, size
-from sparsefield.viz.markup import Cell, absent, bullets, figure, paragraph, section, table
-from sparsefield.viz.network_view import View
-from sparsefield.viz.report.associations import ERRORS_APART, Association, Surprise
+from sparsefield.viz.fit_summary import WEIGHTS, certificate, count, format_violation, is_learned, l1_of, size
+from sparsefield.viz.markup import (
+    TableCell,
+    paragraph,
+    render_absent,
+    render_bullets,
+    render_figure,
+    render_table,
+    section,
+)
+from sparsefield.viz.network_view import NetworkView
+from sparsefield.viz.report.associations import MIN_ERRORS, Association, Surprise
 from sparsefield.viz.report.repeat_fit import Fitted, as_command, as_python, changed_options, list_versions
-from sparsefield.viz.report.stability_text import TITLE, stability_in_words
+from sparsefield.viz.report.stability_text import TITLE, describe_stability
 
 __all__ = [
-    "tell_certificate",
-    "tell_features",
-    "tell_repeat",
-    "tell_structure",
-    "tell_surprises",
-    "tell_training",
-    "tell_words",
+    "NO_DATA",
+    "render_certificate",
+    "render_features",
+    "render_repeat",
+    "render_structure",
+    "render_summary",
+    "render_surprises",
+    "render_training",
 ]
 
-SHOWN_FEATURES, SHOWN_SURPRISES, SHOWN_HUBS, SHOWN_COMMUNITIES, SHOWN_MEMBERS = 200, 20, 12, 12, 14
-IN_WORDS = 3
-MOST_SPOTS = 60
-NO_DATA = "needs rows to look at: give them with --data at the command line, or as data= in Python."
+MAX_FEATURES, MAX_SURPRISES, MAX_HUBS, MAX_COMMUNITIES, MAX_MEMBERS = 200, 20, 12, 12, 14
+IN_SUMMARY = 3
+MAX_POINTS = 60
+NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
 
 
-def tell_words(fitted: Fitted, view: View, features: Sequence[Feature], surprises: Sequence[Surprise] | None) -> str:
-    """The first thing to read."""
+def render_summary(
+    fitted: Fitted, view: NetworkView, features: Sequence[Feature], surprises: Sequence[Surprise] | None
+) -> str:
+    """Return the main findings as a list of sentences."""
     field = fitted.field
     layout, learned = field.layout, is_learned(field)
     observed = sum(len(schema.observed) for schema in layout.schemas)
     latent = sum(len(schema.latent) for schema in layout.schemas) if layout.has_latent else 0
     columns = count(layout.n_targets - latent + observed, "column")
-    also = f", of which {observed:,} are observed (conditioned on, never predicted)" if observed else ""
-    also += f", with {count(latent, 'latent variable')} that no table has" if latent else ""
+    also = f", of which {observed:,} are covariates (observed columns, never predicted)" if observed else ""
+    also += f", with {count(latent, 'latent variable')}" if latent else ""
     over = f" of {count(len(layout.tables), 'linked table')} ({', '.join(layout.tables)})" if fitted.linked else ""
     lines = [
         escape(f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}.")
         if learned
-        else escape(f"A field over {columns}{over}{also} that was given, not learned."),
+        else escape(f"A field over {columns}{over}{also} with given weights, not learned."),
         escape(f"It has {size(field)}."),
     ]
     if features:
-        strongest = "; ".join(f"{feature.sentence} ({feature.weight:+.2f})" for feature in features[:IN_WORDS])
+        strongest = "; ".join(f"{feature.sentence} ({feature.weight:+.2f})" for feature in features[:IN_SUMMARY])
         lines.append(escape(f"Strongest: {strongest}."))
     else:
-        lines.append("No two columns share a feature: at these penalties each is predicted by its frequencies alone.")
+        lines.append(
+            "No two columns share a feature: with these penalties each column is predicted by its frequencies alone."
+        )
     if surprises:
-        told = "; ".join(f"{one.feature.sentence} ({one.feature.weight:+.2f})" for one in surprises[:IN_WORDS])
-        why = "although the two columns by themselves hardly show it, or show the opposite"
-        lines.append(escape(f"Most surprising: {told} \u2013 {why} (see below)."))
+        listed = "; ".join(f"{one.feature.sentence} ({one.feature.weight:+.2f})" for one in surprises[:IN_SUMMARY])
+        why = "although the two columns alone show less of it, or the opposite"
+        lines.append(escape(f"Most surprising: {listed} \u2013 {why} (see below)."))
     elif surprises is not None and features:
-        lines.append("None of the strongest pairs is surprising (see below for what that means).")
-    lines += [_hubs_in_words(view), _communities_in_words(view)] if features else []
-    lines += [escape(line) for line in stability_in_words(field, features)]
+        lines.append("None of the strongest pairs is surprising (the section below defines this).")
+    lines += [_describe_hubs(view), _describe_communities(view)] if features else []
+    lines += [escape(line) for line in describe_stability(field, features)]
     lines += [escape(certificate(field, fitted.params))] if learned else []
-    return bullets(lines)
+    return render_bullets(lines)
 
 
-def _hubs_in_words(view: View) -> str:
-    ranked = _hubs(view)[:IN_WORDS]
-    told = ", ".join(f"{_node(view, k)} ({count(int(view.whole.degrees[k]), 'neighbor')})" for k in ranked)
-    return (
-        f"Hubs: {told}. {count(len(view.whole.nodes), 'column')} take part in {count(len(view.whole.edges), 'edge')}."
-    )
+def _describe_hubs(view: NetworkView) -> str:
+    ranked = _hubs(view)[:IN_SUMMARY]
+    hubs = ", ".join(f"{_node(view, k)} ({count(int(view.whole.degrees[k]), 'neighbor')})" for k in ranked)
+    size = f"{count(len(view.whole.nodes), 'column')} and {count(len(view.whole.edges), 'edge')}"
+    return f"Hubs: {hubs}. The network has {size}."
 
 
-def _communities_in_words(view: View) -> str:
+def _describe_communities(view: NetworkView) -> str:
     sizes = np.bincount(view.communities)
     large = int((sizes > 2).sum())
     if large < 2 or view.modularity < 0.1:
-        return "The network hangs together as a whole: it does not fall into communities."
-    return f"It falls into {large:,} communities of three columns and more (modularity {view.modularity:.2f})."
+        return "The network does not divide into communities."
+    return f"It divides into {large:,} communities of three or more columns (modularity {view.modularity:.2f})."
 
 
-def tell_features(
-    view: View, features: Sequence[Feature], alone: Sequence[Association | None] | None, total: int
+def render_features(
+    view: NetworkView, features: Sequence[Feature], alone: Sequence[Association | None] | None, total: int
 ) -> str:
-    """The strongest features, with what their two columns show alone, and extra columns."""
+    """Return the table of the strongest features, with the marginal association of their columns."""
     if not features:
-        return section("features", "Strongest features", absent("There are none of two columns and more."))
+        return section("features", "Strongest features", render_absent("There are no features of two or more columns."))
     heads = ["weight", "feature", *(["alone", "\u00b1"] if alone is not None else []), *view.extra]
     rows = []
-    for k, feature in enumerate(features[:SHOWN_FEATURES]):
-        row = [_weight(feature.weight), Cell(feature.sentence, "words")]
+    for k, feature in enumerate(features[:MAX_FEATURES]):
+        row = [_weight(feature.weight), TableCell(feature.sentence, "text")]
         if alone is not None:
             shown = alone[k]
-            row += [Cell(), Cell()] if shown is None else [_signed(shown.value), _number(shown.error)]
+            row += [TableCell(), TableCell()] if shown is None else [_signed(shown.value), _number(shown.error)]
         row += [_any(column.get(feature.name)) for column in view.extra.values()]
         rows.append(row)
     which = f"The {len(rows):,} strongest of {total:,}" if total > len(rows) else f"All {total:,}"
-    words = f"{which} features of two columns and more; {WEIGHTS}."
+    text = f"{which} features of two or more columns; {WEIGHTS}."
     if alone is not None:
-        words += (
-            " \u201cAlone\u201d is the weight that the two columns would have if there were no others, which is the "
-            "log odds ratio of the two states against their bases (for a number the slope), with its standard error, "
-            "in the rows that this page looked at. Penalties draw weights towards 0."
+        text += (
+            " \u201cAlone\u201d is the weight that the two columns would have without all others: the log odds ratio "
+            "of the two states against their reference states (for a numeric column the slope), with its standard "
+            "error, in the given rows. Penalties shrink weights toward 0."
         )
     if TITLE in view.extra:
-        words += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
-    made = table(heads, rows, words=(1,), sortable=True)
-    return section("features", "Strongest features", paragraph(words, "note"), made)
+        text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
+    made = render_table(heads, rows, text=(1,), sortable=True)
+    return section("features", "Strongest features", paragraph(text, "note"), made)
 
 
-def tell_surprises(surprises: Sequence[Surprise] | None) -> str:
-    """Features that are not what their two columns alone suggest."""
+def render_surprises(surprises: Sequence[Surprise] | None) -> str:
+    """Return the features whose weights differ from the marginal association of their columns."""
     name, title = "surprising", "Surprising features"
     if surprises is None:
-        return section(name, title, absent(f"To tell what is surprising {NO_DATA}"))
-    words = (
-        "A feature is surprising when its two columns by themselves show less than half of its weight, or the "
-        f"opposite, and the weight, and its distance to what they show, exceed {ERRORS_APART:.0f} standard errors. Of "
-        "features of more columns, and of latent variables, this is not asked. Such a dependence only shows "
-        "when other columns are taken into account. Those whose weight and association lie farthest apart come first."
+        return section(name, title, render_absent(f"The list of surprising features {NO_DATA}"))
+    text = (
+        "A feature is surprising if the association of its two columns alone is less than half of its weight, or "
+        f"opposite, and both the weight and its distance to the association exceed {MIN_ERRORS:.0f} standard errors. "
+        "Such a dependence is visible only when other columns are taken into account. Conjunctions and features of "
+        "latent variables are not compared. The largest distances come first."
     )
     if not surprises:
-        return section(name, title, paragraph(words, "note"), paragraph("None is."))
+        return section(name, title, paragraph(text, "note"), paragraph("No feature is surprising."))
     rows = [
         [
             _weight(surprise.feature.weight),
-            Cell(surprise.feature.sentence, "words"),
+            TableCell(surprise.feature.sentence, "text"),
             _signed(surprise.alone.value),
             _number(surprise.alone.error),
-            Cell("the opposite" if surprise.opposite else "little, for its error", "words"),
+            TableCell("the opposite" if surprise.opposite else "less", "text"),
         ]
-        for surprise in surprises[:SHOWN_SURPRISES]
+        for surprise in surprises[:MAX_SURPRISES]
     ]
     more = len(surprises) - len(rows)
-    made = table(["weight", "feature", "alone", "\u00b1", "alone it shows"], rows, words=(1, 4))
+    made = render_table(["weight", "feature", "alone", "\u00b1", "alone it shows"], rows, text=(1, 4))
     rest = paragraph(f"And {more:,} more.", "note") if more else ""
-    return section(name, title, paragraph(words, "note"), made, rest)
+    return section(name, title, paragraph(text, "note"), made, rest)
 
 
-def tell_structure(view: View) -> str:
-    """Hubs and communities."""
-    if not view.whole.edges:
+def render_structure(view: NetworkView) -> str:
+    """Return the tables of hubs and communities."""
+    if not len(view.whole.edges):
         return section(
-            "structure", "Hubs and communities", absent("There is no network: no two columns share a feature.")
+            "structure",
+            "Hubs and communities",
+            render_absent("There is no network, since no two columns share a feature."),
         )
     whole = view.whole
     rows = [
         [
-            Cell(kind="words", markup=_node(view, k)),
-            Cell(f"{int(whole.degrees[k]):,}", value=float(whole.degrees[k])),
+            TableCell(kind="text", markup=_node(view, k)),
+            TableCell(f"{int(whole.degrees[k]):,}", value=float(whole.degrees[k])),
             _number(float(whole.total_strengths[k])),
-            Cell(f"{int(view.communities[k]) + 1}"),
+            TableCell(f"{int(view.communities[k]) + 1}"),
         ]
-        for k in _hubs(view)[:SHOWN_HUBS]
+        for k in _hubs(view)[:MAX_HUBS]
     ]
-    hubs = table(["column", "neighbors", "strength of its edges", "community"], rows)
+    hubs = render_table(["column", "neighbors", "total strength", "community"], rows)
     sizes = np.bincount(view.communities)
     groups = []
-    for label in np.flatnonzero(sizes > 2)[:SHOWN_COMMUNITIES].tolist():
+    for label in np.flatnonzero(sizes > 2)[:MAX_COMMUNITIES].tolist():
         own = np.flatnonzero(view.communities == label)
         own = own[np.lexsort((own, -whole.total_strengths[own]))]
-        names = ", ".join(_node(view, int(k)) for k in own[:SHOWN_MEMBERS])
-        more = f" and {len(own) - SHOWN_MEMBERS:,} more" if len(own) > SHOWN_MEMBERS else ""
-        groups.append([Cell(f"{label + 1}", "words"), Cell(f"{len(own):,}"), Cell(kind="words", markup=names + more)])
+        names = ", ".join(_node(view, int(k)) for k in own[:MAX_MEMBERS])
+        more = f" and {len(own) - MAX_MEMBERS:,} more" if len(own) > MAX_MEMBERS else ""
+        number = TableCell(f"{label + 1}", "text")
+        groups.append([number, TableCell(f"{len(own):,}"), TableCell(kind="text", markup=names + more)])
     small, n_small = int(sizes[sizes <= 2].sum()), int((sizes <= 2).sum())
-    rest = f"{count(small, 'column')} in {count(n_small, 'group')} of one or two are left out." if n_small else ""
-    words = (
+    rest = f"{count(small, 'column')} in {count(n_small, 'group')} of one or two are not listed." if n_small else ""
+    text = (
         "A hub shares features with many columns. A community is a set of columns with more and stronger edges among "
-        "themselves than columns of such strength would have by chance; the division is the one that greedy modularity "
-        f"finds (modularity {view.modularity:.2f}; above about 0.3 a network is well divided). {rest}"
+        "themselves than expected from their total strengths. Communities maximize modularity greedily "
+        f"(modularity {view.modularity:.2f}; values above about 0.3 indicate a clear division). {rest}"
     )
-    parts = [paragraph(words, "note"), hubs]
-    parts += ["<h3>Communities</h3>", table(["", "columns", "which"], groups, words=(0, 2))] if groups else []
+    parts = [paragraph(text, "note"), hubs]
+    parts += ["<h3>Communities</h3>", render_table(["", "columns", "names"], groups, text=(0, 2))] if groups else []
     return section("structure", "Hubs and communities", *parts)
 
 
-def tell_training(fitted: Fitted) -> str:
-    """Objective and features, iteration by iteration."""
+def render_training(fitted: Fitted) -> str:
+    """Return charts of the objective and the number of features by iteration."""
     history = fitted.field.record.iterations
     if not history:
         why = (
-            "A field that was given has no training to show."
+            "A field with given weights has no training to show."
             if not is_learned(fitted.field)
-            else "There was nothing to iterate over."
+            else "The fit had no iterations."
         )
-        return section("training", "Training", absent(why))
-    kept = sorted({round(k) for k in np.linspace(0, len(history) - 1, min(MOST_SPOTS, len(history)))})
+        return section("training", "Training", render_absent(why))
+    kept = sorted({round(k) for k in np.linspace(0, len(history) - 1, min(MAX_POINTS, len(history)))})
     steps = [history[k] for k in kept]
 
     def curve(name: str, what: str) -> Curve:
-        return Curve(name, [Spot(step.iteration, getattr(step, what)) for step in steps])
+        return Curve(name, [CurvePoint(step.iteration, getattr(step, what)) for step in steps])
 
     panels = [
-        Panel("Objective", "iteration", "loss and penalties, a sum over rows", [curve("objective", "objective")]),
-        Panel("Features", "iteration", "pairs", [curve("joined", "features"), curve("with a weight", "active")]),
+        LinePanel("Objective", "iteration", "loss and penalties, summed over rows", [curve("objective", "objective")]),
+        LinePanel("Features", "iteration", "pairs", [curve("working set", "features"), curve("active set", "active")]),
     ]
     phases: dict[str, int] = {}
     for step in history:
         phases[step.phase] = phases.get(step.phase, 0) + 1
-    told = ", ".join(f"{number:,} of phase \u201c{phase}\u201d" for phase, number in phases.items())
-    thinned = f" {len(steps)} of them are drawn." if len(steps) < len(history) else ""
+    listed = ", ".join(f"{number:,} of phase \u201c{phase}\u201d" for phase, number in phases.items())
+    thinned = f" {len(steps)} iterations are drawn." if len(steps) < len(history) else ""
     caption = (
-        f"{count(len(history), 'iteration')}: {told}.{thinned} The objective may rise where gaps are filled anew, "
-        "since it is then another function."
+        f"{count(len(history), 'iteration')}: {listed}.{thinned} The objective may increase when missing values are "
+        "imputed again, since this changes the function."
     )
-    return section("training", "Training", figure(draw_panels("Training", panels, columns=2), caption))
+    return section("training", "Training", render_figure(draw_line_panels("Training", panels), caption))
 
 
-def tell_certificate(fitted: Fitted) -> str:
-    """What the certificate says, and what it means."""
+def render_certificate(fitted: Fitted) -> str:
+    """Return the optimality statement and its meaning."""
     field = fitted.field
     if not is_learned(field):
-        return section("certificate", "Certificate", absent("A field that was given has no optimum to certify."))
+        return section(
+            "certificate", "Convergence", render_absent("A field with given weights has no optimum to check.")
+        )
     l1 = l1_of(field, fitted.params)
-    words = (
-        f"With penalties l1 = {l1:g} and l2 = {fitted.params['l2']:g} the best field is the one where no weight wants "
-        "to move: the gradient of each weight in use is balanced by the penalties, and no candidate that was left out "
-        f"has a gradient beyond l1. One exact pass over all {field.layout.n_candidate_pairs:,} candidates, used or not, "
-        f"measured by how much the worst misses this: {field.record.kkt_violation:.3g}, "
-        f"{_share(field.record.kkt_violation or 0.0, l1)}. "
+    text = (
+        f"With penalties l1 = {l1:g} and l2 = {fitted.params['l2']:g}, the optimum is the field where the gradient of "
+        "each active weight is balanced by the penalties and no left-out candidate has a gradient beyond l1. One exact "
+        f"pass over all {field.layout.n_candidate_pairs:,} candidates measured the worst violation of these: "
+        f"{format_violation(field.record.kkt_violation or 0.0, l1)}. "
     )
     further = "a higher max_iter" if fitted.params["solver__certify"] else "certify=True"
-    words += (
-        "So no candidate was overlooked: none that was left out would lower the objective beyond this tolerance (gaps "
-        "taken as they were filled last)."
+    text += (
+        "No left-out candidate would lower the objective beyond this tolerance (with missing values as they were last "
+        "imputed)."
         if field.record.converged
-        else "So the field is not quite the best one under these penalties: a feature may be missing, or a weight may "
-        f"still move; {further} goes further."
+        else "The field is not yet the optimum under these penalties: a feature may be missing, or a weight may still "
+        f"change; {further} continues the fit."
     )
-    return section("certificate", "Certificate", paragraph(certificate(field, fitted.params)), paragraph(words, "note"))
+    return section("certificate", "Convergence", paragraph(certificate(field, fitted.params)), paragraph(text, "note"))
 
 
-def _share(violation: float, l1: float) -> str:
-    return f"{violation / l1:.2%} of l1" if l1 > 0 else "where l1 is 0"
-
-
-def tell_repeat(fitted: Fitted) -> str:
-    """Settings and versions."""
+def render_repeat(fitted: Fitted) -> str:
+    """Return the lines that repeat the fit, its options and the versions."""
     parts = []
     if is_learned(fitted.field):
         command, changed = as_command(fitted), changed_options(fitted)
-        told = ", ".join(f"{name}={value!r}" for name, value in changed.items()) or "none"
-        parts.append(paragraph(f"Options that differ from the defaults: {told}."))
-        words = (
-            "These lines learn the same field from the same rows, where these are read as they were: a model does not "
-            "know what its file was called, which columns were left out with --id, or which words stood for gaps."
+        listed = ", ".join(f"{name}={value!r}" for name, value in changed.items()) or "none"
+        parts.append(paragraph(f"Options that differ from the defaults: {listed}."))
+        text = (
+            "These lines learn the same field from the same rows. A model does not record the name of its file, the "
+            "columns that were excluded with --id, or the markers of missing values: add them if needed."
         )
-        parts.append(paragraph(words, "note"))
+        parts.append(paragraph(text, "note"))
         if command is None:
-            parts.append(absent("The command line lacks some of these options, so this fit is repeated in Python."))
+            parts.append(
+                render_absent("The command line lacks some of these options, so this fit is repeated in Python.")
+            )
         else:
             parts.append(f'<pre id="command">{escape(command)}</pre>')
         parts.append(f'<pre id="python">{escape(as_python(fitted))}</pre>')
     else:
-        parts.append(absent("The field was given, not learned: there is no fit to repeat."))
+        parts.append(render_absent("The weights of the field were given, not learned: there is no fit to repeat."))
     versions = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in list_versions(fitted.field).items())
     return section("repeat", "How to repeat it", *parts, f"<h3>Versions</h3><dl>{versions}</dl>")
 
 
-def _hubs(view: View) -> list[int]:
-    """Nodes by their number of neighbors, then by strength."""
+def _hubs(view: NetworkView) -> list[int]:
+    """Return nodes by their number of neighbors, then by total strength."""
     return np.lexsort((-view.whole.total_strengths, -view.whole.degrees)).tolist()
 
 
-def _node(view: View, k: int) -> str:
-    """A node's name, which leads to it where the page shows it."""
-    name = view.whole.nodes[k].name
-    place = view.number_of.get(name)
-    words = escape(name)
-    return words if place is None else f'<button type="button" class="node" data-node="{place}">{words}</button>'
+def _node(view: NetworkView, k: int) -> str:
+    """Return the name of a node, as a button that selects it if the page shows it."""
+    name = view.whole.names[k]
+    place = view.position_of.get(name)
+    text = escape(name)
+    return text if place is None else f'<button type="button" class="node" data-node="{place}">{text}</button>'
 
 
-def _weight(value: float) -> Cell:
-    return Cell(_tell_signed(value), "number plus" if value > 0 else "number minus", value)
+def _weight(value: float) -> TableCell:
+    return TableCell(_format_signed(value), "number plus" if value > 0 else "number minus", value)
 
 
-def _signed(value: float) -> Cell:
-    return Cell(_tell_signed(value), value=value)
+def _signed(value: float) -> TableCell:
+    return TableCell(_format_signed(value), value=value)
 
 
-def _tell_signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "\u2212")
 
 
-def _number(value: float) -> Cell:
-    return Cell(f"{value:.2f}".replace("-", "\u2212"), value=value)
+def _number(value: float) -> TableCell:
+    return TableCell(f"{value:.2f}".replace("-", "\u2212"), value=value)
 
 
-def _any(value: Any) -> Cell:
+def _any(value: Any) -> TableCell:
     if value is None:
-        return Cell()
+        return TableCell()
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-        return Cell(f"{value:.4g}", value=float(value))
-    return Cell(str(value))
+        return TableCell(f"{value:.4g}", value=float(value))
+    return TableCell(str(value))

@@ -1,4 +1,4 @@
-"""How often features were selected from halves of the rows, in plain words."""
+"""This module describes how often features were selected from halves of the rows."""
 
 from __future__ import annotations
 
@@ -12,53 +12,66 @@ from sparsefield.model import Field, StabilityRecord
 from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
-__all__ = ["STABLE", "TITLE", "expected_false", "often_left_out", "stability_column", "stability_in_words"]
+__all__ = [
+    "STABLE",
+    "TITLE",
+    "describe_stability",
+    "expected_false",
+    "often_left_out",
+    "selection_frequencies",
+    "stability_column",
+]
 
 TITLE = "stability"
 
 STABLE = 0.9
-"""Share of the resamples from which a feature is called stable."""
+"""Selection frequency from which a feature is called stable."""
 
-SHOWN = 5
+MAX_LISTED = 5
+
+
+def selection_frequencies(field: Field) -> np.ndarray | None:
+    """Return (features,) the share of resamples that selected each feature; None where the field has no such record."""
+    stability = field.record.stability
+    if stability is None or len(stability.frequencies) != len(field.features):
+        return None
+    return np.asarray(stability.frequencies, dtype=float)
 
 
 def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
-    """{name of a feature: share of resamples that selected it}; empty where the field does not tell."""
-    stability = field.record.stability
-    if stability is None or len(stability.frequencies) != len(field.features):
-        return {}
-    ends = (tuple(column for column in columns if column >= 0) for columns in field.features.tolist())
-    share = dict(zip(ends, stability.frequencies, strict=True))
-    return {feature.name: float(share[feature.columns]) for feature in features}
+    """Return {name of a feature: share of resamples that selected it}; empty where the field has no such record."""
+    shares = selection_frequencies(field)
+    return {} if shares is None else {feature.name: float(shares[feature.number]) for feature in features}
 
 
-def stability_in_words(field: Field, features: Sequence[Feature]) -> list[str]:
-    """What resamples told: how much is stable, how much of that may be chance, and what the field lacks."""
-    share, how = stability_column(field, features), field.record.stability
-    if how is None:
+def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
+    """Return sentences: how many features are stable, how many of these may be chance, and which the field lacks."""
+    shares, stability = stability_column(field, features), field.record.stability
+    if stability is None:
         return []
     edges: dict[tuple, float] = {}
     for feature in features:
         for one, two in combinations(feature.terms, 2):
             key = feature.template, *sorted([one.column, two.column])
-            edges[key] = max(edges.get(key, 0.0), share.get(feature.name, 0.0))
-    lasting, stable = (sum(value >= STABLE for value in shares.values()) for shares in (edges, share))
-    rare = sum(value < 0.5 for value in share.values())
+            edges[key] = max(edges.get(key, 0.0), shares.get(feature.name, 0.0))
+    stable_edges, stable = (sum(value >= STABLE for value in found.values()) for found in (edges, shares))
+    rare = sum(value < 0.5 for value in shares.values())
     lines = [
-        f"Stability: of {count(len(edges), 'edge')}, {lasting:,} {_have(lasting)} a feature that is selected in at "
-        f"least {STABLE:.0%} of {_resamples(how)}; of {count(len(share), 'feature')}, {stable:,} {_are(stable)}, and "
-        f"{rare:,} {_are(rare)} selected in less than half.",
-        _bound_in_words(field, how),
+        f"Stability: of {count(len(edges), 'edge')}, {stable_edges:,} {'has' if stable_edges == 1 else 'have'} a "
+        f"feature that is selected in at least {STABLE:.0%} of {_describe_resamples(stability)}; of "
+        f"{count(len(shares), 'feature')}, {stable:,} {_are(stable)}, and {rare:,} {_are(rare)} selected in less than "
+        "half.",
+        _describe_bound(field, stability),
     ]
-    absent = often_left_out(field)[:SHOWN]
+    absent = often_left_out(field)[:MAX_LISTED]
     if absent:
-        told = "; ".join(f"{feature.sentence} ({often:.0%})" for feature, often in absent)
-        lines.append(f"Often selected, although not in the field: {told}.")
+        listed = "; ".join(f"{feature.sentence} ({share:.0%})" for feature, share in absent)
+        lines.append(f"Often selected, although not in the field: {listed}.")
     return lines
 
 
 def often_left_out(field: Field) -> list[tuple[Feature, float]]:
-    """Features that the field lacks and resamples often select, with their mean weight there; most frequent first."""
+    """Return features that the field lacks and resamples often select, with their frequency, most frequent first."""
     found = []
     stability = field.record.stability
     for absent in () if stability is None else stability.left_out:
@@ -74,11 +87,11 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
 
 
 def expected_false(mean_selected: float, n_candidates: int, share: float = STABLE) -> float:
-    """q^2 / ((2 share - 1) p): at most so many pairs that are no better than the average candidate are expected among
-    those that at least a ``share`` of the resamples select, when each selects q of p on average.
+    """Return q^2 / ((2 share - 1) p), a bound on the expected number of falsely stable pairs.
 
-    It is Theorem 1 of Shah and Samworth (2013) for pairs that a half selects with probability q / p at most, and the
-    bound of Meinshausen and Bühlmann (2010).
+    It bounds pairs that are no better than the average candidate, among those that at least a ``share`` of the
+    resamples select, when each selects q of p pairs on average: Theorem 1 of Shah and Samworth (2013) for pairs that a
+    half selects with probability at most q / p, and the bound of Meinshausen and Bühlmann (2010).
 
     Examples
     --------
@@ -88,45 +101,41 @@ def expected_false(mean_selected: float, n_candidates: int, share: float = STABL
     return mean_selected**2 / ((2.0 * share - 1.0) * max(n_candidates, 1))
 
 
-def _bound_in_words(field: Field, how: StabilityRecord) -> str:
-    if how.halved == "linked rows":
+def _describe_bound(field: Field, stability: StabilityRecord) -> str:
+    if stability.halved == "linked rows":
         return (
-            "How many of these are chance cannot be bounded: nearly all rows are linked with each other, so the halves "
-            "are not independent."
+            "The number of chance findings cannot be bounded: nearly all rows are linked with each other, so the "
+            "halves are not independent."
         )
-    if how.given_graph:
-        return "How many of these are chance is not told: which pairs there may be was given as a graph."
-    chosen, candidates = how.mean_pairs, field.layout.n_candidate_pairs
-    bound = expected_false(chosen, candidates)
-    told = f"{bound:,.0f}" if bound >= 10 else f"{bound:.2g}"
-    stable = sum(value >= STABLE for value in how.frequencies[: len(field.weights)])
-    bounded = (
-        f"Of pairs that are no better than the average candidate, at most {told} are expected among the stable ones "
-        f"(a half selects {chosen:,.1f} of {candidates:,} on average; Shah and Samworth's bound, for independent "
-        f"{'rows' if how.halved == 'rows' else 'sets of linked rows'})."
-    )
+    if stability.given_graph:
+        return "The number of chance findings is not bounded, since the candidate pairs were given as a graph."
+    selected, candidates = stability.mean_pairs, field.layout.n_candidate_pairs
+    bound = expected_false(selected, candidates)
+    shown = f"{bound:,.0f}" if bound >= 10 else f"{bound:.2g}"
+    stable = sum(value >= STABLE for value in stability.frequencies[: len(field.weights)])
     if not stable:
-        return "So there is nothing to say of how many of them are chance."
-    if bound >= stable:
-        return f"{bounded} That is no less than there are, so it tells nothing: a larger l1 would."
-    return (
-        f"{bounded} As a bound on false ones it also assumes that those are selected about equally often, and true "
-        "ones no less often (Meinshausen and Bühlmann)."
+        return "No pair is stable, so no bound on chance findings is needed."
+    statement = (
+        f"Of pairs that are no better than the average candidate, at most {shown} are expected among the stable ones "
+        f"(a half selects {selected:,.1f} of {candidates:,} on average; the bound of Shah and Samworth for independent "
+        f"{'rows' if stability.halved == 'rows' else 'sets of linked rows'})."
     )
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
+    if bound >= stable:
+        return f"{statement} This is not less than the number of stable pairs, so it says nothing; try a larger l1."
+    return (
+        f"{statement} As a bound on false pairs it also assumes that these are selected about equally often, and true "
+        "ones at least as often (Meinshausen and Bühlmann)."
+    )
 
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _resamples(how: StabilityRecord) -> str:
+def _describe_resamples(stability: StabilityRecord) -> str:
     halves = {
         "rows": "of the rows",
         "components": "of the sets of linked rows",
-        "linked rows": "of the rows, beside their neighbors",
+        "linked rows": "of the rows, with their neighbors",
     }
-    return f"{how.resamples:,} halves {halves[how.halved]}"
+    return f"{stability.resamples:,} halves {halves[stability.halved]}"

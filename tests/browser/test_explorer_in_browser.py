@@ -17,14 +17,14 @@ from browsing import console_errors, requests, wait
 
 pytest.importorskip("dash")
 pytest.importorskip("selenium")
-sys.path.append(str(Path(__file__).resolve().parents[1] / "explore"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "viz"))
 
 from explorer_pages import ExplorerPage, served
 from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField, Relational, RelationalField
-from sparsefield.viz.explorer.session import make_subject
-from sparsefield.viz.explorer.table_rows import Rows, TableGiven
+from sparsefield.viz.explorer.session import open_session
+from sparsefield.viz.explorer.table_rows import InputTable, TableRows
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Explored:
     address: str
     field: MarkovField
     survey: pl.DataFrame
-    rows: Rows
+    rows: TableRows
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,10 @@ def explored() -> Iterator[Explored]:
     known = survey.drop("person")
     field = MarkovField(l1=2.0).fit(known)
     missing = {name: known[name].is_null() for name in known.columns}
-    rows = Rows(field, {"": TableGiven(survey.with_columns(pl.all().cast(pl.String)), known, missing, "survey.csv")})
-    with served(make_subject("survey.safetensors", field, rows)) as address:
+    rows = TableRows(
+        field, {"": InputTable(survey.with_columns(pl.all().cast(pl.String)), known, missing, "survey.csv")}
+    )
+    with served(open_session("survey.safetensors", field, rows)) as address:
         yield Explored(address, field, survey, rows)
 
 
@@ -52,12 +54,12 @@ def page(driver: Any, explored: Explored) -> ExplorerPage:
     return ExplorerPage(driver, explored.address)
 
 
-def test_the_page_loads_without_errors_and_asks_no_other_host(page: ExplorerPage, explored: Explored) -> None:
+def test_the_page_loads_without_errors_from_one_host(page: ExplorerPage, explored: Explored) -> None:
     assert sorted(page.nodes()) == sorted(explored.field.field_.schema.order)
     assert "survey.safetensors" in page.one("h1").text
     for tab in ("evidence", "rows", "variable"):
         page.tab(tab)
-    wait(lambda: page.beliefs() or page.all("#cells div"), "beliefs")
+    wait(lambda: page.beliefs() or page.all("#values div"), "beliefs")
     asked = requests(page.driver)
     assert len(asked) > 5
     assert {urlsplit(url).netloc for url in asked} == {urlsplit(explored.address).netloc}
@@ -89,16 +91,14 @@ def test_a_variable_is_found_by_its_name(page: ExplorerPage) -> None:
     wait(lambda: page.one("#variable-name").text == "coughs", "the variable")
 
 
-@pytest.mark.parametrize("method", ["mean field (quick)", "belief propagation", "exact (where narrow)"])
-def test_evidence_moves_beliefs_to_what_the_library_computes(
-    page: ExplorerPage, explored: Explored, method: str
-) -> None:
+@pytest.mark.parametrize("method", ["mean field (fast)", "belief propagation", "exact (small treewidth)"])
+def test_beliefs_under_evidence_are_those_of_the_library(page: ExplorerPage, explored: Explored, method: str) -> None:
     name = {"m": "mean-field", "b": "bp", "e": "exact"}[method[0]]
     page.tab("evidence")
     if name != "mean-field":
         page.choose("#method", method)
-    page.give("smokes", "yes")
-    page.give("age", "old")
+    page.set_variable("smokes", "yes")
+    page.set_variable("age", "old")
     model = MarkovField.from_field(explored.field.field_, inference=name)
     schema = explored.survey.drop("person").schema
     row = pl.DataFrame(
@@ -107,11 +107,11 @@ def test_evidence_moves_beliefs_to_what_the_library_computes(
     after, before = model.predict_proba(row), model.predict_proba(row.clear(1))
     names = {"coughs", "sport", "tea"}
 
-    def settled() -> Any:
+    def current_beliefs() -> Any:
         shown = page.beliefs()
         return shown if {variable for variable, _ in shown} == names else None
 
-    shown = wait(settled, "beliefs under evidence")
+    shown = wait(current_beliefs, "beliefs under evidence")
     states = {column: [str(state) for state in found] for column, found in explored.field.states_.items()}
     for (variable, state), (was, now) in shown.items():
         place = states[variable].index(state)
@@ -147,26 +147,32 @@ def test_a_wrong_token_is_refused_also_for_callbacks(page: ExplorerPage, explore
     console_errors(page.driver)
 
 
-def test_a_surprising_cell_comes_first(page: ExplorerPage, explored: Explored) -> None:
+def test_the_most_surprising_value_comes_first(page: ExplorerPage, explored: Explored) -> None:
     page.tab("rows")
-    view = explored.rows.look("", 0, "mean-field")
-    cells = wait(lambda: page.all("#cells > div"), "cells")
+    view = explored.rows.describe("", 0, "mean-field")
+    cells = wait(lambda: page.all("#values > div"), "cells")
     shown = [(one.get_attribute("data-name"), float(one.get_attribute("data-log-p"))) for one in cells]
-    assert shown == [(cell.name, pytest.approx(cell.log_probability, abs=1e-9)) for cell in view.cells]
-    page.one("#later").click()
-    wait(lambda: "row 2" in page.one("#row").text and len(page.all("#cells > div")) == 5, "the next row")
+    assert shown == [(cell.name, pytest.approx(cell.log_probability, abs=1e-9)) for cell in view.values]
+    page.one("#next").click()
+    wait(lambda: "row 2" in page.one("#row").text and len(page.all("#values > div")) == 5, "the next row")
 
 
 def test_accepted_values_are_in_the_download(page: ExplorerPage, explored: Explored, tmp_path: Path) -> None:
     page.tab("rows")
     filled = explored.field.transform(explored.survey.drop("person"))
-    wait(lambda: len(page.all("#gaps .gap")) == 2, "two gaps")
-    page.one("#gaps .gap[data-name=smokes] button").click()
-    wait(lambda: len(page.all("#accepted > div")) == 1 and len(page.all("#gaps .gap")) == 1, "what was accepted")
-    page.one("#gaps .gap[data-name=sport] button").click()
-    wait(lambda: len(page.all("#accepted > div")) == 2 and not page.all("#gaps"), "both")
+    wait(lambda: len(page.all(".missing-value")) == 2, "two missing values")
+    page.one(".missing-value[data-name=smokes] button").click()
+    wait(
+        lambda: len(page.all("#accepted > div")) == 1 and len(page.all(".missing-value")) == 1,
+        "what was accepted",
+    )
+    page.one(".missing-value[data-name=sport] button").click()
+    wait(lambda: len(page.all("#accepted > div")) == 2 and not page.all("#missing-values"), "both")
     page.all("#accepted button")[0].click()  # the latest, sport
-    wait(lambda: len(page.all("#accepted > div")) == 1 and len(page.all("#gaps .gap")) == 1, "a gap again")
+    wait(
+        lambda: len(page.all("#accepted > div")) == 1 and len(page.all(".missing-value")) == 1,
+        "a missing value again",
+    )
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
     page.one("#download").click()
@@ -190,21 +196,21 @@ def test_linked_tables_are_shown_by_table_and_entity(driver: Any) -> None:
     field = RelationalField(l1=0.5).fit(data)
     missing = {"smokes": person["smokes"].is_null()}
     tables = {
-        "person": TableGiven(person, person.select("smokes"), missing, key="id"),
-        "visit": TableGiven(visit, visit.select("fun")),
+        "person": InputTable(person, person.select("smokes"), missing, key="id"),
+        "visit": InputTable(visit, visit.select("fun")),
     }
-    rows = Rows(field, tables, data)
-    with served(make_subject("linked", field, rows)) as address:
+    rows = TableRows(field, tables, data)
+    with served(open_session("linked", field, rows)) as address:
         page = ExplorerPage(driver, address)
         assert {"person.smokes", "visit.fun"} <= set(page.nodes())
         page.tab("evidence")
-        assert "not offered for linked tables" in page.one("#evidence-panel").text
+        assert "cannot be set for linked tables" in page.one("#evidence-panel").text
         page.tab("rows")
-        missing_cell = wait(lambda: page.all("#gaps .gap"), "the gap")[0]
+        missing_value = wait(lambda: page.all(".missing-value"), "the missing value")[0]
         belief = field.predict_proba(data)["person"]["smokes"][39]
-        assert float(missing_cell.get_attribute("data-p")) == pytest.approx(belief.max(), abs=1e-9)
+        assert float(missing_value.get_attribute("data-p")) == pytest.approx(belief.max(), abs=1e-9)
         assert "n39 (row 40)" in page.one("#row").text
         page.choose("#table", "visit")
-        wait(lambda: [cell.get_attribute("data-name") for cell in page.all("#cells > div")] == ["fun"], "a visit")
+        wait(lambda: [cell.get_attribute("data-name") for cell in page.all("#values > div")] == ["fun"], "a visit")
         assert page.one("#download").get_attribute("href").endswith("completed/1.csv")
         assert console_errors(driver) == []

@@ -1,4 +1,4 @@
-"""The page without a browser: its size has a bound, and it shows what the model tells."""
+"""The page without a browser: its size is bounded, and it shows what the model knows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sparsefield import MarkovField
 from sparsefield.datasets import make_markov_field
 from sparsefield.viz.explorer.explorer_page import make_app
 from sparsefield.viz.explorer.page_elements import beliefs_list, variable_panel
-from sparsefield.viz.explorer.session import make_subject
-from sparsefield.viz.explorer.subgraph import Network
+from sparsefield.viz.explorer.session import open_session
+from sparsefield.viz.network import Network
 
 
 def as_text(parts: list[Component]) -> str:
@@ -25,7 +25,7 @@ def as_text(parts: list[Component]) -> str:
 
 
 def call(client, output: str, inputs: dict[str, object]):
-    """What a callback of one or more outputs answers."""
+    """Return the response of a callback of one or more outputs."""
     names = [name.split(".") for name in output.strip(".").split("...")]
     outputs = [{"id": a, "property": b} for a, b in names]
     body = {
@@ -40,32 +40,32 @@ def call(client, output: str, inputs: dict[str, object]):
 
 
 def test_a_large_field_makes_no_large_page() -> None:
-    subject = make_subject("large", make_markov_field(3000, 1, neighbors=4, burn_in=1, thin=1).field)
-    client = make_app(subject, "t").server.test_client()
+    session = open_session("large", make_markov_field(3000, 1, neighbors=4, burn_in=1, thin=1).field)
+    client = make_app(session, "t").server.test_client()
     size = sum(len(client.get(f"/t/{path}").data) for path in ("", "_dash-layout", "_dash-dependencies"))
     assert size < 40_000
     found, answer = call(client, "find.options", {"find.search_value": "x"})
     assert len(answer["find"]["options"]) == 30
     assert len(found) < 5_000
-    wanted = {"chosen.data": 7, "limit.value": 60, "given.data": []}
-    drawn, answer = call(client, "..network.elements...left-out.children..", wanted)
+    wanted = {"chosen.data": 7, "limit.value": 60, "evidence-nodes.data": []}
+    drawn, answer = call(client, "..network.elements...not-shown.children..", wanted)
     assert sum("position" in one for one in answer["network"]["elements"]) == 60
     assert len(drawn) < 40_000
-    changes, _ = subject.changes({7: 1}, "mean-field")
+    changes, _ = session.compare({7: 1}, "mean-field")
     assert len(changes) == 2999
-    assert len(as_text(beliefs_list(subject.network, changes, 30))) < 60_000
+    assert len(as_text(beliefs_list(session.network, changes, 30))) < 60_000
 
 
 def test_a_name_cannot_write_the_page(field: MarkovField) -> None:
-    client = make_app(make_subject("<script>alert(1)</script>", field), "t").server.test_client()
+    client = make_app(open_session("<script>alert(1)</script>", field), "t").server.test_client()
     assert b"<script>alert" not in client.get("/t/").data
 
 
-def test_weights_have_their_stability_beside_them(field: MarkovField) -> None:
-    plain = as_text(variable_panel(Network(field.field_), 0, can_give=True))
+def test_features_are_shown_with_their_stability(field: MarkovField) -> None:
+    plain = as_text(variable_panel(Network(field.field_), 0, can_set=True))
     assert "stability" not in plain
     shares = [0.75] * len(field.field_.weights)
     told = replace(field.field_, record=replace(field.field_.record, stability=stability_of(shares)))
-    shown = as_text(variable_panel(Network(told), 0, can_give=True))
+    shown = as_text(variable_panel(Network(told), 0, can_set=True))
     assert "stability" in shown
     assert "75%" in shown

@@ -1,4 +1,4 @@
-"""Nobody is let in without the token, nor under another name."""
+"""Requests without the token, or under another host name, are refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ pytest.importorskip("dash")
 from sparsefield import MarkovField
 from sparsefield.errors import DataError
 from sparsefield.viz.explorer.server import open_server
-from sparsefield.viz.explorer.session import make_subject
-from sparsefield.viz.explorer.table_rows import Rows
+from sparsefield.viz.explorer.session import open_session
+from sparsefield.viz.explorer.table_rows import TableRows
 from sparsefield.viz.explorer.token_guard import new_token
 
 TOKEN = new_token()
@@ -25,7 +25,7 @@ TOKEN = new_token()
 
 @pytest.fixture(scope="module")
 def address(field: MarkovField) -> Iterator[str]:
-    server, address = open_server(make_subject("survey", field), token=TOKEN)
+    server, address = open_server(open_session("survey", field), token=TOKEN)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield address
@@ -111,12 +111,12 @@ def test_tokens_differ() -> None:
 def test_a_port_that_is_taken_is_named(field: MarkovField) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DataError, match=f"Port {port} cannot be had"):
-            open_server(make_subject("survey", field), port=port)
+        with pytest.raises(DataError, match=f"Port {port} is not available"):
+            open_server(open_session("survey", field), port=port)
 
 
-def test_a_table_that_is_not_there_is_not_found(field: MarkovField, rows: Rows) -> None:
-    server, address = open_server(make_subject("survey", field, rows), token=TOKEN)
+def test_a_table_that_is_not_there_is_not_found(field: MarkovField, rows: TableRows) -> None:
+    server, address = open_server(open_session("survey", field, rows), token=TOKEN)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""A field over a small survey, and the survey's rows."""
+"""Fixtures: a field over a small survey, and the rows of the survey."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from surveys import make_survey, with_missing
 
 from sparsefield import MarkovField
-from sparsefield.viz.explorer.table_rows import Rows, TableGiven
+from sparsefield.viz.explorer.table_rows import InputTable, TableRows
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +21,8 @@ def field(survey: pl.DataFrame) -> MarkovField:
 
 
 @pytest.fixture
-def rows(field: MarkovField, survey: pl.DataFrame) -> Rows:
+def rows(field: MarkovField, survey: pl.DataFrame) -> TableRows:
     known = survey.drop("person")
     missing = {name: known[name].is_null() for name in known.columns}
     raw = survey.with_columns(pl.all().cast(pl.String))
-    return Rows(field, {"": TableGiven(raw, known, missing, "survey.csv")})
+    return TableRows(field, {"": InputTable(raw, known, missing, "survey.csv")})

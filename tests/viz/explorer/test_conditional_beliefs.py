@@ -8,8 +8,8 @@ import pytest
 
 from sparsefield import CRFClassifier, MarkovField, MeanField
 from sparsefield.inference import INFERENCE
-from sparsefield.viz.explorer.conditional_beliefs import METHODS, Asker, answerer, changes
-from sparsefield.viz.explorer.session import make_subject
+from sparsefield.viz.explorer.conditional_beliefs import METHODS, ConditionalBeliefs, compare_beliefs, with_method
+from sparsefield.viz.explorer.session import open_session
 
 
 def test_every_method_of_the_library_can_be_chosen() -> None:
@@ -19,28 +19,28 @@ def test_every_method_of_the_library_can_be_chosen() -> None:
 @pytest.mark.parametrize("method", list(METHODS))
 def test_beliefs_are_those_of_predict_proba(field: MarkovField, survey: pl.DataFrame, method: str) -> None:
     given = {"smokes": "yes", "sport": 0}
-    answer = Asker(field).ask(given, method)
+    beliefs = ConditionalBeliefs(field).given(given, method)
     columns = {name: [given.get(name)] for name in survey.columns if name != "person"}
     row = pl.DataFrame(columns, schema=survey.drop("person").schema)
     model = MarkovField.from_field(field.field_, inference=method)
     told = model.predict_proba(row)
-    assert set(answer.beliefs) == set(told)
-    for name, belief in answer.beliefs.items():
+    assert set(beliefs.by_variable) == set(told)
+    for name, belief in beliefs.by_variable.items():
         np.testing.assert_array_equal(belief, told[name][0])
-    assert answer.notes == ()
+    assert beliefs.warnings == ()
 
 
 def test_exact_beliefs_are_the_marginals(field: MarkovField) -> None:
-    answer = Asker(field).ask({"coughs": "no"}, "exact")
+    beliefs = ConditionalBeliefs(field).given({"coughs": "no"}, "exact")
     for name, belief in field.marginals({"coughs": "no"}).items():
         if name != "coughs":
-            np.testing.assert_allclose(answer.beliefs[name], belief, atol=1e-9)
+            np.testing.assert_allclose(beliefs.by_variable[name], belief, atol=1e-9)
 
 
-def test_what_moves_most_comes_first(field: MarkovField) -> None:
-    found, _ = changes(Asker(field), {"smokes": "yes"}, "bp")
+def test_the_largest_change_comes_first(field: MarkovField) -> None:
+    found, _ = compare_beliefs(ConditionalBeliefs(field), {"smokes": "yes"}, "bp")
     assert "smokes" not in [change.name for change in found]
-    moves = [change.moved for change in found]
+    moves = [change.distance for change in found]
     assert moves == sorted(moves, reverse=True)
     assert found[0].name == "coughs"
     yes = found[0].states.index("yes")
@@ -48,50 +48,50 @@ def test_what_moves_most_comes_first(field: MarkovField) -> None:
     assert len(found) == 4
 
 
-def test_without_evidence_nothing_moves_and_columns_keep_their_order(field: MarkovField) -> None:
-    found, _ = changes(Asker(field), {}, "mean-field")
+def test_without_evidence_nothing_changes_and_columns_keep_their_order(field: MarkovField) -> None:
+    found, _ = compare_beliefs(ConditionalBeliefs(field), {}, "mean-field")
     assert [change.name for change in found] == list(field.field_.schema.order)
-    assert all(change.moved == 0 for change in found)
+    assert all(change.distance == 0 for change in found)
 
 
-def test_a_method_that_refuses_says_so() -> None:
+def test_the_refusal_of_a_method_is_shown() -> None:
     rng = np.random.default_rng(0)
     model = MarkovField(l1=0.01).fit(rng.integers(0, 4, (200, 14)))
-    subject = make_subject("m", model)
-    found, notes = subject.changes({0: 1}, "exact")
+    session = open_session("m", model)
+    found, notes = session.compare({0: 1}, "exact")
     assert found == []
     assert "Exact inference would need" in notes[0]
 
 
 def test_a_models_own_options_are_kept(field: MarkovField) -> None:
     rough = MarkovField.from_field(field.field_, inference=MeanField(tolerance=0.5))
-    assert answerer(rough, "mean-field").inference == MeanField(tolerance=0.5)
-    assert answerer(rough, "bp").inference == "bp"
+    assert with_method(rough, "mean-field").inference == MeanField(tolerance=0.5)
+    assert with_method(rough, "bp").inference == "bp"
     assert rough.inference == MeanField(tolerance=0.5)
 
 
-def test_a_classifier_answers_about_its_labels() -> None:
+def test_a_classifier_has_beliefs_about_its_labels() -> None:
     rng = np.random.default_rng(0)
     size = rng.normal(size=300)
     kind = rng.choice(["a", "b"], 300)
     label = np.where(size + (kind == "a") + rng.normal(scale=0.3, size=300) > 0.5, "on", "off")
     X = pl.DataFrame({"size": size, "kind": kind})
     model = CRFClassifier(l1=0.5).fit(X, pl.Series("lamp", label))
-    subject = make_subject("m", model)
-    network = subject.network
+    session = open_session("m", model)
+    network = session.network
     given = {network.number("size"): 1.5, network.number("kind"): 0}
-    (change,), _ = subject.changes(given, "mean-field")
+    (change,), _ = session.compare(given, "mean-field")
     told = model.predict_proba(pl.DataFrame({"size": [1.5], "kind": ["a"]}))
     np.testing.assert_allclose(change.after, told[0])
-    assert subject.words.startswith("classifier, 3 variables")
+    assert session.summary.startswith("classifier, 3 variables")
 
 
-def test_moves_for_the_picture_have_a_direction(field: MarkovField) -> None:
-    subject = make_subject("m", field)
-    network = subject.network
+def test_changes_in_the_picture_have_a_direction(field: MarkovField) -> None:
+    session = open_session("m", field)
+    network = session.network
     smokes = network.number("smokes")
-    found, _ = subject.changes({smokes: network.variable(smokes).states.index("yes")}, "bp")
-    moved = subject.moved(found)
+    found, _ = session.compare({smokes: network.variable(smokes).states.index("yes")}, "bp")
+    moved = session.node_colors(found)
     direction, amount = moved[network.number("coughs")]
     coughs = network.variable(network.number("coughs"))
     assert direction == (1 if coughs.states[1 - coughs.base] == "yes" else -1)

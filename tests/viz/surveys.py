@@ -1,4 +1,4 @@
-"""A small survey with gaps, for tests of the explorer."""
+"""A small survey with missing values, for tests of pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparsefield.model import StabilityRecord
 
 
 def make_survey(n_rows: int = 300, seed: int = 0) -> pl.DataFrame:
-    """Ages, and habits that hang together; half of those who smoke cough."""
+    """Return ages and dependent habits; most smokers cough."""
     rng = np.random.default_rng(seed)
     age = rng.choice(["young", "middle", "old"], n_rows)
     smokes = rng.random(n_rows) < np.where(age == "young", 0.2, 0.5)
@@ -30,13 +30,13 @@ def make_survey(n_rows: int = 300, seed: int = 0) -> pl.DataFrame:
 
 
 def with_missing(table: pl.DataFrame, share: float = 0.15, seed: int = 1) -> pl.DataFrame:
-    """The same with some cells gone; the first row has two gaps, the second none."""
+    """Return the survey with missing values; the first row has two, the second none."""
     rng = np.random.default_rng(seed)
     columns = [name for name in table.columns if name != "person"]
-    gone = rng.random((table.height, len(columns))) < share
-    gone[:2] = False
-    gone[0, [columns.index("smokes"), columns.index("sport")]] = True
-    made = [pl.Series(name, np.where(gone[:, k], None, table[name].to_list())) for k, name in enumerate(columns)]
+    missing = rng.random((table.height, len(columns))) < share
+    missing[:2] = False
+    missing[0, [columns.index("smokes"), columns.index("sport")]] = True
+    made = [pl.Series(name, np.where(missing[:, k], None, table[name].to_list())) for k, name in enumerate(columns)]
     typed = [column.cast(table[column.name].dtype) for column in (pl.Series(c.name, c.to_list()) for c in made)]
     return table.with_columns(typed)
 

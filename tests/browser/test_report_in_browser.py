@@ -1,4 +1,4 @@
-"""The report in a real browser, from disk, with the network unplugged."""
+"""The report in a real browser, opened from disk without a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from browsing import wait
 
 pytest.importorskip("selenium")
-sys.path.append(str(Path(__file__).resolve().parents[1] / "explore"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "viz"))
 
 from selenium.webdriver.common.by import By
 from surveys import make_survey, with_missing
@@ -30,21 +30,21 @@ def drawn(driver: Any) -> int:
     return int(driver.find_element(By.ID, "network").get_attribute("data-drawn"))
 
 
-def test_it_opens_from_disk_with_no_errors_and_asks_for_nothing(unplugged, driver, page: Path) -> None:
-    assert unplugged(page) == []
+def test_it_opens_from_disk_without_errors_or_requests(offline, driver, page: Path) -> None:
+    assert offline(page) == []
     assert driver.find_element(By.TAG_NAME, "h1").text == "A survey"
-    for section in ("words", "features", "training", "quality", "gaps", "certificate", "repeat"):
+    for section in ("summary", "features", "training", "quality", "missing-values", "certificate", "repeat"):
         assert driver.find_element(By.ID, section).is_displayed()
 
 
-def test_searching_shows_a_variable_and_its_neighbors(unplugged, driver, page: Path) -> None:
-    unplugged(page)
+def test_searching_shows_a_variable_and_its_neighbors(offline, driver, page: Path) -> None:
+    offline(page)
     driver.find_element(By.ID, "search").send_keys("smokes\n")
     wait(lambda: "smokes" in driver.find_element(By.ID, "details").text, "details of the variable")
 
 
-def test_the_slider_leaves_only_strong_edges(unplugged, driver, page: Path) -> None:
-    unplugged(page)
+def test_the_slider_leaves_only_strong_edges(offline, driver, page: Path) -> None:
+    offline(page)
     before = drawn(driver)
     assert before > 1
     driver.execute_script(

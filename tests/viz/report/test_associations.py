@@ -1,4 +1,4 @@
-"""What two columns show alone is counted row by row, and a reversal between the two and the whole is found."""
+"""Marginal associations are those of the rows, and a reversal of sign is found."""
 
 from __future__ import annotations
 
@@ -52,9 +52,12 @@ def test_log_odds_ratios_are_those_of_the_rows() -> None:
             "c": rng.choice(["x", "y"], n_rows),
         }
     )
-    gaps = rng.random((n_rows, 3)) < 0.1
+    missing = rng.random((n_rows, 3)) < 0.1
     data = data.with_columns(
-        [pl.when(pl.Series(gaps[:, k])).then(None).otherwise(pl.col(name)).alias(name) for k, name in enumerate("abc")]
+        [
+            pl.when(pl.Series(missing[:, k])).then(None).otherwise(pl.col(name)).alias(name)
+            for k, name in enumerate("abc")
+        ]
     )
     model = MarkovField(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(data, observed=["c"])
     field = all_pairs(model)
@@ -95,7 +98,7 @@ def test_numbers_have_the_slope_between_two_groups() -> None:
     assert slope(np.ones(0), np.ones(3)) is None
 
 
-def test_over_links_a_state_is_held_against_what_its_row_sees() -> None:
+def test_over_links_a_state_is_compared_with_sums_over_neighbors() -> None:
     rng = np.random.default_rng(3)
     mood = rng.integers(0, 2, 80)
     who = np.repeat(np.arange(80), 2)
@@ -127,24 +130,24 @@ def test_a_reversal_is_surprising_and_a_plain_pair_is_not() -> None:
     assert surprise.feature.name == "rain=1 & wet=1"
     assert surprise.opposite
     assert surprise.feature.weight < 0 < surprise.alone.value
-    assert surprise.gap == pytest.approx(surprise.alone.value - surprise.feature.weight)
+    assert surprise.distance == pytest.approx(surprise.alone.value - surprise.feature.weight)
 
 
 def feature_of(weight: float) -> Feature:
-    return Feature("", (Term("", "a", 1), Term("", "b", 1)), weight, (0, 1))
+    return Feature("", (Term("", "a", 1), Term("", "b", 1)), weight, (0, 1), 0)
 
 
 @pytest.mark.parametrize(
     ("weight", "value", "error", "surprising", "opposite"),
     [
-        (1.0, 2.0, 0.1, False, False),  # penalties draw weights towards 0: nothing odd
+        (1.0, 2.0, 0.1, False, False),  # penalties shrink weights: not surprising
         (1.0, 0.6, 0.1, False, False),
         (1.0, 0.4, 0.1, True, False),
-        (1.0, 0.4, 0.4, False, False),  # too few rows to tell
+        (1.0, 0.4, 0.4, False, False),  # too few rows
         (-1.0, 0.4, 0.1, True, True),
         (-1.0, 0.1, 0.1, True, False),
         (-1.0, -0.9, 0.1, False, False),
-        (-0.1, 1.0, 0.1, False, False),  # hardly a weight
+        (-0.1, 1.0, 0.1, False, False),  # small weight
     ],
 )
 def test_what_counts_as_surprising(weight, value, error, surprising, opposite) -> None:

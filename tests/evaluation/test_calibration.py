@@ -1,9 +1,8 @@
-"""Scores, calibration, contrasts and gaps, against loops over cells."""
+"""Scores, calibration and contrasts agree with loops over cells."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
 import polars as pl
@@ -12,12 +11,11 @@ import pytest
 from sparsefield import MarkovField
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.evaluation.calibration import calibrate, count_contrasts, overall, score_columns
-from sparsefield.viz.report.missing_pattern import find_missing_pattern
 
 
 @pytest.fixture(scope="module")
 def asked():
-    """A table with gaps, a field over it, and its beliefs by column."""
+    """A table with missing values, a field over it, and its beliefs by column."""
     rng = np.random.default_rng(0)
     a = rng.choice(["u", "v", "w"], 150)
     b = np.where(rng.random(150) < 0.8, (a == "u").astype(int), rng.integers(0, 2, 150))
@@ -81,7 +79,7 @@ def test_calibration_counts_statements(asked) -> None:
         if part:
             assert (found.belief[k], found.share[k]) == pytest.approx(tuple(np.mean(part, axis=0)))
     missing = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
-    assert found.cell == pytest.approx(sum(missing) / found.count.sum())
+    assert found.gap == pytest.approx(sum(missing) / found.count.sum())
 
 
 def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
@@ -95,31 +93,3 @@ def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
     large = int((np.abs(of_b) > 0.5).sum())
     outside = errors[:5].sum() + errors[15:].sum()
     assert large <= outside <= large + 2 * data["a"].count()
-
-
-def test_gap_patterns_are_counted_row_by_row() -> None:
-    rng = np.random.default_rng(5)
-    missing = rng.random((400, 11)) < rng.uniform(0, 0.4, 11)
-    missing[:, 4] = missing[:, 2]
-    missing[:, 7] = False
-    seen = {f"c{k}": ~missing[:, k] for k in range(11)}
-    found = find_missing_pattern(seen, most=10_000)
-    assert "c7" not in found.columns
-    assert list(found.shares) == sorted((float(missing[:, k].mean()) for k in range(11) if k != 7), reverse=True)
-    slow = Counter(frozenset(np.flatnonzero(row).tolist()) for row in missing)
-    told = {
-        frozenset(int(name[1:]) for name, gone in zip(found.columns, pattern, strict=True) if gone): int(count)
-        for pattern, count in zip(found.patterns, found.counts, strict=True)
-    }
-    assert told == dict(slow)
-    assert found.n_patterns == len(slow)
-    assert list(found.counts) == sorted(found.counts, reverse=True)
-    few = find_missing_pattern(seen, most=3)
-    assert len(few.counts) == 3
-    assert few.n_patterns == len(slow)
-
-
-def test_a_table_without_gaps_has_one_pattern() -> None:
-    found = find_missing_pattern({"a": np.ones(4, dtype=bool)})
-    assert found.columns == ()
-    assert found.counts.tolist() == [4]

@@ -56,7 +56,7 @@ def test_no_division_of_a_small_network_is_much_better(seed) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_node_would_rather_move(seed) -> None:
+def test_no_merge_of_two_communities_increases_modularity(seed) -> None:
     ends, weights = random_network(seed, 40, 90)
     labels = find_communities(40, ends, weights)
     found = modularity(labels, ends, weights)
