@@ -7,14 +7,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from threadpoolctl import threadpool_limits
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import IsingData, draw_ising
 from benchmarks.measure import Report, climb
 from benchmarks.nodewise import l1_logistic
+from sparsefield.cli.console import say
 from sparsefield.datasets import Splits, load_dataset
 from sparsefield.errors import DataError
 
@@ -302,3 +305,17 @@ def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: floa
 def _new_row(data: str, method: str) -> Row:
     empty = dict.fromkeys(["tuned", "value", "accuracy", "log_loss", "seconds"])
     return {"data": data, "method": method, "status": "", **empty}
+
+
+def command(
+    data: Annotated[list[str] | None, typer.Option("--data", help="ising, plants, ...; both unless told.")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=10, help="At most this many rows.")] = None,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells to hide.")] = 0.2,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fill gaps: accuracy and log-loss beside the ways that scikit-learn offers."""
+    names = tuple(data or ("ising", "plants"))
+    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=say)
+    print_rows(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks.command_line import Json, Seed, print_rows
+from sparsefield.cli.console import say
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, compile_table, read
 from sparsefield.datasets import SyntheticField, make_markov_field
@@ -154,3 +157,29 @@ def _distance(table: Table, beliefs: Array, exact: Array) -> float:
         total += float(np.abs(apart).sum() + np.abs(apart.sum(axis=0)).sum())
         count += apart.size + apart.shape[1]
     return total / max(count, 1)
+
+
+def command(
+    field: Annotated[
+        list[str] | None, typer.Option("--field", help="tree-like, weak loops, strong loops; all unless told.")
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=4, help="Columns; few enough for exact beliefs.")] = 24,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows with hidden cells.")] = 300,
+    states: Annotated[int, typer.Option("--states", min=2, help="States of a column.")] = 3,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells to hide.")] = 0.5,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Learn fields from rows with gaps, by mean field and by belief propagation.")
+    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fill gaps of made fields by each inference method: time, and distance from the exact beliefs."""
+    if learn:
+        print_rows(
+            run_learned(tuple(field or FIELDS), seed=seed, report=say), ("data", "method", "seconds", "cll"), as_json
+        )
+        return
+    options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
+    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=say)
+    print_rows(found, ("data", "method", "seconds", "off", "cll", "unconverged", "gaps"), as_json)

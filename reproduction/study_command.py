@@ -178,10 +178,10 @@ def _show_figures(plan: Plan, results: Results) -> None:
     from reproduction.figures import size_rows, structure_table, threshold_rows
 
     shown = {
-        "cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "auc": ".4f", "induced": ",.0f", "active": ",.0f",
+        "cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "ap": ".4f", "induced": ",.0f", "active": ",.0f",
         "looked_at": ".1%",
     }  # fmt: skip
-    heads = ("seconds", "error", "CLL", "AUC", "let in", "active", "looked at")
+    heads = ("seconds", "error", "CLL", "AP", "let in", "active", "looked at")
     own = plan.settings
     show(f"Figure 2: N = {plan.size}, {own.rows} rows, {own.folds} folds; mean (standard error), {plan.seeds} seeds")
     table = new_table("method", "obj.", "threshold", *heads, left=2)
@@ -194,8 +194,8 @@ def _show_figures(plan: Plan, results: Results) -> None:
         table.add_row(row["method"], row["objective"], str(row["nodes"]), *_cells(row, shown))
     show(table)
     show("\nTrue edges found by fits to complete tables")
-    table = new_table("nodes", "method", "obj.", "edges", "precision", "recall", "AUC", "ROC", "seconds", left=3)
-    forms = {"edges": ",.0f", "edge_precision": ".3f", "edge_recall": ".3f", "edge_auc": ".3f", "edge_roc": ".3f"}
+    table = new_table("nodes", "method", "obj.", "edges", "precision", "recall", "AP", "ROC", "seconds", left=3)
+    forms = {"edges": ",.0f", "edge_precision": ".3f", "edge_recall": ".3f", "edge_ap": ".3f", "edge_roc": ".3f"}
     for row in structure_table(plan, results):
         cells = _cells(row, {**forms, "cpu_seconds": ".2f"})
         table.add_row(str(row["nodes"]), row["method"], row["objective"], *cells)
@@ -235,7 +235,7 @@ def _show_claims(found: list[Finding], plan: Plan) -> None:
 
 
 NAMES = {
-    "cpu_seconds": "time", "scoring_seconds": "scoring time", "error_rate": "error", "cll": "CLL", "auc": "AUC",
+    "cpu_seconds": "time", "scoring_seconds": "scoring time", "error_rate": "error", "cll": "CLL", "ap": "AP",
     "induced": "let in", "active": "active", "looked_at": "looked at",
 }  # fmt: skip
-MARGIN_WORDS = "0.005 of error and AUC, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of features let in"
+MARGIN_WORDS = "0.005 of error and AP, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of features let in"

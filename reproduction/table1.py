@@ -28,7 +28,7 @@ METHODS = {"Full-L1": "full", "Grafting": "grafting", "CFI": "cfi-paper", "CFI w
 THREE = ("Full-L1", "Grafting", "CFI")
 OBJECTIVES = ("pl", "cd")
 FOLDS, QUICK_FOLDS = 10, 3
-MEASURES = {"auc": True, "cll": True, "error_rate": False}
+MEASURES = {"ap": True, "cll": True, "error_rate": False}
 """What methods are compared by, and whether more of it is better."""
 
 PAPER = {"l2": 1.0, "threshold": 0.2, "batch_size": 50, "certify": False, "tol": 1e-4, "penalize_unary": True}
@@ -274,8 +274,8 @@ def _telling(title: str, progress: Callable[[str], None] | None) -> Callable[[Fo
 
 
 def _in_short(evaluation: Evaluation) -> str:
-    auc, cll, seconds = (evaluation.spread(measure).mean for measure in ("auc", "cll", "seconds"))
-    return f"AUC {auc:.3f}, CLL {cll:.3f}, {seconds:.2f} s a fold"
+    ap, cll, seconds = (evaluation.spread(measure).mean for measure in ("ap", "cll", "seconds"))
+    return f"AP {ap:.3f}, CLL {cll:.3f}, {seconds:.2f} s a fold"
 
 
 def _test_to_train(evaluation: Evaluation) -> float:

@@ -30,7 +30,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="
 
 NOTES = (
     "Cited lines are as others report them, all other lines are measured. Mean (standard deviation) over folds.",
-    "AUC: all states of the hidden cells, ranked by belief, as the paper defines it. AUC yes: true cells alone, as for "
+    "AP: all states of the hidden cells, ranked by belief, as the paper defines it. AP yes: true cells alone, as for "
     "HIRM and IRM (C++). The areas of MSL, IRM and MRC stand where the paper puts them; it does not say which of "
     "the two they are.",
     "Time is that of a fit, and of the choice of l1 where it is chosen; cited times are of other machines.",
@@ -101,7 +101,7 @@ def _show_scores(found: Table1, data: str) -> None:
     hidden = f"{found.folds} folds, each hides {1 / found.folds:.0%} of the cells"
     show(f"{DATA[data].title}, l1 = {DATA[data].l1:g} unless chosen, {hidden}")
     table = new_table(
-        "method", "setting", "obj.", "AUC", "AUC yes", "CLL", "error", "time a fold", "induced / active", left=3
+        "method", "setting", "obj.", "AP", "AP yes", "CLL", "error", "time a fold", "induced / active", left=3
     )
     for record in records(found):
         if record["data"] == data:
@@ -116,7 +116,7 @@ def _show_scores(found: Table1, data: str) -> None:
 
 
 def _figures(record: dict[str, Any]) -> list[str]:
-    scores = [_spread(record, name, ".3f") for name in ("auc", "auc_yes", "cll", "error_rate")]
+    scores = [_spread(record, name, ".3f") for name in ("ap", "ap_positive", "cll", "error_rate")]
     if record["origin"] == "cited":
         return [*scores, record["cited_time"], ""]
     counts = f"{record['induced']:,.0f} / {record['active']:,.0f}"
@@ -147,7 +147,7 @@ def _show_tests(found: Table1, data: str) -> None:
     if not tests:
         return
     labels = {row.setting.name: row.setting.label for row in found.rows}
-    table = new_table("comparison", "setting", "obj.", "AUC", "CLL", "error", left=3)
+    table = new_table("comparison", "setting", "obj.", "AP", "CLL", "error", left=3)
     for first, second in dict.fromkeys((one.first, one.second) for one in tests):
         pair = [one for one in tests if (one.first, one.second) == (first, second)]
         claims = CLAIMS[data, first, second]

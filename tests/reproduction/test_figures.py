@@ -45,7 +45,7 @@ def made_up(plan: Plan) -> Results:
         found |= {name: float(rng.uniform()) for name in ("edges", "edge_precision", "edge_recall", "edge_roc")}
         if run.method in ("full", "graph"):
             del found["looked_at"]
-        return found | ({"edge_auc": math.nan} if run.seed == 0 else {})
+        return found | ({"edge_ap": math.nan} if run.seed == 0 else {})
 
     runs = dict.fromkeys([*plan.figure_2(), *plan.figure_3(), *plan.structure()])
     return Results({run: [record(run)] * (1 if run.complete else 2) for run in runs})
@@ -158,7 +158,7 @@ def test_the_table_of_structure_has_the_means_over_seeds(written: Path, results:
     for row in rows:
         (method,) = (key for key, name in names.items() if name == row["method"])
         runs = [Run(method, row["objective"], nodes=int(row["nodes"]), seed=s, complete=True) for s in range(2)]
-        agree(row, results, runs, ("edges", "edge_precision", "edge_recall", "edge_auc", "edge_roc", "cpu_seconds"))
+        agree(row, results, runs, ("edges", "edge_precision", "edge_recall", "edge_ap", "edge_roc", "cpu_seconds"))
 
 
 def test_figure_1_has_the_counts_of_a_fit_to_the_first_network(written: Path, spreads: Spreads) -> None:
@@ -224,7 +224,7 @@ def test_one_seed_has_no_error_bars(tmp_path: Path) -> None:
     results = made_up(plan)
     for rows in (threshold_rows(plan, results), size_rows(plan, results)):
         assert {row["error_rate_se"] for row in rows} == {None}
-        assert {row["edge_auc"] for row in rows} == {None}
+        assert {row["edge_ap"] for row in rows} == {None}
 
 
 def test_nodes_of_three_states_have_no_regressions() -> None:

@@ -42,7 +42,7 @@ FAKE = {
     "scoring_seconds": 0.1,
     "error_rate": 0.1,
     "cll": -0.5,
-    "auc": 0.9,
+    "ap": 0.9,
     "induced": 9,
     "active": 5,
 }
@@ -80,7 +80,7 @@ def test_figures_print_what_they_write(run, tmp_path: Path) -> None:
     assert f"Wrote {out / 'figure1.svg'}" in said
     shown = np.array([float(word) for word in re.findall(r"-?\d+\.\d{4}", printed)])
     for row in [*rows_of(out / "figure2.csv"), *rows_of(out / "figure3.csv")]:
-        for measure in ("error_rate", "cll", "auc"):
+        for measure in ("error_rate", "cll", "ap"):
             assert np.abs(shown - float(row[measure])).min() < 6e-5
     for words in ("Figure 2: N = 7, 40 rows, 2 folds", "TrueGraph", "nodewise, AND", "0.6", "looked at"):
         assert words in printed

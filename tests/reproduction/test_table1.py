@@ -49,7 +49,7 @@ def fold(**values: Any) -> Fold:
 
 
 def row(method: str, aucs: list[float], data: str = "nations") -> Row:
-    return Row(data, SETTINGS[0], method, "pl", Evaluation(tuple(fold(auc=auc) for auc in aucs)))
+    return Row(data, SETTINGS[0], method, "pl", Evaluation(tuple(fold(ap=ap) for ap in aucs)))
 
 
 @pytest.fixture
@@ -96,10 +96,10 @@ def test_verdicts_are_set_beside_what_the_paper_claims() -> None:
     rows = [row("CFI", [0.91, 0.93, 0.92]), row("Grafting", [0.81, 0.82, 0.83]), row("CFI", [0.9] * 3, "animals")]
     found = {one.measure: one for one in compare(rows)}
     assert {(one.first, one.second, one.data) for one in found.values()} == {("CFI", "Grafting", "nations")}
-    assert (found["auc"].verdict, found["auc"].claim) == ("better", "better")
-    assert found["auc"].test == paired_test([0.91, 0.93, 0.92], [0.81, 0.82, 0.83], test_to_train=0.5)
+    assert (found["ap"].verdict, found["ap"].claim) == ("better", "better")
+    assert found["ap"].test == paired_test([0.91, 0.93, 0.92], [0.81, 0.82, 0.83], test_to_train=0.5)
     assert (found["error_rate"].verdict, found["error_rate"].claim) == ("no difference", "no difference")
-    assert not agrees(found["auc"].claim, found["cll"].verdict)
+    assert not agrees(found["ap"].claim, found["cll"].verdict)
 
 
 def test_a_smaller_error_is_better() -> None:
@@ -140,7 +140,7 @@ def test_cited_lines_are_complete() -> None:
         methods = [cited.method for cited in CITED if cited.data == data]
         assert methods == ["MSL", "IRM", "MRC", "Full-L1", "Grafting", "CFI", "HIRM", "IRM (C++)"]
     for cited in CITED:
-        for pair in (cited.auc, cited.auc_yes, cited.error_rate):
+        for pair in (cited.ap, cited.ap_positive, cited.error_rate):
             assert pair is None or 0 < pair[0] < 1
         assert cited.cll is not None
         assert cited.cll[0] < 0
@@ -195,7 +195,7 @@ def test_a_quick_run_writes_its_files(quick: Table1, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "not" / "yet")) == sorted(file.name for file in files)
     assert ElementTree.parse(files[2]).getroot().tag == SVG + "svg"
     for one in quick.rows:
-        assert one.evaluation.spread("auc").mean > one.evaluation.spread("frequency_auc").mean
+        assert one.evaluation.spread("ap").mean > one.evaluation.spread("frequency_ap").mean
     assert len(quick.comparisons) == 9
 
 
@@ -206,7 +206,7 @@ def test_csv_and_json_say_the_same(quick: Table1) -> None:
         assert line == {key: "" if entry[key] is None else str(entry[key]) for key in line}
         if entry["origin"] == "measured":
             assert float(line["cll"]) == pytest.approx(np.mean([one["cll"] for one in entry["folds"]]))
-            assert float(line["auc_sd"]) == pytest.approx(np.std([one["auc"] for one in entry["folds"]], ddof=1))
+            assert float(line["ap_sd"]) == pytest.approx(np.std([one["ap"] for one in entry["folds"]], ddof=1))
     assert document["candidates"]["animals"]["total"] == document["candidates"]["animals"]["paper"]
     assert {test["verdict"] for test in document["tests"]} <= {"better", "worse", "no difference"}
 

@@ -37,18 +37,18 @@ def test_table1_prints_what_it_writes(run, tmp_path: Path) -> None:
     document = json.loads((out / "table1.json").read_text("utf-8"))
     for row in document["rows"]:
         if row["origin"] == "measured":
-            assert f"{row['auc']:.3f} ({row['auc_sd']:.3f})" in printed
+            assert f"{row['ap']:.3f} ({row['ap_sd']:.3f})" in printed
     for words in (
         "cited: Kok, Domingos (2007)",
         "HIRM",
         "12 unary + 66 pairs = 78",
         "CFI vs Grafting",
         "Nadeau and Bengio",
-        "AUC yes",
+        "AP yes",
     ):
         assert words in printed
     assert "…" not in printed
-    assert "Animal, paper's setting, pl, CFI (3 of 3): AUC" in said
+    assert "Animal, paper's setting, pl, CFI (3 of 3): AP" in said
     assert "Nation" not in printed
 
 
