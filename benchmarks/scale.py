@@ -270,13 +270,13 @@ def command(
     if as_json:
         show_json({"rows": found, "growth": exponents})
         return
-    print_rows(found, ("data", "cells_on", "l1", "seconds", "peak_mb", "total_mb", "iterations", "features", "certified",
-                    "kkt_violation"), as_json)  # fmt: skip
+    costs = ("cells_on", "l1", "seconds", "peak_mb", "total_mb", "iterations", "features", "certified", "kkt_violation")
+    print_rows(found, ("data", *costs))
     show()
     done = [row for row in found if row["status"] == "done"]
-    print_rows(done, ("data", "precision", "recall", "learnable", "recall_learnable", "score", "score_independent",
-                   "score_truth"), as_json)  # fmt: skip
+    scores = ("precision", "recall", "learnable", "recall_learnable", "score", "score_independent", "score_truth")
+    print_rows(done, ("data", *scores))
     show()
     if exponents:
-        print_rows(exponents, ("fixed", "against", "points", "seconds_exponent", "peak_mb_exponent", "total_mb_exponent"),
-                as_json)  # fmt: skip
+        shown = ("seconds_exponent", "peak_mb_exponent", "total_mb_exponent")
+        print_rows(exponents, ("fixed", "against", "points", *shown))

@@ -45,14 +45,14 @@ Jobs = Annotated[
     typer.Option("--jobs", min=1, help="Runs that go on side by side. Changes no result but the seconds."),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
-Png = Annotated[bool, typer.Option("--png", help="PNG pictures too; needs the extra 'png'.")]
+Png = Annotated[bool, typer.Option("--png", help="Write PNG files too.")]
 Output = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
         metavar="FOLDER",
-        help="For results, and finished runs, which are kept; reproduction, or quick-reproduction, unless told.",
+        help="For results and finished runs, which are kept; by default results/study, or results/quick-study.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -84,16 +84,13 @@ def figures(
     output: Output = None,
 ) -> None:
     """Figures 1 to 4: signals and errors, CFI over its thresholds, and all methods over the size of the network."""
+    from benchmarks.charts import new_figure
     from reproduction.figures import draw_spreads, write_figures
 
-    output = output or Path("quick-reproduction" if quick else "reproduction")
+    output = output or Path("results/quick-study" if quick else "results/study")
     plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_unary, objective)
     runs = [*plan.figure_2(), *plan.figure_3(), *plan.structure()]
-    if png:
-        from sparsefield.viz.png import as_png
-        from sparsefield.viz.svg import Drawing
-
-        as_png(Drawing(9, 9, "a trial").render())  # a machine that cannot is told so before the long work
+    new_figure(1, 1, "")  # without matplotlib this raises before the long work
     with _study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
         results = _gather(runs, plan, output, jobs, watch)
         spreads = draw_spreads(plan, watch.tell)
@@ -120,7 +117,7 @@ def claims(
     from reproduction.claims import judge
     from reproduction.claims_files import as_records, write_claims
 
-    output = output or Path("quick-reproduction" if quick else "reproduction")
+    output = output or Path("results/quick-study" if quick else "results/study")
     plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_unary, objective)
     with _study(output, "The paper's claims", plan.real) as watch:
         found = judge(plan, _gather(plan.claims(), plan, output, jobs, watch))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from reproduction.chosen_penalty import ChosenPenalty, Picks
+from reproduction.chosen_penalty import ChosenPenalty
 from reproduction.cited import CLAIMS
 from reproduction.paired import PairedTest, paired_test
 from sparsefield.data import Relational
@@ -253,12 +253,13 @@ def _run_row(
     progress: Callable[[Fold], None] | None,
 ) -> Row:  # fmt: skip
     estimator: Any = setting.estimator(DATA[name], method, objective, seed)
-    picks = Picks()
-    estimator._progress = picks
+    chosen: list[float] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whether a fit was certified stands in each fold
-        evaluation = evaluate(table, estimator, folds, seed=seed, progress=progress)
-    return Row(name, setting, method, objective, evaluation, tuple(picks.l1))
+        warnings.simplefilter("ignore")  # each fold records whether its fit converged
+        evaluation = evaluate(
+            table, estimator, folds, seed=seed, progress=progress, on_fit=lambda field, _: chosen.append(field.l1_)
+        )
+    return Row(name, setting, method, objective, evaluation, tuple(chosen) if setting.chosen else ())
 
 
 def _telling(title: str, progress: Callable[[str], None] | None) -> Callable[[Fold], None] | None:
