@@ -96,6 +96,6 @@ def _row(decision: str, setting: str, **measured: Any) -> Row:
 
 
 def command(seed: Seed = 0, as_json: Json = False) -> None:
-    """Measure what single decisions of the design bring: coordinates, batches, base states."""
+    """Measure the effect of single design decisions: centering, batches, reference states."""
     found = run_ablations(say, seed=seed)
     print_rows(found, ("decision", "setting", "steps", "seconds", "objective", "ap", "cll"), as_json)

@@ -22,7 +22,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f
 
 STYLE = {
     "axes.grid": True, "axes.spines.right": False, "axes.spines.top": False, "axes.titlesize": "medium",
-    "axes.prop_cycle": None, "font.size": 10, "grid.color": "#e4e7ec", "legend.frameon": False,
+    "font.size": 10, "grid.color": "#e4e7ec", "legend.frameon": False,
     "svg.fonttype": "none", "svg.hashsalt": "sparsefield",
 }  # fmt: skip
 """Text stays text in SVG files, and the same chart gives the same bytes."""
@@ -73,7 +73,8 @@ def new_figure(width: float, height: float, title: str, subtitle: str = "") -> F
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ChartsUnavailableError("Charts need matplotlib: pip install 'sparsefield[bench]'.") from error
-    mpl.rcParams.update(STYLE | {"axes.prop_cycle": mpl.cycler(color=COLORS)})
+    style: Any = STYLE | {"axes.prop_cycle": mpl.cycler(color=COLORS)}
+    mpl.rcParams.update(style)
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(f"{title}\n{subtitle}" if subtitle else title)
     return figure

@@ -226,10 +226,11 @@ def _new_row(title: str) -> Row:
 
 def command(
     scale: Annotated[
-        list[int] | None, typer.Option("--scale", min=1, help="Sides in 8 pixels; 1 and 2 unless told.")
+        list[int] | None,
+        typer.Option("--scale", min=1, help="Side of the pictures in units of 8 pixels; by default 1 and 2."),
     ] = None,
-    flipped: Annotated[float, typer.Option("--flipped", help="Share of pixels that are flipped.")] = 0.2,
-    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
+    flipped: Annotated[float, typer.Option("--flipped", help="Share of flipped pixels.")] = 0.2,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

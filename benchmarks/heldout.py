@@ -47,7 +47,7 @@ def run_heldout(
     """One row per data set: the chosen l1, test score per row, features, certificate and the time of the chosen fit.
 
     With ``boosting``, a second row for gradient boosting, one model a column, which is no joint distribution; both then
-    run on one thread unless told otherwise, and the boosting always does.
+    run on one thread by default, and the boosting always does.
     """
     n_jobs = 1 if n_jobs is None and boosting else n_jobs
     rows = []
@@ -114,10 +114,12 @@ def score_boosting(train: np.ndarray, test: np.ndarray, **options: Any) -> tuple
 
 
 def command(
-    data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; all unless told.")] = None,
-    max_order: Annotated[int, typer.Option("--max-order", min=2, help="Most columns of a feature.")] = 2,
-    order_penalty: Annotated[float, typer.Option("--order-penalty", min=1.0, help="As of `fit`.")] = 2.0,
-    boosting: Annotated[bool, typer.Option("--boosting", help="Beside boosting of each column on the others.")] = False,
+    data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; by default all.")] = None,
+    max_order: Annotated[int, typer.Option("--max-order", min=2, help="Largest number of columns of a feature.")] = 2,
+    order_penalty: Annotated[float, typer.Option("--order-penalty", min=1.0, help="As in `sparsefield fit`.")] = 2.0,
+    boosting: Annotated[
+        bool, typer.Option("--boosting", help="Also measure boosting of each column on the others.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Score held-out rows of public binary data sets, with l1 chosen on their validation rows."""

@@ -69,7 +69,7 @@ def draw_network(
     Parameters
     ----------
     entities, attributes, links : int
-        Links are five for each entity unless told; their ends are drawn at random.
+        By default there are five links per entity; their ends are drawn at random.
     missing : float
         Share of the cells that are gaps.
     sweeps : int
@@ -177,14 +177,14 @@ def _as_data(people: pl.DataFrame, knows: pl.DataFrame) -> Relational:
 
 def command(
     entities: Annotated[
-        list[int] | None, typer.Option("--entities", min=200, help="Sizes; 12,500 to 100,000 unless told.")
+        list[int] | None, typer.Option("--entities", min=200, help="Numbers of entities; by default 12,500 to 100,000.")
     ] = None,
     attributes: Annotated[int, typer.Option("--attributes", min=2, help="0/1 columns of an entity.")] = 20,
     missing: Annotated[float, typer.Option("--missing", help="Share of cells that are gaps.")] = 0.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from linked entities: how time and memory grow with links, and what of the planted field is found."""
+    """Learn from linked entities: growth of time and memory with links, and recovery of the planted field."""
     sizes = tuple(entities or (12_500, 25_000, 50_000, 100_000))
     found = run_network(sizes, attributes, missing=missing, seed=seed, report=say)
     shown = ("entities", "links", "seconds", "exponent", "peak_mb", "iterations", "precision", "recall", "certified")

@@ -150,11 +150,11 @@ def _compare(table: list[Row]) -> None:
 
 
 def command(
-    nodes: Annotated[int | None, typer.Option("--nodes", min=8, help="The paper's N; 1000 unless told.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=8, help="The paper's N; by default 1000.")] = None,
     rows: Annotated[int, typer.Option("--rows", min=10, help="The paper's M.")] = 200,
     method: Annotated[list[str] | None, typer.Option("--method", help="cfi, grafting, full; else all.")] = None,
-    threshold: Annotated[float, typer.Option("--threshold", help="Of CFI.")] = 0.2,
-    certify: Annotated[bool, typer.Option("--certify", help="Go on to a certified optimum.")] = False,
+    threshold: Annotated[float, typer.Option("--threshold", help="Threshold of CFI.")] = 0.2,
+    certify: Annotated[bool, typer.Option("--certify", help="Continue to a certified optimum.")] = False,
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit; 600.")] = None,
     short: Annotated[bool, typer.Option("--short", help="N = 300, 60 seconds a fit.")] = False,
     seed: Seed = 0,

@@ -120,7 +120,7 @@ def run_peers(
         Dense is an Ising field whose nodes are 1 half of the time. Sparse is planted data with 1.5% of the cells on,
         but at least five in a row; everyone gets a sparse matrix in the form that suits them best.
     l2 : float, optional
-        Ours has an L2 penalty as well; the peers have none. 1 for dense data and 0 for sparse data unless told.
+        Ours has an L2 penalty as well; the peers have none. By default 1 for dense data and 0 for sparse data.
     penalize_unary : bool
         Whether ours penalizes unary weights; the peers' intercepts are free, or nearly so.
     l1_grid : sequence of float, optional
@@ -397,7 +397,7 @@ def read_field(field: Any) -> Regressions:
 
 def command(
     nodes: Annotated[
-        list[int] | None, typer.Option("--nodes", min=8, help="Columns; 100, 400, 1000 and 3000 unless told.")
+        list[int] | None, typer.Option("--nodes", min=8, help="Columns; by default 100, 400, 1000 and 3000.")
     ] = None,
     rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to learn from.")] = 2000,
     data: Annotated[str, typer.Option("--data", help="dense (Ising), sparse (planted) or both.")] = "both",
@@ -410,7 +410,7 @@ def command(
     as_json: Json = False,
     output: Output = RESULTS,
 ) -> None:
-    """Learn a binary field: time, memory and held-out score beside one L1 logistic regression per column."""
+    """Learn a binary field: time, memory and held-out score, compared with one L1 logistic regression per column."""
     sizes = tuple(nodes or ((100, 400) if short else (100, 400, 1000, 3000)))
     limit = time_limit or (120.0 if short else 600.0)
     kinds = ("dense", "sparse") if data == "both" else (data,)

@@ -245,24 +245,24 @@ def _independent(matrix: Any) -> Array:
 
 def command(
     columns: Annotated[
-        list[int] | None, typer.Option("--columns", min=10, help="Sizes; 1,000 to 1,000,000 unless told.")
+        list[int] | None, typer.Option("--columns", min=10, help="Numbers of columns; by default 1,000 to 1,000,000.")
     ] = None,
     rows: Annotated[
-        list[int] | None, typer.Option("--rows", min=10, help="Sizes; 10,000 to 1,000,000 unless told.")
+        list[int] | None, typer.Option("--rows", min=10, help="Numbers of rows; by default 10,000 to 1,000,000.")
     ] = None,
     on: Annotated[float, typer.Option("--on", help="Expected cells that are on in a row.")] = 50.0,
     l1: Annotated[
-        float | None, typer.Option("--l1", help="max(6, 8 sqrt(rows) x the typical rate of a cell) unless told.")
+        float | None, typer.Option("--l1", help="By default 8 + 14 sqrt(rows) times the typical rate of a cell.")
     ] = None,
     l2: Annotated[float, typer.Option("--l2")] = 0.0,
-    threads: Annotated[int | None, typer.Option("--threads", help="All cores unless told.")] = None,
+    threads: Annotated[int | None, typer.Option("--threads", help="By default all cores.")] = None,
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a size.")] = None,
     short: Annotated[bool, typer.Option("--short", help="A few thousand columns and rows.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
     output: Output = RESULTS,
 ) -> None:
-    """Learn from large sparse 0/1 data: how time and memory grow, and what of the planted field is found."""
+    """Learn from large sparse 0/1 data: growth of time and memory, and recovery of the planted field."""
     sizes = SHORT if short and not columns and not rows else sizes_of(columns or None, rows or None)
     found = run_scale(sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=say)
     exponents = growth_of(found)

@@ -48,7 +48,7 @@ def run_selection(
     and the held-out pseudo-log-likelihood per cell.
 
     A peer is one L1 logistic regression per node along a path of 20 values, the best by EBIC (gamma 0.25) for each
-    node; an edge is one that both ends select; the edges are estimated anew without L1, which is not timed.
+    node; an edge is one that both ends select; the edges are refitted without L1, which is not timed.
     """
     unknown = sorted(set(peers) - set(SOLVERS))
     if unknown:
@@ -117,11 +117,9 @@ def _words(row: Row) -> str:
 
 
 def command(
-    nodes: Annotated[list[int] | None, typer.Option("--nodes", min=10, help="Sizes; 100 and 400 unless told.")] = None,
+    nodes: Annotated[list[int] | None, typer.Option("--nodes", min=10, help="Columns; by default 100 and 400.")] = None,
     rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to learn from, and to score.")] = 2000,
-    peer: Annotated[
-        list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; skglm unless told.")
-    ] = None,
+    peer: Annotated[list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; by default skglm.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

@@ -323,11 +323,13 @@ def _mean(column: pl.Series) -> float:
 
 
 def command(
-    data: Annotated[list[str] | None, typer.Option("--data", help="tags, references; both unless told.")] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="tags, references; by default both.")] = None,
     sentences: Annotated[int, typer.Option("--sentences", min=20, help="Sentences to learn from.")] = 400,
-    method: Annotated[list[str] | None, typer.Option("--method", help="Some methods only.")] = None,
-    objective: Annotated[str, typer.Option("--objective", help="Of ours: pl or cd.")] = "pl",
-    penalize_unary: Annotated[bool, typer.Option("--penalize-unary", help="Of ours.")] = False,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
+    objective: Annotated[str, typer.Option("--objective", help="Objective of our field: pl or cd.")] = "pl",
+    penalize_unary: Annotated[
+        bool, typer.Option("--penalize-unary", help="Penalize unary weights of our field.")
+    ] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

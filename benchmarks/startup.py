@@ -135,7 +135,7 @@ def _line(row: Row) -> str:
 
 
 def command(
-    short: Annotated[bool, typer.Option("--short", help="Once instead of three times.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="Run once instead of three times.")] = False,
     as_json: Json = False,
     output: Output = RESULTS,
 ) -> None:

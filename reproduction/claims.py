@@ -306,7 +306,7 @@ CLAIMS = (
     Claim("With thresholds at 0, CFI takes about as long as Grafting", "Figure 2", _like_grafting_at_zero),
     Claim("The number of features drops sharply past a threshold of 0.5", "Figure 2", _drop_past_a_half),
     Claim("With thresholds below 0.4, CFI predicts better than Grafting", "Figure 2", _better_below),
-    Claim("Full-L1 is the slowest, and has the best CLL and AP", "Figure 3", _full_is_slow_and_good),
+    Claim("Full-L1 is the slowest, and has the best CLL and AP (its AUC)", "Figure 3", _full_is_slow_and_good),
     Claim("CFI is the fastest, and has the smallest error", "Figure 3", _cfi_is_fast_and_right),
     Claim("CFI has a smaller error than the true graph", "Figure 3", _below_the_true_graph),
     Claim("CFI ends with slightly fewer active features than Grafting, of about as many", "Figure 3", _fewer_active),

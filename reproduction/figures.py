@@ -27,10 +27,10 @@ Row = dict[str, Any]
 
 MEASURES = {
     "cpu_seconds": ("training time", "seconds of processor", True),
-    "error_rate": ("prediction error", "share of hidden cells", False),
-    "cll": ("CLL", "per hidden cell", False),
+    "error_rate": ("prediction error", "share of held-out cells", False),
+    "cll": ("CLL", "per held-out cell", False),
     "ap": ("AP", "", False),
-    "induced": ("features let in", "", True),
+    "induced": ("induced features", "", True),
     "active": ("active features", "weight is not 0", True),
     "scoring_seconds": ("time for scoring candidates", "seconds by the wall clock", True),
     "looked_at": ("products looked at", "share of signal x error", True),

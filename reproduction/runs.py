@@ -27,8 +27,8 @@ Record = dict[str, float]
 METHODS = {
     "full": "Full-L1", "grafting": "Grafting", "cfi-paper": "CFI", "cfi": "CFI with margins", "graph": "TrueGraph",
 }  # fmt: skip
-"""CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition, as this library does
-unless told."""
+"""CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition, as this library does by
+default."""
 
 CFI = ("cfi-paper", "cfi")
 NODEWISE = {"nodewise-and": "nodewise, AND", "nodewise-or": "nodewise, OR"}
@@ -38,7 +38,7 @@ THRESHOLD, BATCH = PAPER["threshold"], PAPER["batch_size"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What all runs of a study share: the paper's section 4, unless told.
+    """Settings that all runs of a study share; by default those of the paper's section 4.
 
     Attributes
     ----------

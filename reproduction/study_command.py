@@ -22,27 +22,23 @@ if TYPE_CHECKING:
 
 Nodes = Annotated[
     list[int] | None,
-    typer.Option("--nodes", min=2, help="Size of a network in figure 3; repeat it. 25, 50, 100, 200, 400 unless told."),
+    typer.Option("--nodes", min=2, help="Size of a network in figure 3; by default 25, 50, 100, 200 and 400."),
 ]
-Size = Annotated[
-    int | None, typer.Option("--size", min=2, help="Of the networks over which thresholds vary; 200 unless told.")
-]
+Size = Annotated[int | None, typer.Option("--size", min=2, help="Size of the networks of figure 2; by default 200.")]
 Thresholds = Annotated[
-    list[float] | None, typer.Option("--threshold", min=0, help="Of figure 2; repeat it. 0, 0.1, ... 0.8 unless told.")
+    list[float] | None, typer.Option("--threshold", min=0, help="Threshold of figure 2; by default 0, 0.1, ... 0.8.")
 ]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Networks of each size; 5 unless told.")]
-Folds = Annotated[int | None, typer.Option("--folds", min=2, help="10 unless told; 3 when quick.")]
-Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; 200 unless told.")]
-States = Annotated[int | None, typer.Option("--states", min=2, help="Of each node; 2 unless told.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Networks of each size; by default 5.")]
+Folds = Annotated[int | None, typer.Option("--folds", min=2, help="Folds; by default 10, or 3 with --quick.")]
+Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; by default 200.")]
+States = Annotated[int | None, typer.Option("--states", min=2, help="States of each node; by default 2.")]
 FreeUnary = Annotated[
     bool, typer.Option("--free-unary", help="No penalty on single states; the paper penalizes every weight.")
 ]
-Objectives = Annotated[
-    list[str] | None, typer.Option("--objective", help="pl or cd; repeat it for both. Both unless told.")
-]
+Objectives = Annotated[list[str] | None, typer.Option("--objective", help="pl or cd; by default both.")]
 Jobs = Annotated[
     int,
-    typer.Option("--jobs", min=1, help="Runs that go on side by side. Changes no result but the seconds."),
+    typer.Option("--jobs", min=1, help="Runs in parallel; changes no result but the times."),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
 Png = Annotated[bool, typer.Option("--png", help="Write PNG files too.")]
@@ -113,7 +109,7 @@ def claims(
     as_json: Json = False,
     output: Output = None,
 ) -> None:
-    """What the paper says in words: whether it holds here, does not hold, or is within noise."""
+    """Test the paper's claims: each holds, does not hold, or is within noise."""
     from reproduction.claims import judge
     from reproduction.claims_files import as_records, write_claims
 
@@ -178,7 +174,7 @@ def _show_figures(plan: Plan, results: Results) -> None:
         "cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "ap": ".4f", "induced": ",.0f", "active": ",.0f",
         "looked_at": ".1%",
     }  # fmt: skip
-    heads = ("seconds", "error", "CLL", "AP", "let in", "active", "looked at")
+    heads = ("seconds", "error", "CLL", "AP", "induced", "active", "looked at")
     own = plan.settings
     show(f"Figure 2: N = {plan.size}, {own.rows} rows, {own.folds} folds; mean (standard error), {plan.seeds} seeds")
     table = new_table("method", "obj.", "threshold", *heads, left=2)
@@ -233,6 +229,6 @@ def _show_claims(found: list[Finding], plan: Plan) -> None:
 
 NAMES = {
     "cpu_seconds": "time", "scoring_seconds": "scoring time", "error_rate": "error", "cll": "CLL", "ap": "AP",
-    "induced": "let in", "active": "active", "looked_at": "looked at",
+    "induced": "induced", "active": "active", "looked_at": "looked at",
 }  # fmt: skip
-MARGIN_WORDS = "0.005 of error and AP, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of features let in"
+MARGIN_WORDS = "0.005 of error and AP, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of induced features"

@@ -38,7 +38,7 @@ EPSILON = 0.1
 """Section 4.2's rule for linked entities: rounds of mean field end when no belief moves by more."""
 
 DEFAULT_TEMPLATES = ("within nation", "within pair", "across subject", "across object")
-"""Those that the paper counts its candidates over, and that a `RelationalField` takes unless told."""
+"""Those that the paper counts its candidates over, and that a `RelationalField` uses by default."""
 
 SWAPPED = (*DEFAULT_TEMPLATES, "swapped subject object")
 SHARED = (*SWAPPED, "shared subject")
@@ -187,9 +187,9 @@ def run_table1(
     Parameters
     ----------
     data : names in `DATA`
-    objectives : of "pl" and "cd"; both unless told, or pl alone when it has to be quick
+    objectives : of "pl" and "cd"; by default both, or pl alone if ``quick``
     folds : int
-        10 unless told, or 3 when it has to be quick.
+        By default 10, or 3 if ``quick``.
     seed : int
         Of the split into folds, and of the cells that a choice of l1 hides.
     quick : bool
@@ -229,7 +229,7 @@ def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
 
 
 def count_candidates(table: Any) -> Candidates:
-    """Candidates of a table, or of linked ones, over the templates that hold unless told."""
+    """Count the candidates of a table, or of linked tables, over the default templates."""
     kind = RelationalField if isinstance(table, Relational) else MarkovField
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -280,9 +280,9 @@ def _in_short(evaluation: Evaluation) -> str:
 
 
 def _test_to_train(evaluation: Evaluation) -> float:
-    hidden = [fold.cells for fold in evaluation.folds]
-    mean = sum(hidden) / len(hidden)
-    return mean / (sum(hidden) - mean)
+    sizes = [fold.cells for fold in evaluation.folds]
+    mean = sum(sizes) / len(sizes)
+    return mean / (sum(sizes) - mean)
 
 
 def _check(what: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ def test_inference_prints_a_row_for_each_method(run, monkeypatch: pytest.MonkeyP
 
     def rows(fields, **options):
         asked.update(options, fields=fields)
-        head = {"data": "weak loops", "seconds": 0.5, "off": 0.0125, "cll": -1.0, "unconverged": 0.25, "gaps": 7}
+        head = {"data": "weak loops", "seconds": 0.5, "off": 0.0125, "cll": -1.0, "unconverged": 0.25, "missing": 7}
         return [{**head, "method": name} for name in ("mean-field", "bp")]
 
     monkeypatch.setattr(inference, "run_inference", rows)

@@ -1,4 +1,4 @@
-"""``sparsefield demo``: the main job on data that is always at hand."""
+"""``sparsefield demo``: learn a field from data that need no download."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typer
 from sparsefield.cli.console import show
 
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer rows and baselines.")]
-Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page of pictures when it is done.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Use fewer rows and baselines.")]
+Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page of pictures at the end.")]
 
 
 def demo(out: Out = Path("demo"), quick: Quick = False, open_page: Open = True) -> None:
-    """Learn a field over handwritten digits, fill in hidden pixels, and draw what was learned."""
+    """Learn a field over handwritten digits, predict missing pixels, and draw the result."""
     from sparsefield.demo.digits_demo import run_demo
 
     run_demo(out, quick, show)
