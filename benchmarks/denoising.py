@@ -227,7 +227,7 @@ def _new_row(title: str) -> Row:
 def command(
     scale: Annotated[
         list[int] | None,
-        typer.Option("--scale", min=1, help="Side of the pictures in units of 8 pixels; by default 1 and 2."),
+        typer.Option("--scale", min=1, help="Side in units of 8 pixels; by default 1 and 2."),
     ] = None,
     flipped: Annotated[float, typer.Option("--flipped", help="Share of flipped pixels.")] = 0.2,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,

@@ -118,7 +118,7 @@ def command(
     max_order: Annotated[int, typer.Option("--max-order", min=2, help="Largest number of columns of a feature.")] = 2,
     order_penalty: Annotated[float, typer.Option("--order-penalty", min=1.0, help="As in `sparsefield fit`.")] = 2.0,
     boosting: Annotated[
-        bool, typer.Option("--boosting", help="Also measure boosting of each column on the others.")
+        bool, typer.Option("--boosting", help="Also measure boosting of each column.")
     ] = False,
     as_json: Json = False,
 ) -> None:

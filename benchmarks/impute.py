@@ -116,7 +116,7 @@ def run_impute(
             continue
         missing_cells = int(np.isnan(gaps.test).sum())
         report(
-            f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {missing_cells} missing cells"
+            f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {missing_cells} missing"
         )
         for method in wanted:
             if method == "oracle" and gaps.source is None:

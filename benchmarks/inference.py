@@ -56,7 +56,7 @@ def run_inference(
     methods: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
-    """A row per field and method: seconds, distance from exact marginals, CLL of the missing cells, share unconverged."""
+    """A row per field and method: seconds, distance from exact marginals, CLL of missing cells, share unconverged."""
     found = []
     names = list(methods or INFERENCE)
     for kind in (*fields, *names):
@@ -170,7 +170,7 @@ def command(
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     learn: Annotated[
         bool,
-        typer.Option("--learn", help="Learn from rows with missing cells, by mean field and by belief propagation."),
+        typer.Option("--learn", help="Learn from rows with missing cells, by mean field and by bp."),
     ] = False,
     seed: Seed = 0,
     as_json: Json = False,

@@ -491,7 +491,7 @@ def draw_kernels(table: Sequence[Row]) -> dict[str, Figure]:
 
 def command(
     short: Annotated[
-        bool, typer.Option("--short", help="Small data, and a tenth of a second for each measurement.")
+        bool, typer.Option("--short", help="Small data, and 0.1 s for each measurement.")
     ] = False,
     seed: Seed = 0,
     as_json: Json = False,

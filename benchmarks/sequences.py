@@ -328,7 +328,7 @@ def command(
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     objective: Annotated[str, typer.Option("--objective", help="Objective of our field: pl or cd.")] = "pl",
     penalize_unary: Annotated[
-        bool, typer.Option("--penalize-unary", help="Penalize unary weights of our field.")
+        bool, typer.Option("--penalize-unary", help="Penalize our unary weights.")
     ] = False,
     seed: Seed = 0,
     as_json: Json = False,

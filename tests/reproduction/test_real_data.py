@@ -9,6 +9,8 @@ from sparsefield import MarkovField
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import evaluate
 
+pytestmark = pytest.mark.benchmark
+
 
 @pytest.fixture(autouse=True)
 def _data(public_data, monkeypatch):

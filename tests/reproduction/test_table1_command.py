@@ -12,6 +12,8 @@ import pooch
 import pytest
 from program import ProgramResult
 
+pytestmark = pytest.mark.benchmark
+
 
 @pytest.fixture
 def few_animals(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
