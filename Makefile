@@ -1,10 +1,10 @@
-# Everything a newcomer needs. Only Python 3.11+, git and make are taken for granted.
+# Every task of a developer; needs Python 3.11+, git and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types wheel docs bench reproduce clean
+.PHONY: demo test test-all lint types wheel docs bench reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -12,20 +12,23 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $(READY)
 
-demo: $(READY)  ## learn a field over scikit-learn's digits, fill in hidden pixels, write pictures to demo/
+demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pixels, write pictures to demo/
 	$(BIN)/sparsefield demo --out demo
 
-test: $(READY)  ## run the tests
+test: $(READY)  ## run the tests that take minutes together
+	$(BIN)/python -m pytest -n auto -m "not slow and not cluster and not benchmark"
+
+test-all: $(READY)  ## run every test
 	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)
-	$(BIN)/ruff check src tests docs
-	$(BIN)/ruff format --check src tests docs/*.py
+	$(BIN)/ruff check src tests benchmarks reproduction docs
+	$(BIN)/ruff format --check src tests benchmarks reproduction docs/*.py
 
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-wheel: $(READY)  ## build a wheel and try it in an environment of its own
+wheel: $(READY)  ## build a wheel and run the demo from it in a fresh environment
 	rm -rf dist build/smoke
 	$(BIN)/python -m build --wheel --quiet
 	$(PYTHON) -m venv build/smoke
@@ -35,8 +38,8 @@ wheel: $(READY)  ## build a wheel and try it in an environment of its own
 docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -a --fail-on-warning --keep-going --quiet -d build/docs-trees docs build/docs
 
-bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes pictures to bench/
-	$(BIN)/python -m pip install --quiet -e ".[bench]"
+bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, writes charts to results/benchmarks/
+	$(BIN)/python -m pip install --quiet -e ".[bench,cluster]"
 	$(BIN)/python -m benchmarks peers --short
 	$(BIN)/python -m benchmarks scale --short
 	$(BIN)/python -m benchmarks paper --short
@@ -49,14 +52,15 @@ bench: $(READY)  ## benchmarks, the long ones cut short; takes minutes, writes p
 	$(BIN)/python -m benchmarks sequences
 	$(BIN)/python -m benchmarks denoising
 	$(BIN)/python -m benchmarks inference
-	$(BIN)/python -m benchmarks hidden
-	$(BIN)/python -m benchmarks choosing --nodes 100
+	$(BIN)/python -m benchmarks latent
+	$(BIN)/python -m benchmarks selection --nodes 100
 	$(BIN)/python -m benchmarks cluster
 
-reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and goes on where it was interrupted
-	$(BIN)/python -m reproduction table1 --output table1
-	$(BIN)/python -m reproduction figures --output reproduction
-	$(BIN)/python -m reproduction claims --output reproduction
+reproduce: $(READY)  ## the paper's table, figures and claims; takes hours, and continues where it was interrupted
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
+	$(BIN)/python -m reproduction table1 --output results/table1
+	$(BIN)/python -m reproduction figures --output results/study
+	$(BIN)/python -m reproduction claims --output results/study
 
 clean:
-	rm -rf $(VENV) build dist demo bench table1 reproduction quick-reproduction
+	rm -rf $(VENV) build dist demo results

@@ -2,11 +2,33 @@
 
 import sys
 
-from benchmarks import cluster_command
-from benchmarks.commands import app
+import typer
+
+from benchmarks import (
+    ablations,
+    cluster,
+    denoising,
+    heldout,
+    impute,
+    inference,
+    kernels,
+    latent,
+    network,
+    paper,
+    peers,
+    scale,
+    selection,
+    sequences,
+    startup,
+)
 from sparsefield.cli import run_app
 
-app.command("cluster")(cluster_command.cluster)
+app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
+for module in (
+    peers, scale, paper, startup, kernels, impute, heldout, latent, inference, selection, ablations, network, sequences,
+    denoising, cluster,
+):  # fmt: skip
+    app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 
 if __name__ == "__main__":
     sys.exit(run_app(app, "python -m benchmarks"))

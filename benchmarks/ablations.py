@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import draw_ising
+from sparsefield.cli.console import say
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
 from sparsefield.datasets import load_dataset
@@ -86,10 +88,16 @@ def _on_animals(report: Callable[[str], None]) -> Iterator[Row]:
     ]
     for decision, setting, frame, penalized in settings:
         result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, penalize_unary=penalized), folds=10)
-        auc, cll, seconds = (float(np.round(result.spread(name).mean, 4)) for name in ("auc", "cll", "seconds"))
-        yield _row(decision, setting, auc=auc, cll=cll, seconds=round(seconds, 2))
+        ap, cll, seconds = (float(np.round(result.spread(name).mean, 4)) for name in ("ap", "cll", "seconds"))
+        yield _row(decision, setting, ap=ap, cll=cll, seconds=round(seconds, 2))
 
 
 def _row(decision: str, setting: str, **measured: Any) -> Row:
-    names = ("steps", "seconds", "objective", "auc", "cll")
+    names = ("steps", "seconds", "objective", "ap", "cll")
     return {"decision": decision, "setting": setting} | {name: measured.get(name) for name in names}
+
+
+def command(seed: Seed = 0, as_json: Json = False) -> None:
+    """Measure the effect of single design decisions: centering, batches, reference states."""
+    found = run_ablations(say, seed=seed)
+    print_rows(found, ("decision", "setting", "steps", "seconds", "objective", "ap", "cll"), as_json)

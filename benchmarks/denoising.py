@@ -6,13 +6,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+import typer
 from threadpoolctl import threadpool_limits
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report
+from sparsefield.cli.console import say
 from sparsefield.data import OffsetLink, Relational, Template
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField
@@ -222,3 +225,18 @@ def _score(found: Array, truth: Pictures) -> Row:
 def _new_row(title: str) -> Row:
     empty = dict.fromkeys(["error", "pictures_right", "seconds", "weights"])
     return {"method": title, "status": "done", "setting": "", **empty}
+
+
+def command(
+    scale: Annotated[
+        list[int] | None,
+        typer.Option("--scale", min=1, help="Side in units of 8 pixels; by default 1 and 2."),
+    ] = None,
+    flipped: Annotated[float, typer.Option("--flipped", help="Share of flipped pixels.")] = 0.2,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Clean pictures of digits: a field over linked pixels beside filters and pixels on their own."""
+    found = run_denoising(tuple(scale or (1, 2)), flipped=flipped, seed=seed, methods=method, report=say)
+    print_rows(found, ("data", "method", "error", "pictures_right", "seconds", "weights", "setting"), as_json)

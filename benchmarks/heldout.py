@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from threadpoolctl import threadpool_limits
 
+from benchmarks.command_line import Json, print_rows
 from benchmarks.measure import climb
+from sparsefield.cli.console import say
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 from sparsefield.induction.higher_order_options import HigherOrder
@@ -45,7 +48,7 @@ def run_heldout(
     """One row per data set: the chosen l1, test score per row, features, certificate and the time of the chosen fit.
 
     With ``boosting``, a second row for gradient boosting, one model a column, which is no joint distribution; both then
-    run on one thread unless told otherwise, and the boosting always does.
+    run on one thread by default, and the boosting always does.
     """
     n_jobs = 1 if n_jobs is None and boosting else n_jobs
     rows = []
@@ -108,3 +111,24 @@ def score_boosting(train: np.ndarray, test: np.ndarray, **options: Any) -> tuple
         right = beliefs[np.arange(len(test)), np.searchsorted(model.classes_, truth)]
         total += float(np.log(np.maximum(right, 1e-12)).sum())
     return total / len(test), seconds
+
+
+def command(
+    data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; by default all.")] = None,
+    max_order: Annotated[int, typer.Option("--max-order", min=2, help="Largest number of columns of a feature.")] = 2,
+    order_penalty: Annotated[float, typer.Option("--order-penalty", min=1.0, help="As in `sparsefield fit`.")] = 2.0,
+    boosting: Annotated[
+        bool, typer.Option("--boosting", help="Also measure boosting of each column.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Score held-out rows of public binary data sets, with l1 chosen on their validation rows."""
+    found = run_heldout(
+        tuple(data or ("nltcs", "dna", "plants")),
+        report=say,
+        max_order=max_order,
+        order_penalty=order_penalty,
+        boosting=boosting,
+    )
+    shown = ("data", "method", "l1", "test_score", "features", "candidates", "kkt_violation", "seconds")
+    print_rows(found, shown, as_json)

@@ -7,14 +7,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from threadpoolctl import threadpool_limits
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import IsingData, draw_ising
 from benchmarks.measure import Report, climb
 from benchmarks.nodewise import l1_logistic
+from sparsefield.cli.console import say
 from sparsefield.datasets import Splits, load_dataset
 from sparsefield.errors import DataError
 
@@ -32,14 +35,14 @@ ISING_ROWS, TABLE_ROWS = 2000, 5000
 
 @dataclass(frozen=True)
 class Gaps:
-    """A table with cells hidden, and the truth behind them.
+    """A table with missing cells, and the truth.
 
     Attributes
     ----------
     train, test : array (rows, columns) of float
         NaN marks a gap.
     truth : array (rows, columns) of int8
-        The test rows with nothing hidden.
+        The complete test rows.
     source : IsingData or None
         The field behind the data, where it is known.
     """
@@ -67,7 +70,7 @@ def run_impute(
     """Hide cells at random in training and test rows, and compare what each method fills in.
 
     What a method has to choose (an l1, the size of trees) is chosen on a fifth of the training rows, in which
-    further cells are hidden; then it is fitted to all of them. Everything runs on one thread.
+    further cells are made missing; then it is fitted to all of them. Everything runs on one thread.
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ def run_impute(
         At most this many. When left out: 2,000 training and 2,000 test rows of "ising", 5,000 training rows
         and the whole test split of the others.
     missing : float
-        The share of cells that is hidden.
+        The share of cells that is made missing.
     seed : int
         Of the data and of the gaps.
     methods : sequence of str, optional
@@ -95,7 +98,7 @@ def run_impute(
     -------
     list of dict
         One per data set and method: data, method, status ("done", or why not), tuned and value (what was
-        chosen, if anything), accuracy and log_loss of the hidden test cells (natural log), seconds (the fit
+        chosen, if anything), accuracy and log_loss of the missing test cells (natural log), seconds (the fit
         and the filling at the chosen value).
     """
     known = [*METHODS, "oracle"]
@@ -111,8 +114,10 @@ def run_impute(
             table.append(_new_row(name, "all") | {"status": f"no data: {error}"})
             report(describe(table[-1]))
             continue
-        hidden = int(np.isnan(gaps.test).sum())
-        report(f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {hidden} gaps to fill")
+        missing_cells = int(np.isnan(gaps.test).sum())
+        report(
+            f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {missing_cells} missing"
+        )
         for method in wanted:
             if method == "oracle" and gaps.source is None:
                 continue
@@ -138,10 +143,10 @@ def hide_cells(values: Array, share: float, rng: np.random.Generator) -> Array:
     return incomplete
 
 
-def filled_scores(beliefs: Array, truth: Array, hidden: Array) -> tuple[float, float]:
-    """Accuracy and log-loss of the hidden cells, given the probability of 1 in each cell."""
-    ones = np.clip(beliefs[hidden], TINY, 1.0 - TINY)
-    right = truth[hidden].astype(bool)
+def filled_scores(beliefs: Array, truth: Array, missing: Array) -> tuple[float, float]:
+    """Return accuracy and log-loss of the missing cells, given the probability of 1 in each cell."""
+    ones = np.clip(beliefs[missing], TINY, 1.0 - TINY)
+    right = truth[missing].astype(bool)
     log_loss = -np.mean(np.log(np.where(right, ones, 1.0 - ones)))
     return float(np.mean((ones > 0.5) == right)), float(log_loss)
 
@@ -302,3 +307,17 @@ def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: floa
 def _new_row(data: str, method: str) -> Row:
     empty = dict.fromkeys(["tuned", "value", "accuracy", "log_loss", "seconds"])
     return {"data": data, "method": method, "status": "", **empty}
+
+
+def command(
+    data: Annotated[list[str] | None, typer.Option("--data", help="ising, plants, ...; by default both.")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=10, help="At most this many rows.")] = None,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells made missing.")] = 0.2,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Predict missing cells: accuracy and log-loss beside scikit-learn's imputers."""
+    names = tuple(data or ("ising", "plants"))
+    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=say)
+    print_rows(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)

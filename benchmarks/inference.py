@@ -1,14 +1,17 @@
-"""Inference methods beside each other: fields that were made up, cells that were hidden, and the exact beliefs."""
+"""Inference methods on missing cells of synthetic fields, compared with exact marginals."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks.command_line import Json, Seed, print_rows
+from sparsefield.cli.console import say
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table
 from sparsefield.datasets import SyntheticField, make_markov_field
@@ -53,18 +56,18 @@ def run_inference(
     methods: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
-    """A row per field and method: seconds, distance from exact beliefs, CLL of the hidden cells, share unconverged."""
+    """A row per field and method: seconds, distance from exact marginals, CLL of missing cells, share unconverged."""
     found = []
     names = list(methods or INFERENCE)
     for kind in (*fields, *names):
         if kind not in FIELDS and kind not in INFERENCE:
             raise ValueError(f"Unknown {kind!r}; fields: {', '.join(FIELDS)}; methods: {', '.join(INFERENCE)}.")
     for name in fields:
-        made, hidden = _make(name, nodes, rows, states, missing, seed)
-        exact = _measure(made, hidden, ExactInference(max_cells=MAX_CELLS))
+        made, incomplete = _make(name, nodes, rows, states, missing, seed)
+        exact = _measure(made, incomplete, ExactInference(max_cells=MAX_CELLS))
         for method in names:
             report(f"{name}: {method}")
-            answer = exact if method == "exact" else _measure(made, hidden, INFERENCE[method]())
+            answer = exact if method == "exact" else _measure(made, incomplete, INFERENCE[method]())
             found.append(
                 {
                     "data": f"{name}, N = {nodes}, {states} states",
@@ -73,7 +76,7 @@ def run_inference(
                     "off": _distance(answer["table"], answer["beliefs"], exact["beliefs"]),
                     "cll": answer["cll"],
                     "unconverged": answer["unconverged"],
-                    "gaps": int(np.isnan(hidden).sum()),
+                    "missing": int(np.isnan(incomplete).sum()),
                 }
             )
     return found
@@ -91,14 +94,14 @@ def run_learned(
     methods: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
-    """A row per field, method of the fit and method of the answers: CLL of the cells that were hidden from a fit."""
+    """A row per field, method of the fit and method of the answers: CLL of the cells that were missing in the fit."""
     found = []
     for name in fields:
-        made, hidden = _make(name, nodes, rows, states, missing, seed)
+        made, incomplete = _make(name, nodes, rows, states, missing, seed)
         for method in methods or ("mean-field", "bp"):
             report(f"{name}: learning by {method}")
             start = time.perf_counter()
-            field = MarkovField(l1=l1, inference=method, n_jobs=1, random_state=seed).fit(hidden)
+            field = MarkovField(l1=l1, inference=method, n_jobs=1, random_state=seed).fit(incomplete)
             seconds = time.perf_counter() - start
             for answered in ("mean-field", "bp"):
                 field.inference = answered
@@ -107,30 +110,30 @@ def run_learned(
                         "data": f"{name}, N = {nodes}, {states} states",
                         "method": f"fit: {method}, answers: {answered}",
                         "seconds": seconds,
-                        "cll": field.conditional_log_likelihood(made.samples, hidden),
+                        "cll": field.conditional_log_likelihood(made.samples, incomplete),
                     }
                 )
     return found
 
 
 def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: int) -> tuple[SyntheticField, Array]:
-    """A field, and its rows with cells hidden."""
+    """Return a field, and its rows with missing cells."""
     kind = FIELDS[name]
     made = make_markov_field(
         nodes, rows, states=states, neighbors=kind.neighbors, weights=kind.weights, unary="balanced",
         burn_in=BURN_IN, chains=rows, seed=seed,
     )  # fmt: skip
-    hidden = made.samples.astype(float)
-    hidden[np.random.default_rng(seed).random(hidden.shape) < missing] = np.nan
-    return made, hidden
+    incomplete = made.samples.astype(float)
+    incomplete[np.random.default_rng(seed).random(incomplete.shape) < missing] = np.nan
+    return made, incomplete
 
 
-def _measure(made: SyntheticField, hidden: Array, method: InferenceMethod) -> dict[str, Any]:
+def _measure(made: SyntheticField, incomplete: Array, method: InferenceMethod) -> dict[str, Any]:
     """Ask two rows first, so that nothing is compiled while the clock runs."""
     field = made.field.field_
-    table, truth = (compile_table(as_source(X), field.schema) for X in (hidden, made.samples))
+    table, truth = (compile_table(as_source(X), field.schema) for X in (incomplete, made.samples))
     with Threads(1) as engine:
-        infer(field, DenseDataset.single(compile_table(as_source(hidden[:2]), field.schema)), method, engine)
+        infer(field, DenseDataset.single(compile_table(as_source(incomplete[:2]), field.schema)), method, engine)
         start = time.perf_counter()
         answers = infer(field, DenseDataset.single(table), method, engine)
         seconds = time.perf_counter() - start
@@ -154,3 +157,30 @@ def _distance(table: Table, beliefs: Array, exact: Array) -> float:
         total += float(np.abs(apart).sum() + np.abs(apart.sum(axis=0)).sum())
         count += apart.size + apart.shape[1]
     return total / max(count, 1)
+
+
+def command(
+    field: Annotated[
+        list[str] | None, typer.Option("--field", help="tree-like, weak loops, strong loops; by default all.")
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=4, help="Columns; few enough for exact inference.")] = 24,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows with missing cells.")] = 300,
+    states: Annotated[int, typer.Option("--states", min=2, help="States of a column.")] = 3,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells made missing.")] = 0.5,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
+    learn: Annotated[
+        bool,
+        typer.Option("--learn", help="Learn from rows with missing cells, by mean field and by bp."),
+    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Predict missing cells of synthetic fields by each inference method: time, and distance from exact marginals."""
+    if learn:
+        print_rows(
+            run_learned(tuple(field or FIELDS), seed=seed, report=say), ("data", "method", "seconds", "cll"), as_json
+        )
+        return
+    options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
+    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=say)
+    print_rows(found, ("data", "method", "seconds", "off", "cll", "unconverged", "missing"), as_json)

@@ -25,6 +25,8 @@ class _Graph(NamedTuple):
     biases: Array
 
 
+# A kernel of its own: `beliefs` averages conditional probabilities over sweeps, and rows come from chains within one
+# table; the library's sampler returns the last states of independent chains.
 @njit(nogil=True, cache=True)
 def _gibbs(state, free, graph, sweeps, rng, belief_sums):
     for _ in range(sweeps):

@@ -14,17 +14,20 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+import typer
 from numba import njit
 
 from benchmarks.charts import Bar, draw_bars
+from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.ising import draw_ising
 from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
+from sparsefield.cli.console import say, show, show_json
 from sparsefield.compute import Threads
 from sparsefield.data import (
     BinarySchema,
@@ -45,6 +48,9 @@ from sparsefield.kernels.sparse_pair_scores import score_pairs, transpose
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries, Sources
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["LONG", "NOTES", "SHORT", "Sizes", "draw_kernels", "measure_machine", "run_kernels"]
 
@@ -419,8 +425,9 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     for pairs, words in ((data.pairs, f"{name}, true arcs"), (everyone, f"{name}, all arcs")):
         theta = np.concatenate([data.biases, np.full(len(pairs), 0.5 / nodes)])
         (graph,) = evaluator.compile(layout.arcs(pairs))
-        out, counted = np.empty(len(theta)), (len(graph.arc_source), states, rows)
+        out, counted = np.zeros(len(theta)), (len(graph.arc_source), states, rows)
         sweeps = [(b, graph, theta, False, b.beliefs, s.errors) for b, s in zip(blocks, spaces, strict=True)]
+        _calls(sweep, sweeps)()  # the errors that gradients and scores read; a workspace is not initialized
         yield Case("sweep", words, work_of_sweep(*counted), _calls(sweep, sweeps))
         gradients = [(graph, space.errors, space.expectations, out) for space in spaces]
         yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
@@ -478,12 +485,36 @@ def _rows(case: Case, machine: Machine, allowed: float) -> list[Row]:
     ]  # fmt: skip
 
 
-def draw_kernels(table: Sequence[Row]) -> str:
-    """Times from the limit as bars, in SVG, one for each kernel and its data."""
+def draw_kernels(table: Sequence[Row]) -> dict[str, Figure]:
+    """Draw the times from the limit as bars, one for each kernel and its data."""
     bars = {
         (row["kernel"], row["data"]): Bar(f"{row['kernel']}, {row['data']}", row["times_from_limit"],
                                           note=f"{row['times_from_limit']:.2g}  ({row['limit']})")
         for row in table
     }  # fmt: skip
-    words = "1 is what the machine could do at best, by what must at least be read, written and computed"
-    return draw_bars("Kernels on one thread", list(bars.values()), label="times from the limit", words=words)
+    subtitle = "1 is the best that the machine could do, given what must be read, written and computed"
+    chart = draw_bars("Kernels on one thread", list(bars.values()), label="times from the limit", subtitle=subtitle)
+    return {"kernels.svg": chart}
+
+
+def command(
+    short: Annotated[
+        bool, typer.Option("--short", help="Small data, and 0.1 s for each measurement.")
+    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = RESULTS,
+) -> None:
+    """Measure how far each kernel is, on one thread, from what this machine can do."""
+    machine, found = run_kernels(SHORT if short else LONG, seed=seed, report=say)
+    write_charts(draw_kernels, found, output)
+    if as_json:
+        show_json({"machine": machine, "kernels": found})
+        return
+    print_rows(machine, ("figure", "per_second"), as_json)
+    show()
+    shown = ("kernel", "data", "what", "per_second", "bytes_per_second", "limit", "times_from_limit")
+    print_rows(found, shown, as_json, left=3)
+    show()
+    for line in NOTES:
+        show(line)

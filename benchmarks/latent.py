@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import climb
+from sparsefield.cli.console import say
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 
@@ -18,7 +21,7 @@ __all__ = ["LATENT_DATA", "LatentClasses", "draw_latent_classes", "run_latent"]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LATENT_DATA = ("latent classes", "digits", "nltcs")
-"""What is compared unless told; plants and dna take longer."""
+"""Data sets of a run by default; plants and dna take longer."""
 
 GRIDS: dict[str, tuple[float, ...]] = {
     "latent classes": (5.0, 10.0, 20.0, 40.0),
@@ -79,7 +82,7 @@ def run_latent(
             raise ValueError(f"data must be among {', '.join(GRIDS)}; got {name!r}.")
         splits, truth = _load(name, seed)
         count = STATES[name] if states is None else states
-        for method, latent in (("columns alone", None), (f"hidden, {count} states", {"hidden": count})):
+        for method, latent in (("columns alone", None), (f"latent, {count} states", {"latent": count})):
             found.append({"data": name, "method": method, **_choose(name, splits, latent, seed, n_jobs, report)})
         if truth is not None:
             found.append({"data": name, "method": "the truth", "test_score": truth.score(splits[2])})
@@ -135,3 +138,18 @@ def _load(name: str, seed: int) -> tuple[tuple[Array, Array, Array], LatentClass
         return (train, valid, test), None
     splits: Any = load_dataset(name)
     return (np.asarray(splits.train), np.asarray(splits.valid), np.asarray(splits.test)), None
+
+
+def command(
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="'latent classes', digits, nltcs (the default), dna, plants."),
+    ] = None,
+    states: Annotated[int | None, typer.Option("--states", min=2, help="States of the latent variable.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Score held-out rows with a latent variable and without one, with l1 chosen on validation rows."""
+    found = run_latent(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)
+    shown = ("data", "method", "l1", "test_score", "features", "kkt_violation", "certified", "seconds")
+    print_rows(found, shown, as_json)

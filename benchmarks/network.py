@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+import typer
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import in_child, measure
+from sparsefield.cli.console import say
 from sparsefield.compute import Threads
 from sparsefield.data import (
     NEIGHBOR_COUNT,
@@ -66,7 +69,7 @@ def draw_network(
     Parameters
     ----------
     entities, attributes, links : int
-        Links are five for each entity unless told; their ends are drawn at random.
+        By default there are five links per entity; their ends are drawn at random.
     missing : float
         Share of the cells that are gaps.
     sweeps : int
@@ -170,3 +173,19 @@ def _as_data(people: pl.DataFrame, knows: pl.DataFrame) -> Relational:
         keys={"person": "id"},
         links={"who": ("knows", "who", "person"), "whom": ("knows", "whom", "person")},
     )
+
+
+def command(
+    entities: Annotated[
+        list[int] | None, typer.Option("--entities", min=200, help="Numbers of entities; by default 12,500 to 100,000.")
+    ] = None,
+    attributes: Annotated[int, typer.Option("--attributes", min=2, help="0/1 columns of an entity.")] = 20,
+    missing: Annotated[float, typer.Option("--missing", help="Share of cells that are gaps.")] = 0.0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from linked entities: growth of time and memory with links, and recovery of the planted field."""
+    sizes = tuple(entities or (12_500, 25_000, 50_000, 100_000))
+    found = run_network(sizes, attributes, missing=missing, seed=seed, report=say)
+    shown = ("entities", "links", "seconds", "exponent", "peak_mb", "iterations", "precision", "recall", "certified")
+    print_rows(found, shown, as_json)

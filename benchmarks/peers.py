@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
+import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.binary_data import DRAW, BinaryData
 from benchmarks.charts import Series, draw_lines
+from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.glmnet import TimedFits, fit_glmnet, has_glmnet
 from benchmarks.ising import pseudo_log_likelihood
 from benchmarks.measure import (
@@ -27,6 +29,10 @@ from benchmarks.measure import (
 )
 from benchmarks.nodewise import SOLVERS, NodeFit, Regressions, assemble, fit_nodes, symmetrize
 from benchmarks.planted import draw_planted
+from sparsefield.cli.console import say
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
@@ -114,7 +120,7 @@ def run_peers(
         Dense is an Ising field whose nodes are 1 half of the time. Sparse is planted data with 1.5% of the cells on,
         but at least five in a row; everyone gets a sparse matrix in the form that suits them best.
     l2 : float, optional
-        Ours has an L2 penalty as well; the peers have none. 1 for dense data and 0 for sparse data unless told.
+        Ours has an L2 penalty as well; the peers have none. By default 1 for dense data and 0 for sparse data.
     penalize_unary : bool
         Whether ours penalizes unary weights; the peers' intercepts are free, or nearly so.
     l1_grid : sequence of float, optional
@@ -131,7 +137,7 @@ def run_peers(
     list of dict
         One per data set and method: data, kind, nodes, method, status ("done", or why not), l1, seconds, all_seconds,
         projected_seconds, times_ours, peak_mb, score_separate and score_field (held-out pseudo-log-likelihood per
-        cell), weights, edge_auc, note. None where a figure has no meaning.
+        cell), weights, edge_roc, note. None where a figure has no meaning.
     """
     named = [_peer(name) for name in ([*SOLVERS, "glmnet"] if peers is None else peers)]
     split = (rows, validation_rows, held_out_rows)
@@ -155,22 +161,24 @@ def run_peers(
     return table
 
 
-def draw_peers(table: Sequence[Row]) -> dict[str, str]:
-    """Pictures of the rows of :func:`run_peers`, {file name: SVG}: seconds against nodes, for each kind of data."""
-    pictures = {}
+def draw_peers(table: Sequence[Row]) -> dict[str, Figure]:
+    """Draw seconds against nodes from the rows of :func:`run_peers`, a chart for each kind of data."""
+    charts = {}
     for kind in dict.fromkeys(row["kind"] for row in table):
         lines = []
         for method in dict.fromkeys(row["method"] for row in table if row["kind"] == kind):
             rows = [row for row in table if row["kind"] == kind and row["method"] == method]
             run = [(row["nodes"], row["seconds"]) for row in rows if row["seconds"] is not None]
-            told = [(row["nodes"], row["projected_seconds"]) for row in rows if row["projected_seconds"] is not None]
-            if run or told:
-                lines.append(Series(method, run, told))
-        words = "Ising data, half of the cells on" if kind == "dense" else "sparse data, about 1.5% of the cells on"
+            projected = [
+                (row["nodes"], row["projected_seconds"]) for row in rows if row["projected_seconds"] is not None
+            ]
+            if run or projected:
+                lines.append(Series(method, run, projected))
+        subtitle = "Ising data, half of the cells on" if kind == "dense" else "sparse data, about 1.5% of the cells on"
         title = "Learning a binary field: seconds of a fit"
-        drawn = draw_lines(title, lines, x_label="nodes (columns)", y_label="seconds", words=words)
-        pictures[f"peers-{kind}.svg"] = drawn
-    return pictures
+        drawn = draw_lines(title, lines, x_label="nodes (columns)", y_label="seconds", subtitle=subtitle)
+        charts[f"peers-{kind}.svg"] = drawn
+    return charts
 
 
 def describe(row: Row) -> str:
@@ -189,7 +197,7 @@ def describe(row: Row) -> str:
         parts.append(f"{row['score_field']:.4f} as one field")
     else:
         parts.append(f"held-out score per cell {row['score_field']:.4f}")
-    parts.append(f"{row['weights']} weights, edge AUC {row['edge_auc']:.3f}")
+    parts.append(f"{row['weights']} weights, edge ROC {row['edge_roc']:.3f}")
     return f"  {row['method']}: " + "; ".join(parts + ([row["note"]] if row["note"] else []))
 
 
@@ -270,13 +278,13 @@ class _Bench:
             "score_separate": None if one_field else pseudo_log_likelihood(held_out, fitted.bias, fitted.weights),
             "score_field": pseudo_log_likelihood(held_out, bias, weights),
             "weights": int(np.count_nonzero(weights[upper] if one_field else fitted.weights)),
-            "edge_auc": float(roc_auc_score(self.data.weights[upper] != 0.0, np.abs(weights[upper]))),
+            "edge_roc": float(roc_auc_score(self.data.weights[upper] != 0.0, np.abs(weights[upper]))),
             "note": f"{fitted.unconverged} regressions did not converge" if fitted.unconverged else "",
         }
 
     def _new_row(self, name: str) -> Row:
         empty = ("l1", "seconds", "all_seconds", "projected_seconds", "times_ours", "peak_mb", "score_separate")
-        filled = dict.fromkeys([*empty, "score_field", "weights", "edge_auc"])
+        filled = dict.fromkeys([*empty, "score_field", "weights", "edge_roc"])
         return self.head | {"method": name, "status": ""} | filled | {"note": ""}
 
 
@@ -384,3 +392,29 @@ def read_field(field: Any) -> Regressions:
         weights[first, second] += weight * slope_a * slope_b
         weights[second, first] = weights[first, second]
     return Regressions(bias=bias, weights=weights, unconverged=0)
+
+
+def command(
+    nodes: Annotated[
+        list[int] | None, typer.Option("--nodes", min=8, help="Columns; by default 100, 400, 1000 and 3000.")
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=10, help="Rows to learn from.")] = 2000,
+    data: Annotated[str, typer.Option("--data", help="dense (Ising), sparse (planted) or both.")] = "both",
+    peer: Annotated[
+        list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear, glmnet (by R); else all.")
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit; 600.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="100 and 400 columns, 120 seconds a fit.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = RESULTS,
+) -> None:
+    """Learn a binary field: time, memory and held-out score, compared with one L1 logistic regression per column."""
+    sizes = tuple(nodes or ((100, 400) if short else (100, 400, 1000, 3000)))
+    limit = time_limit or (120.0 if short else 600.0)
+    kinds = ("dense", "sparse") if data == "both" else (data,)
+    found = run_peers(sizes, rows, seed=seed, peers=peer, report=say, kinds=kinds, time_limit=limit)
+    shown = ("data", "method", "l1", "seconds", "times_ours", "peak_mb", "score_separate", "score_field",
+             "weights", "edge_roc")  # fmt: skip
+    write_charts(draw_peers, found, output)
+    print_rows(found, shown, as_json)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
 from benchmarks.charts import Series, draw_lines
+from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.measure import CutOffError, Report, growth, in_child, last_line, measure
 from benchmarks.planted import PlantedData, draw_planted, score_per_row
+from sparsefield.cli.console import say, show, show_json
 from sparsefield.estimators import MarkovField
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["AIMS", "SHORT", "default_l1", "draw_growth", "growth_of", "run_scale", "sizes_of"]
 
@@ -156,10 +162,10 @@ def growth_of(table: Sequence[Row]) -> list[Row]:
     return found
 
 
-def draw_growth(table: Sequence[Row]) -> dict[str, str]:
-    """Pictures of what :func:`run_scale` found, {file name: SVG}: seconds and memory, by columns and by cells on."""
+def draw_growth(table: Sequence[Row]) -> dict[str, Figure]:
+    """Draw seconds and memory of :func:`run_scale` against columns and against cells that are on."""
     done = [row for row in table if row["status"] == "done"]
-    pictures = {}
+    charts = {}
     for fixed, against, words in (("rows", "columns", "columns"), ("columns", "cells_on", "cells that are on")):
         for cost, unit in (("seconds", "seconds"), ("peak_mb", "MB beyond the data")):
             lines = [
@@ -170,8 +176,8 @@ def draw_growth(table: Sequence[Row]) -> dict[str, str]:
             lines = [line for line in lines if len(line.points) > 1] or lines
             name = f"scale-{'seconds' if cost == 'seconds' else 'memory'}-by-{against.replace('_', '-')}.svg"
             title = f"Learning a sparse field: {unit} against {words}"
-            pictures[name] = draw_lines(title, lines, x_label=words, y_label=unit)
-    return pictures
+            charts[name] = draw_lines(title, lines, x_label=words, y_label=unit)
+    return charts
 
 
 def _one_size(task: Task) -> Row:
@@ -235,3 +241,42 @@ def _independent(matrix: Any) -> Array:
     """Logits of the columns' own frequencies, with half a count added to each state."""
     on = np.bincount(matrix.indices, minlength=matrix.shape[1])
     return np.log((on + 0.5) / (matrix.shape[0] - on + 0.5))
+
+
+def command(
+    columns: Annotated[
+        list[int] | None, typer.Option("--columns", min=10, help="Numbers of columns; by default 1,000 to 1,000,000.")
+    ] = None,
+    rows: Annotated[
+        list[int] | None, typer.Option("--rows", min=10, help="Numbers of rows; by default 10,000 to 1,000,000.")
+    ] = None,
+    on: Annotated[float, typer.Option("--on", help="Expected cells that are on in a row.")] = 50.0,
+    l1: Annotated[
+        float | None, typer.Option("--l1", help="By default 8 + 14 sqrt(rows) times the typical rate of a cell.")
+    ] = None,
+    l2: Annotated[float, typer.Option("--l2")] = 0.0,
+    threads: Annotated[int | None, typer.Option("--threads", help="By default all cores.")] = None,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a size.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="A few thousand columns and rows.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = RESULTS,
+) -> None:
+    """Learn from large sparse 0/1 data: growth of time and memory, and recovery of the planted field."""
+    sizes = SHORT if short and not columns and not rows else sizes_of(columns or None, rows or None)
+    found = run_scale(sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=say)
+    exponents = growth_of(found)
+    write_charts(draw_growth, found, output)
+    if as_json:
+        show_json({"rows": found, "growth": exponents})
+        return
+    costs = ("cells_on", "l1", "seconds", "peak_mb", "total_mb", "iterations", "features", "certified", "kkt_violation")
+    print_rows(found, ("data", *costs))
+    show()
+    done = [row for row in found if row["status"] == "done"]
+    scores = ("precision", "recall", "learnable", "recall_learnable", "score", "score_independent", "score_truth")
+    print_rows(done, ("data", *scores))
+    show()
+    if exponents:
+        shown = ("seconds_exponent", "peak_mb_exponent", "total_mb_exponent")
+        print_rows(exponents, ("fixed", "against", "points", *shown))

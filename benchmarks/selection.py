@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from benchmarks.binary_data import DRAW, BinaryData
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import installed
 from benchmarks.nodewise import SOLVERS, assemble, fit_nodes
+from sparsefield.cli.console import say
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import FixedGraph
 from sparsefield.solver import Solver
 
-__all__ = ["run_choosing"]
+__all__ = ["run_selection"]
 
 Array = np.ndarray
 Row = dict[str, Any]
@@ -34,7 +37,7 @@ OURS: dict[str, dict[str, Any]] = {
 }
 
 
-def run_choosing(
+def run_selection(
     nodes: Sequence[int] = (100, 400),
     rows: int = 2000,
     seed: int = 0,
@@ -47,7 +50,7 @@ def run_choosing(
     and the held-out pseudo-log-likelihood per cell.
 
     A peer is one L1 logistic regression per node along a path of 20 values, the best by EBIC (gamma 0.25) for each
-    node; an edge is one that both ends select; the edges are estimated anew without L1, which is not timed.
+    node; an edge is one that both ends select; the edges are refitted without L1, which is not timed.
     """
     unknown = sorted(set(peers) - set(SOLVERS))
     if unknown:
@@ -115,3 +118,15 @@ def _row(data: BinaryData, method: str, field: MarkovField, seconds: float) -> R
 def _words(row: Row) -> str:
     figures = f"precision {row['precision']:.3f}, recall {row['recall']:.3f}, score {row['score']:.4f}"
     return f"  {row['method']}: {row['seconds']:.2f} s, {row['edges']:,} edges, {figures}"
+
+
+def command(
+    nodes: Annotated[list[int] | None, typer.Option("--nodes", min=10, help="Columns; by default 100 and 400.")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to learn from, and to score.")] = 2000,
+    peer: Annotated[list[str] | None, typer.Option("--peer", help="skglm, celer, liblinear; by default skglm.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Choose l1 automatically: time, edges and scores beside a path of regressions per node with EBIC."""
+    found = run_selection(tuple(nodes or (100, 400)), rows, seed, tuple(peer or ("skglm",)), report=say)
+    print_rows(found, ("data", "method", "seconds", "l1", "edges", "precision", "recall", "score"), as_json)

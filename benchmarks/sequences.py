@@ -11,14 +11,17 @@ from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+import typer
 from threadpoolctl import threadpool_limits
 
+from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report, installed
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
+from sparsefield.cli.console import say
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import RelationalField
@@ -317,3 +320,21 @@ def _row(name: str, method: Method, parts: Sequence[pl.DataFrame], options: Mapp
 
 def _mean(column: pl.Series) -> float:
     return float(column.to_numpy().mean())
+
+
+def command(
+    data: Annotated[list[str] | None, typer.Option("--data", help="tags, references; by default both.")] = None,
+    sentences: Annotated[int, typer.Option("--sentences", min=20, help="Sentences to learn from.")] = 400,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
+    objective: Annotated[str, typer.Option("--objective", help="Objective of our field: pl or cd.")] = "pl",
+    penalize_unary: Annotated[
+        bool, typer.Option("--penalize-unary", help="Penalize our unary weights.")
+    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Label the words of sentences: a field over linked words beside CRFsuite and a regression per word."""
+    ours = {"objective": objective, "penalize_unary": penalize_unary}
+    names = tuple(data or ("tags", "references"))
+    found = run_sequences(names, sentences, seed, methods=method, report=say, **ours)
+    print_rows(found, ("data", "method", "words_right", "sentences_right", "seconds", "weights", "setting"), as_json)

@@ -7,10 +7,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from benchmarks.charts import Bar, draw_bars
+from benchmarks.command_line import RESULTS, Json, Output, print_rows, write_charts
 from benchmarks.measure import Report
+from sparsefield.cli.console import say
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["draw_startup", "run_startup"]
 
@@ -82,15 +89,16 @@ def run_startup(*, repeats: int = 3, time_limit: float | None = 600.0, report: R
     return table
 
 
-def draw_startup(table: Sequence[Row]) -> str:
-    """The rows of :func:`run_startup` as bars, in SVG."""
+def draw_startup(table: Sequence[Row]) -> dict[str, Figure]:
+    """Draw the rows of :func:`run_startup` as bars."""
     bars = [
         Bar(row["method"] if row["data"] == "import" else f"{row['data']}, {row['method']}", row["seconds"])
         if row["status"] == "done"
         else Bar(row["method"], 0.0, note=row["status"])
         for row in table
     ]
-    return draw_bars("Before anything is learned", bars, label="seconds", words="each in a fresh process")
+    chart = draw_bars("Imports and first fits", bars, label="seconds", subtitle="each in a fresh process")
+    return {"startup.svg": chart}
 
 
 def _seconds(before: str, timed: str, more: dict[str, str], time_limit: float | None) -> float | str:
@@ -124,3 +132,14 @@ def _row(data: str, method: str, seconds: Sequence[float | str], beside: float |
 def _line(row: Row) -> str:
     told = f"{row['seconds']:.2f} s" if row["status"] == "done" else row["status"]
     return f"  {row['data']}, {row['method']}: {told}"
+
+
+def command(
+    short: Annotated[bool, typer.Option("--short", help="Run once instead of three times.")] = False,
+    as_json: Json = False,
+    output: Output = RESULTS,
+) -> None:
+    """Measure imports, and the first fit with nothing compiled yet, in fresh processes."""
+    found = run_startup(repeats=1 if short else 3, report=say)
+    write_charts(draw_startup, found, output)
+    print_rows(found, ("data", "method", "seconds", "beyond"), as_json)

@@ -20,7 +20,7 @@ __all__ = ["CLAIMS", "MARGINS", "VERDICTS", "Claim", "Finding", "Part", "judge",
 Relation = Literal["less", "more", "same", "no gain"]
 VERDICTS = ("holds", "within noise", "no difference", "does not hold")
 
-MARGINS = {"error_rate": 0.005, "cll": 0.01, "auc": 0.005, "cpu_seconds": math.log(1.25), "induced": math.log(1.1)}
+MARGINS = {"error_rate": 0.005, "cll": 0.01, "ap": 0.005, "cpu_seconds": math.log(1.25), "induced": math.log(1.1)}
 """How far apart two methods may be that are said to be alike: half a percent of the cells, 0.01 nats, 0.005 of area,
 a quarter of the time, a tenth of the features."""
 
@@ -231,7 +231,7 @@ def _better_below(plan: Plan) -> Iterator[Part]:
         return [plan.over_thresholds(objective, threshold, seed) for threshold in some]
 
     words = f"CFI at {', '.join(f'{t:g}' for t in some)} - Grafting"
-    said: dict[str, Relation] = {"error_rate": "less", "cll": "more", "auc": "more"}
+    said: dict[str, Relation] = {"error_rate": "less", "cll": "more", "ap": "more"}
     for measure, relation in said.items():
         yield _compare(words, measure, relation, first, _of(plan, "grafting"), plan)
 
@@ -240,7 +240,7 @@ def _full_is_slow_and_good(plan: Plan) -> Iterator[Part]:
     for other in ("grafting", "cfi-paper"):
         name = METHODS[other]
         yield _compare(f"Full-L1 / {name}", "cpu_seconds", "more", _of(plan, "full"), _of(plan, other), plan)
-        for measure in ("cll", "auc"):
+        for measure in ("cll", "ap"):
             yield _compare(f"Full-L1 - {name}", measure, "more", _of(plan, "full"), _of(plan, other), plan)
 
 
@@ -264,13 +264,13 @@ def _batches_do_not_matter(plan: Plan) -> Iterator[Part]:
     for method, batch in product(("grafting", "cfi-paper"), plan.batches):
         if batch == BATCH:
             continue
-        for measure in ("error_rate", "cll", "auc"):
+        for measure in ("error_rate", "cll", "ap"):
             words = f"{METHODS[method]}, {batch} - {BATCH} at a time"
             yield _compare(words, measure, "same", _of(plan, method, batch=batch), _of(plan, method), plan)
 
 
 def _one_stage_is_as_good(plan: Plan) -> Iterator[Part]:
-    for measure in ("error_rate", "cll", "auc"):
+    for measure in ("error_rate", "cll", "ap"):
         yield _compare(
             "CFI, one stage - two", measure, "same", _of(plan, "cfi-paper"), _of(plan, "cfi-paper", stages=2), plan
         )
@@ -278,7 +278,7 @@ def _one_stage_is_as_good(plan: Plan) -> Iterator[Part]:
 
 def _no_gain_on_animals(plan: Plan) -> Iterator[Part]:
     for method, measure in product(
-        ("cfi-paper", "grafting") if "animals" in plan.real else (), ("auc", "cll", "error_rate")
+        ("cfi-paper", "grafting") if "animals" in plan.real else (), ("ap", "cll", "error_rate")
     ):
         yield _compare_folds(f"{METHODS[method]} - Full-L1", measure, "no gain", "animals", (method, "full"), plan)
     for method in ("cfi-paper", "grafting") if "animals" in plan.real else ():
@@ -290,7 +290,7 @@ def _gain_on_nations(plan: Plan) -> Iterator[Part]:
     if "nations" not in plan.real:
         return
     for first, second in (("cfi-paper", "grafting"), ("grafting", "full"), ("cfi-paper", "full")):
-        for measure in ("cll", "auc"):
+        for measure in ("cll", "ap"):
             words = f"{METHODS[first]} - {METHODS[second]}"
             yield _compare_folds(words, measure, "more", "nations", (first, second), plan)
     yield _compare_folds("CFI - Grafting", "error_rate", "same", "nations", ("cfi-paper", "grafting"), plan)
@@ -306,7 +306,7 @@ CLAIMS = (
     Claim("With thresholds at 0, CFI takes about as long as Grafting", "Figure 2", _like_grafting_at_zero),
     Claim("The number of features drops sharply past a threshold of 0.5", "Figure 2", _drop_past_a_half),
     Claim("With thresholds below 0.4, CFI predicts better than Grafting", "Figure 2", _better_below),
-    Claim("Full-L1 is the slowest, and has the best CLL and AUC", "Figure 3", _full_is_slow_and_good),
+    Claim("Full-L1 is the slowest, and has the best CLL and AP (its AUC)", "Figure 3", _full_is_slow_and_good),
     Claim("CFI is the fastest, and has the smallest error", "Figure 3", _cfi_is_fast_and_right),
     Claim("CFI has a smaller error than the true graph", "Figure 3", _below_the_true_graph),
     Claim("CFI ends with slightly fewer active features than Grafting, of about as many", "Figure 3", _fewer_active),

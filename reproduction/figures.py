@@ -9,20 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.charts import save_figure
 from benchmarks.csv_text import as_csv
 from reproduction.contrasts import Spread, spread_of
-from reproduction.interactive import InteractiveFigure, make_figures_page
-from reproduction.panels import (
-    Curve,
-    Histogram,
-    HistogramPanel,
-    Level,
-    Panel,
-    Spot,
-    draw_histograms,
-    draw_panels,
-)
 from reproduction.plan import Plan
+from reproduction.plots import Curve, Histogram, HistogramPanel, Level, Panel, Point, draw_histograms, draw_panels
 from reproduction.runs import METHODS, NODEWISE, Run, estimator_of, load_real, made
 from reproduction.store import Results
 from sparsefield.io.atomic_write import write_atomically
@@ -36,18 +27,18 @@ Row = dict[str, Any]
 
 MEASURES = {
     "cpu_seconds": ("training time", "seconds of processor", True),
-    "error_rate": ("prediction error", "share of hidden cells", False),
-    "cll": ("CLL", "per hidden cell", False),
-    "auc": ("AUC", "", False),
-    "induced": ("features let in", "", True),
+    "error_rate": ("prediction error", "share of held-out cells", False),
+    "cll": ("CLL", "per held-out cell", False),
+    "ap": ("AP", "", False),
+    "induced": ("induced features", "", True),
     "active": ("active features", "weight is not 0", True),
     "scoring_seconds": ("time for scoring candidates", "seconds by the wall clock", True),
     "looked_at": ("products looked at", "share of signal x error", True),
-    "edge_auc": ("true edges, AUC", "", False),
+    "edge_ap": ("true edges, AP", "", False),
 }
 """What a panel shows: its title, its unit, and whether it goes by powers of ten."""
 
-STRUCTURE = ("edges", "edge_precision", "edge_recall", "edge_auc", "edge_roc", "cpu_seconds")
+STRUCTURE = ("edges", "edge_precision", "edge_recall", "edge_ap", "edge_roc", "cpu_seconds")
 
 COLORS = {
     "full": "#d55e00", "grafting": "#009e73", "cfi-paper": "#0072b2", "cfi": "#cc79a7", "graph": "#667085",
@@ -87,33 +78,27 @@ def draw_spreads(plan: Plan, tell: Callable[[str], None] | None = None) -> dict[
 def write_figures(
     plan: Plan, results: Results, spreads: dict[str, dict[str, Spread]], folder: Path, *, png: bool = False
 ) -> list[Path]:
-    """figure1 to figure4 as SVG and CSV, all of them in figures.html, and structure.csv; returns what was written."""
-    panels = {"figure2": _over_thresholds(plan, results), "figure3": _over_sizes(plan, results)}
-    histograms = {name: _histograms(part) for name, part in spreads.items()}
-    words = _words(plan)
-    contents: dict[str, str | bytes] = {}
-    for name, part in histograms.items():
-        contents[f"{name}.svg"] = draw_histograms(TITLES[name], part, words=words[name])
-        contents[f"{name}.csv"] = _as_csv(_spread_rows(spreads[name]))
-    for name, part in panels.items():
-        contents[f"{name}.svg"] = draw_panels(TITLES[name], part, words=words[name])
-    contents["figure2.csv"] = _as_csv(threshold_rows(plan, results))
-    contents["figure3.csv"] = _as_csv(size_rows(plan, results))
-    contents["structure.csv"] = _as_csv(structure_table(plan, results))
-    order = [name for name in TITLES if name in panels or name in histograms]
-    contents["figures.html"] = make_figures_page(
-        "The synthetic study",
-        LEAD,
-        [InteractiveFigure(TITLES[name], words[name], (panels | histograms)[name]) for name in order],
-    )
-    if png:
-        from sparsefield.viz.png import as_png
-
-        contents |= {f"{name}.png": as_png(str(contents[f"{name}.svg"])) for name in order}
+    """Write figure1 to figure4 as SVG (and PNG) and CSV, and structure.csv; return the files."""
+    subtitles = _subtitles(plan)
+    drawn = {
+        name: draw_histograms(TITLES[name], _histograms(part), subtitle=subtitles[name])
+        for name, part in spreads.items()
+    }
+    for name, panels in (("figure2", _over_thresholds(plan, results)), ("figure3", _over_sizes(plan, results))):
+        drawn[name] = draw_panels(TITLES[name], panels, subtitle=subtitles[name])
+    tables = {name: _spread_rows(part) for name, part in spreads.items()}
+    tables |= {"figure2": threshold_rows(plan, results), "figure3": size_rows(plan, results)}
+    tables["structure"] = structure_table(plan, results)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        write_atomically(folder / name, content.encode("utf-8") if isinstance(content, str) else content)
-    return [folder / name for name in contents]
+    files = []
+    for name, rows in sorted(tables.items()):
+        files.append(folder / f"{name}.csv")
+        write_atomically(files[-1], _as_csv(rows).encode("utf-8"))
+        for kind in ("svg", "png") if png else ("svg",):
+            if name in drawn:
+                files.append(folder / f"{name}.{kind}")
+                save_figure(drawn[name], files[-1])
+    return files
 
 
 def structure_table(plan: Plan, results: Results) -> list[Row]:
@@ -133,13 +118,9 @@ TITLES = {
     "figure3": "Figure 3: methods over the size of the network",
     "figure4": "Figure 4: signals and errors, Nation",
 }
-LEAD = (
-    "Every point is a mean over random networks, its bar a standard error; each network is cross-validated.",
-    "pl is pseudo-likelihood, cd the paper's contrastive divergence.",
-)
 
 
-def _words(plan: Plan) -> dict[str, str]:
+def _subtitles(plan: Plan) -> dict[str, str]:
     own = plan.settings
     setting = f"l1 = {own.l1:g}, l2 = {own.l2:g}, {own.rows} rows, {own.folds} folds, {plan.seeds} networks"
     return {
@@ -162,14 +143,14 @@ def _over_thresholds(plan: Plan, results: Results) -> list[Panel]:
         curves, levels = [], []
         for objective in plan.objectives:
             dashed = objective != plan.objectives[0]
-            spots = []
+            points = []
             for threshold in plan.thresholds:
                 runs = [plan.over_thresholds(objective, threshold, seed) for seed in range(plan.seeds)]
-                spots.append(_spot(threshold, results, runs, measure))
-            curves.append(Curve(f"CFI, {objective}", spots, dashed, COLORS["cfi-paper"]))
+                points.append(_point(threshold, results, runs, measure))
+            curves.append(Curve(f"CFI, {objective}", points, COLORS["cfi-paper"], dashed))
             beside = [Run("grafting", objective, nodes=plan.size, seed=seed) for seed in range(plan.seeds)]
             mean, error, _ = mean_and_error(results.mean(run, measure) for run in beside)
-            levels.append(Level(f"Grafting, {objective}", mean, error, dashed, COLORS["grafting"]))
+            levels.append(Level(f"Grafting, {objective}", mean, COLORS["grafting"], error, dashed))
         panels.append(Panel(title, "threshold", unit, curves, levels, log_y=powers))
     return panels
 
@@ -180,12 +161,12 @@ def _over_sizes(plan: Plan, results: Results) -> list[Panel]:
         curves = []
         for objective in plan.objectives:
             for method, name in METHODS.items():
-                spots = []
+                points = []
                 for nodes in plan.nodes:
                     runs = [plan.over_sizes(method, objective, nodes, seed) for seed in range(plan.seeds)]
-                    spots.append(_spot(nodes, results, runs, measure))
+                    points.append(_point(nodes, results, runs, measure))
                 dashed = objective != plan.objectives[0]
-                curves.append(Curve(f"{name}, {objective}", spots, dashed, COLORS[method]))
+                curves.append(Curve(f"{name}, {objective}", points, COLORS[method], dashed))
         panels.append(Panel(title, "nodes", unit, curves, log_x=True, log_y=powers))
     return panels
 
@@ -201,9 +182,9 @@ def _histograms(spreads: dict[str, Spread]) -> list[HistogramPanel]:
     ]
 
 
-def _spot(x: float, results: Results, runs: Sequence[Run], measure: str) -> Spot:
+def _point(x: float, results: Results, runs: Sequence[Run], measure: str) -> Point:
     mean, error, _ = mean_and_error(results.mean(run, measure) for run in runs)
-    return Spot(x, mean, error)
+    return Point(x, mean, error)
 
 
 def threshold_rows(plan: Plan, results: Results) -> list[Row]:

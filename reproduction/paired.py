@@ -82,7 +82,7 @@ def paired_test(first: Sequence[float], second: Sequence[float], *, test_to_trai
     ----------
     first, second : (folds,) of a measure
     test_to_train : float
-        n_test / n_train: hidden cells of a fold for each seen one.
+        n_test / n_train: held-out cells of a fold per training cell.
 
     Examples
     --------

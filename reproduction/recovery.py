@@ -40,7 +40,7 @@ def compare_edges(strengths: Array, true_edges: Array) -> dict[str, float]:
     -------
     dict
         edges, how many were found; edge_precision, the share of these that is true, NaN when there are none;
-        edge_recall, the share of the true ones that was found; edge_auc, the area under the precision-recall curve
+        edge_recall, the share of the true ones that was found; edge_ap, the area under the precision-recall curve
         when all pairs are ranked by strength; edge_roc, the chance that a true edge stands before another pair.
 
     Examples
@@ -60,6 +60,6 @@ def compare_edges(strengths: Array, true_edges: Array) -> dict[str, float]:
         "edges": float(found.sum()),
         "edge_precision": right / int(found.sum()) if found.any() else np.nan,
         "edge_recall": right / int(truth.sum()) if truth.any() else np.nan,
-        "edge_auc": float(average_precision_score(truth, score)) if told else np.nan,
+        "edge_ap": float(average_precision_score(truth, score)) if told else np.nan,
         "edge_roc": float(roc_auc_score(truth, score)) if told else np.nan,
     }

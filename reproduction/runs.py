@@ -28,8 +28,8 @@ Record = dict[str, float]
 METHODS = {
     "full": "Full-L1", "grafting": "Grafting", "cfi-paper": "CFI", "cfi": "CFI with margins", "graph": "TrueGraph",
 }  # fmt: skip
-"""CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition, as this library does
-unless told."""
+"""CFI is Algorithm 1 as printed; "with margins" keeps the rank-one term of the decomposition, as this library does by
+default."""
 
 CFI = ("cfi-paper", "cfi")
 NODEWISE = {"nodewise-and": "nodewise, AND", "nodewise-or": "nodewise, OR"}
@@ -39,7 +39,7 @@ THRESHOLD, BATCH = PAPER["induction__threshold"], PAPER["induction__batch_size"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What all runs of a study share: the paper's section 4, unless told.
+    """Settings that all runs of a study share; by default those of the paper's section 4.
 
     Attributes
     ----------
@@ -174,14 +174,14 @@ def _on_folds(run: Run, network: SyntheticField, settings: Settings) -> list[Rec
     estimator = estimator_of(run, settings, network)
     # Nodes of a made field have their states by declaration, whether or not a row shows them.
     states = network.field.states_
-    found = evaluate(network.samples, estimator, settings.folds, seed=run.seed, states=states, look=watching)
+    found = evaluate(network.samples, estimator, settings.folds, seed=run.seed, states=states, on_fit=watching)
     return _records(found.folds, watching.notes)
 
 
 def _on_real_data(run: Run, settings: Settings) -> list[Record]:
     watching = _Watching(run)
     table = load_real(run.data)
-    found = evaluate(table, estimator_of(run, settings), settings.folds, seed=run.seed, look=watching)
+    found = evaluate(table, estimator_of(run, settings), settings.folds, seed=run.seed, on_fit=watching)
     return _records(found.folds, watching.notes)
 
 
@@ -192,7 +192,7 @@ def load_real(name: str) -> Any:
 
 
 def _records(folds: tuple[Fold, ...], notes: list[Record]) -> list[Record]:
-    kept = ("cells", "auc", "cll", "error_rate", "seconds", "cpu_seconds", "induced", "active", "iterations")
+    kept = ("cells", "ap", "cll", "error_rate", "seconds", "cpu_seconds", "induced", "active", "iterations")
     return [
         {**{name: value for name, value in asdict(fold).items() if name in kept}, **note}
         for fold, note in zip(folds, notes, strict=True)

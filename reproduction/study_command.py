@@ -22,37 +22,33 @@ if TYPE_CHECKING:
 
 Nodes = Annotated[
     list[int] | None,
-    typer.Option("--nodes", min=2, help="Size of a network in figure 3; repeat it. 25, 50, 100, 200, 400 unless told."),
+    typer.Option("--nodes", min=2, help="Size of a network in figure 3; by default 25, 50, 100, 200 and 400."),
 ]
-Size = Annotated[
-    int | None, typer.Option("--size", min=2, help="Of the networks over which thresholds vary; 200 unless told.")
-]
+Size = Annotated[int | None, typer.Option("--size", min=2, help="Size of the networks of figure 2; by default 200.")]
 Thresholds = Annotated[
-    list[float] | None, typer.Option("--threshold", min=0, help="Of figure 2; repeat it. 0, 0.1, ... 0.8 unless told.")
+    list[float] | None, typer.Option("--threshold", min=0, help="Threshold of figure 2; by default 0, 0.1, ... 0.8.")
 ]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Networks of each size; 5 unless told.")]
-Folds = Annotated[int | None, typer.Option("--folds", min=2, help="10 unless told; 3 when quick.")]
-Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; 200 unless told.")]
-States = Annotated[int | None, typer.Option("--states", min=2, help="Of each node; 2 unless told.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Networks of each size; by default 5.")]
+Folds = Annotated[int | None, typer.Option("--folds", min=2, help="Folds; by default 10, or 3 with --quick.")]
+Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; by default 200.")]
+States = Annotated[int | None, typer.Option("--states", min=2, help="States of each node; by default 2.")]
 FreeUnary = Annotated[
     bool, typer.Option("--free-unary", help="No penalty on single states; the paper penalizes every weight.")
 ]
-Objectives = Annotated[
-    list[str] | None, typer.Option("--objective", help="pl or cd; repeat it for both. Both unless told.")
-]
+Objectives = Annotated[list[str] | None, typer.Option("--objective", help="pl or cd; by default both.")]
 Jobs = Annotated[
     int,
-    typer.Option("--jobs", min=1, help="Runs that go on side by side. Changes no result but the seconds."),
+    typer.Option("--jobs", min=1, help="Runs in parallel; changes no result but the times."),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Small networks and few folds: a couple of minutes.")]
-Png = Annotated[bool, typer.Option("--png", help="PNG pictures too; needs the extra 'png'.")]
+Png = Annotated[bool, typer.Option("--png", help="Write PNG files too.")]
 Output = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
         metavar="FOLDER",
-        help="For results, and finished runs, which are kept; reproduction, or quick-reproduction, unless told.",
+        help="For results and finished runs, which are kept; by default results/study, or results/quick-study.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -84,16 +80,13 @@ def figures(
     output: Output = None,
 ) -> None:
     """Figures 1 to 4: signals and errors, CFI over its thresholds, and all methods over the size of the network."""
+    from benchmarks.charts import new_figure
     from reproduction.figures import draw_spreads, write_figures
 
-    output = output or Path("quick-reproduction" if quick else "reproduction")
+    output = output or Path("results/quick-study" if quick else "results/study")
     plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_unary, objective)
     runs = [*plan.figure_2(), *plan.figure_3(), *plan.structure()]
-    if png:
-        from sparsefield.viz.png import as_png
-        from sparsefield.viz.svg import Drawing
-
-        as_png(Drawing(9, 9, "a trial").render())  # a machine that cannot is told so before the long work
+    new_figure(1, 1, "")  # without matplotlib this raises before the long work
     with _study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
         results = _gather(runs, plan, output, jobs, watch)
         spreads = draw_spreads(plan, watch.update)
@@ -116,11 +109,11 @@ def claims(
     as_json: Json = False,
     output: Output = None,
 ) -> None:
-    """What the paper says in words: whether it holds here, does not hold, or is within noise."""
+    """Test the paper's claims: each holds, does not hold, or is within noise."""
     from reproduction.claims import judge
     from reproduction.claims_files import as_records, write_claims
 
-    output = output or Path("quick-reproduction" if quick else "reproduction")
+    output = output or Path("results/quick-study" if quick else "results/study")
     plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_unary, objective)
     with _study(output, "The paper's claims", plan.real) as watch:
         found = judge(plan, _gather(plan.claims(), plan, output, jobs, watch))
@@ -178,10 +171,10 @@ def _show_figures(plan: Plan, results: Results) -> None:
     from reproduction.figures import size_rows, structure_table, threshold_rows
 
     shown = {
-        "cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "auc": ".4f", "induced": ",.0f", "active": ",.0f",
+        "cpu_seconds": ".2f", "error_rate": ".4f", "cll": ".4f", "ap": ".4f", "induced": ",.0f", "active": ",.0f",
         "looked_at": ".1%",
     }  # fmt: skip
-    heads = ("seconds", "error", "CLL", "AUC", "let in", "active", "looked at")
+    heads = ("seconds", "error", "CLL", "AP", "induced", "active", "looked at")
     own = plan.settings
     show(f"Figure 2: N = {plan.size}, {own.rows} rows, {own.folds} folds; mean (standard error), {plan.seeds} seeds")
     table = new_table("method", "obj.", "threshold", *heads, left=2)
@@ -194,8 +187,8 @@ def _show_figures(plan: Plan, results: Results) -> None:
         table.add_row(row["method"], row["objective"], str(row["nodes"]), *_cells(row, shown))
     show(table)
     show("\nTrue edges found by fits to complete tables")
-    table = new_table("nodes", "method", "obj.", "edges", "precision", "recall", "AUC", "ROC", "seconds", left=3)
-    forms = {"edges": ",.0f", "edge_precision": ".3f", "edge_recall": ".3f", "edge_auc": ".3f", "edge_roc": ".3f"}
+    table = new_table("nodes", "method", "obj.", "edges", "precision", "recall", "AP", "ROC", "seconds", left=3)
+    forms = {"edges": ",.0f", "edge_precision": ".3f", "edge_recall": ".3f", "edge_ap": ".3f", "edge_roc": ".3f"}
     for row in structure_table(plan, results):
         cells = _cells(row, {**forms, "cpu_seconds": ".2f"})
         table.add_row(str(row["nodes"]), row["method"], row["objective"], *cells)
@@ -235,7 +228,7 @@ def _show_claims(found: list[Finding], plan: Plan) -> None:
 
 
 NAMES = {
-    "cpu_seconds": "time", "scoring_seconds": "scoring time", "error_rate": "error", "cll": "CLL", "auc": "AUC",
-    "induced": "let in", "active": "active", "looked_at": "looked at",
+    "cpu_seconds": "time", "scoring_seconds": "scoring time", "error_rate": "error", "cll": "CLL", "ap": "AP",
+    "induced": "induced", "active": "active", "looked_at": "looked at",
 }  # fmt: skip
-MARGIN_WORDS = "0.005 of error and AUC, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of features let in"
+MARGIN_WORDS = "0.005 of error and AP, 0.01 of CLL, a factor of 1.25 of time and of 1.1 of induced features"

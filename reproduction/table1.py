@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from reproduction.chosen_penalty import ChosenPenalty, Picks
+from reproduction.chosen_penalty import ChosenPenalty
 from reproduction.cited import CLAIMS
 from reproduction.paired import PairedTest, paired_test
 from sparsefield.data import Relational
@@ -29,7 +29,7 @@ METHODS = {"Full-L1": "full", "Grafting": "grafting", "CFI": "cfi-paper", "CFI w
 THREE = ("Full-L1", "Grafting", "CFI")
 OBJECTIVES = ("pl", "cd")
 FOLDS, QUICK_FOLDS = 10, 3
-MEASURES = {"auc": True, "cll": True, "error_rate": False}
+MEASURES = {"ap": True, "cll": True, "error_rate": False}
 """What methods are compared by, and whether more of it is better."""
 
 PAPER = {
@@ -46,7 +46,7 @@ EPSILON = 0.1
 """Section 4.2's rule for linked entities: rounds of mean field end when no belief moves by more."""
 
 DEFAULT_TEMPLATES = ("within nation", "within pair", "across subject", "across object")
-"""Those that the paper counts its candidates over, and that a `RelationalField` takes unless told."""
+"""Those that the paper counts its candidates over, and that a `RelationalField` uses by default."""
 
 SWAPPED = (*DEFAULT_TEMPLATES, "swapped subject object")
 SHARED = (*SWAPPED, "shared subject")
@@ -203,9 +203,9 @@ def run_table1(
     Parameters
     ----------
     data : names in `DATA`
-    objectives : of "pl" and "cd"; both unless told, or pl alone when it has to be quick
+    objectives : of "pl" and "cd"; by default both, or pl alone if ``quick``
     folds : int
-        10 unless told, or 3 when it has to be quick.
+        By default 10, or 3 if ``quick``.
     seed : int
         Of the split into folds, and of the cells that a choice of l1 hides.
     quick : bool
@@ -245,7 +245,7 @@ def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
 
 
 def count_candidates(table: Any) -> Candidates:
-    """Candidates of a table, or of linked ones, over the templates that hold unless told."""
+    """Count the candidates of a table, or of linked tables, over the default templates."""
     kind = RelationalField if isinstance(table, Relational) else MarkovField
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -269,12 +269,13 @@ def _run_row(
     progress: Callable[[Fold], None] | None,
 ) -> Row:  # fmt: skip
     estimator: Any = setting.estimator(DATA[name], method, objective, seed)
-    picks = Picks()
-    estimator.callbacks = FitCallbacks(on_iteration=picks)
+    chosen: list[float] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whether a fit was certified stands in each fold
-        evaluation = evaluate(table, estimator, folds, seed=seed, progress=progress)
-    return Row(name, setting, method, objective, evaluation, tuple(picks.l1))
+        warnings.simplefilter("ignore")  # each fold records whether its fit converged
+        evaluation = evaluate(
+            table, estimator, folds, seed=seed, progress=progress, on_fit=lambda field, _: chosen.append(field.l1_)
+        )
+    return Row(name, setting, method, objective, evaluation, tuple(chosen) if setting.chosen else ())
 
 
 def _telling(title: str, progress: Callable[[str], None] | None) -> Callable[[Fold], None] | None:
@@ -290,14 +291,14 @@ def _telling(title: str, progress: Callable[[str], None] | None) -> Callable[[Fo
 
 
 def _in_short(evaluation: Evaluation) -> str:
-    auc, cll, seconds = (evaluation.spread(measure).mean for measure in ("auc", "cll", "seconds"))
-    return f"AUC {auc:.3f}, CLL {cll:.3f}, {seconds:.2f} s a fold"
+    ap, cll, seconds = (evaluation.spread(measure).mean for measure in ("ap", "cll", "seconds"))
+    return f"AP {ap:.3f}, CLL {cll:.3f}, {seconds:.2f} s a fold"
 
 
 def _test_to_train(evaluation: Evaluation) -> float:
-    hidden = [fold.cells for fold in evaluation.folds]
-    mean = sum(hidden) / len(hidden)
-    return mean / (sum(hidden) - mean)
+    sizes = [fold.cells for fold in evaluation.folds]
+    mean = sum(sizes) / len(sizes)
+    return mean / (sum(sizes) - mean)
 
 
 def _check(what: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""``python -m reproduction``: the paper's results, measured anew beside what it reports."""
+"""``python -m reproduction``: the paper's results, measured again beside the reported ones."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from sparsefield.cli.console import StatusLine, new_table, note, print_message, 
 if TYPE_CHECKING:
     from reproduction.table1 import Comparison, Table1
 
-app = typer.Typer(help="Measure the paper's results anew.", add_completion=False)
+app = typer.Typer(help="Reproduce the paper's results.", add_completion=False)
 
-Data = Annotated[
-    list[str] | None, typer.Option("--data", help="animals or nations; repeat it for both. Both unless told.")
-]
+Data = Annotated[list[str] | None, typer.Option("--data", help="animals or nations; by default both.")]
 Objectives = Annotated[
     list[str] | None,
-    typer.Option("--objective", help="pl or cd; repeat it for both. Both unless told; pl when quick."),
+    typer.Option("--objective", help="pl or cd; by default both, or pl with --quick."),
 ]
-Folds = Annotated[int | None, typer.Option("--folds", min=2, help="10 unless told; 3 when quick.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the split into folds.")]
+Folds = Annotated[int | None, typer.Option("--folds", min=2, help="Folds; by default 10, or 3 with --quick.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the split into folds.")]
 Quick = Annotated[bool, typer.Option("--quick", help="The paper's setting alone; on Nation, CFI alone.")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="For table1.csv, .json and .svg.")]
 
 NOTES = (
     "Cited lines are as others report them, all other lines are measured. Mean (standard deviation) over folds.",
-    "AUC: all states of the hidden cells, ranked by belief, as the paper defines it. AUC yes: true cells alone, as for "
-    "HIRM and IRM (C++). The areas of MSL, IRM and MRC stand where the paper puts them; it does not say which of "
-    "the two they are.",
+    "AP (the paper's AUC): all states of the held-out cells, ranked by probability. AP (positive): true cells alone, "
+    "as for HIRM and IRM (C++). The areas of MSL, IRM and MRC are listed where the paper lists them; it does not say "
+    "which of the two they are.",
     "Time is that of a fit, and of the choice of l1 where it is chosen; cited times are of other machines.",
 )
 TEST_NOTE = (
@@ -49,7 +47,7 @@ app.command("claims")(study_command.claims)
 
 @app.callback()
 def reproduce() -> None:
-    """Measure the paper's results anew."""
+    """Reproduce the paper's results."""
 
 
 @app.command("table1")
@@ -59,13 +57,15 @@ def table1(
     folds: Folds = None,
     seed: Seed = 0,
     quick: Quick = False,
-    output: Output = Path("table1"),
+    output: Output = Path("results/table1"),
 ) -> None:
     """Table 1: Full-L1, Grafting and CFI on Animal and Nation, beside the paper's and others' figures."""
+    from benchmarks.charts import new_figure
     from reproduction.table1 import DATA, run_table1
     from reproduction.table1_files import write_files
 
     check_folder(output)
+    new_figure(1, 1, "")  # without matplotlib this raises before the long work
     with StatusLine("Table 1") as watch:
         found = run_table1(
             data or tuple(DATA), objective, folds, seed=seed, quick=quick, report=print_message, progress=watch.update
@@ -98,10 +98,10 @@ def _show_scores(found: Table1, data: str) -> None:
     from reproduction.table1 import DATA
     from reproduction.table1_files import records
 
-    hidden = f"{found.folds} folds, each hides {1 / found.folds:.0%} of the cells"
-    show(f"{DATA[data].title}, l1 = {DATA[data].l1:g} unless chosen, {hidden}")
+    folds = f"{found.folds} folds, each holds out {1 / found.folds:.0%} of the cells"
+    show(f"{DATA[data].title}, l1 = {DATA[data].l1:g} unless chosen, {folds}")
     table = new_table(
-        "method", "setting", "obj.", "AUC", "AUC yes", "CLL", "error", "time a fold", "induced / active", left=3
+        "method", "setting", "obj.", "AP", "AP (positive)", "CLL", "error", "time a fold", "induced / active", left=3
     )
     for record in records(found):
         if record["data"] == data:
@@ -116,7 +116,7 @@ def _show_scores(found: Table1, data: str) -> None:
 
 
 def _figures(record: dict[str, Any]) -> list[str]:
-    scores = [_spread(record, name, ".3f") for name in ("auc", "auc_yes", "cll", "error_rate")]
+    scores = [_spread(record, name, ".3f") for name in ("ap", "ap_positive", "cll", "error_rate")]
     if record["origin"] == "cited":
         return [*scores, record["cited_time"], ""]
     counts = f"{record['induced']:,.0f} / {record['active']:,.0f}"
@@ -147,7 +147,7 @@ def _show_tests(found: Table1, data: str) -> None:
     if not tests:
         return
     labels = {row.setting.name: row.setting.label for row in found.rows}
-    table = new_table("comparison", "setting", "obj.", "AUC", "CLL", "error", left=3)
+    table = new_table("comparison", "setting", "obj.", "AP", "CLL", "error", left=3)
     for first, second in dict.fromkeys((one.first, one.second) for one in tests):
         pair = [one for one in tests if (one.first, one.second) == (first, second)]
         claims = CLAIMS[data, first, second]

@@ -7,28 +7,34 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from benchmarks.charts import save_figure
 from benchmarks.csv_text import as_csv
 from reproduction.cited import CANDIDATES, CITED, LAO_ZHU, Cited
-from reproduction.dot_chart import Board, Line, Mark, draw_boards
+from reproduction.plots import DotBoard, DotLine, Mark, draw_dots
 from reproduction.table1 import DATA, PAPER, Row, Table1
 from sparsefield.io.atomic_write import write_atomically
 
-__all__ = ["as_json", "as_svg", "records", "write_files"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-SCORES = ("auc", "auc_yes", "cll", "error_rate")
+__all__ = ["as_json", "draw_table", "records", "write_files"]
+
+SCORES = ("ap", "ap_positive", "cll", "error_rate")
 COSTS = ("seconds", "induced", "active")
+PANELS = {"ap": "AP, all states", "ap_positive": "AP, true state alone", "cll": "CLL"}
 Record = dict[str, Any]
 
 
 def write_files(found: Table1, folder: Path) -> list[Path]:
-    """Write table1.csv, table1.json and table1.svg, each whole or not at all."""
-    contents = {"table1.csv": as_csv(records(found)), "table1.json": as_json(found), "table1.svg": as_svg(found)}
+    """Write table1.csv, table1.json and table1.svg, each whole or not at all; return the files."""
+    contents = {"table1.csv": as_csv(records(found)), "table1.json": as_json(found)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         write_atomically(folder / name, content.encode("utf-8"))
-    return [folder / name for name in contents]
+    save_figure(draw_table(found), folder / "table1.svg")
+    return [folder / name for name in (*contents, "table1.svg")]
 
 
 def records(found: Table1) -> list[Record]:
@@ -72,16 +78,17 @@ def as_json(found: Table1) -> str:
     return json.dumps(_finite(document), indent=2, allow_nan=False) + "\n"
 
 
-def as_svg(found: Table1) -> str:
-    """Dots and whiskers of all lines."""
+def draw_table(found: Table1) -> Figure:
+    """Draw all lines of the table as dots with whiskers."""
     boards = []
     for data in found.candidates:
         lines = [_cited_line(cited) for cited in CITED if cited.data == data]
         lines += _measured_lines([row for row in found.rows if row.data == data])
         guide = next(cited for cited in CITED if (cited.data, cited.source, cited.method) == (data, LAO_ZHU, "CFI"))
-        guides = {measure: pair[0] for measure in ("auc", "cll") if (pair := getattr(guide, measure))}
-        boards.append(Board(f"{DATA[data].title}: {found.folds} folds over cells", tuple(lines), guides))
-    return draw_boards(boards)
+        references = {measure: pair[0] for measure in ("ap", "cll") if (pair := getattr(guide, measure))}
+        boards.append(DotBoard(f"{DATA[data].title}: {found.folds} folds over cells", lines, references))
+    subtitle = "right is better; whiskers: one standard deviation over folds; dotted: CFI in the paper"
+    return draw_dots("Predictions of held-out cells", boards, PANELS, subtitle=subtitle)
 
 
 def _cited_record(cited: Cited) -> Record:
@@ -107,15 +114,15 @@ def _measured_record(row: Row) -> Record:
     return {**record, "cited_time": ""}
 
 
-def _cited_line(cited: Cited) -> Line:
+def _cited_line(cited: Cited) -> DotLine:
     kind = "paper" if cited.source == LAO_ZHU else "peer"
     marks = {
-        name: (Mark(pair[0], pair[1], kind),) for name in ("auc", "auc_yes", "cll") if (pair := getattr(cited, name))
+        name: (Mark(pair[0], pair[1], kind),) for name in ("ap", "ap_positive", "cll") if (pair := getattr(cited, name))
     }
-    return Line(f"{cited.method}, {'paper' if kind == 'paper' else 'cited'}", marks)
+    return DotLine(f"{cited.method}, {'paper' if kind == 'paper' else 'cited'}", marks)
 
 
-def _measured_lines(rows: list[Row]) -> Iterator[Line]:
+def _measured_lines(rows: list[Row]) -> Iterator[DotLine]:
     """A line per method and setting, with a mark for each objective."""
     for key in dict.fromkeys((row.setting.label, row.method) for row in rows):
         same = [row for row in rows if (row.setting.label, row.method) == key]
@@ -123,9 +130,9 @@ def _measured_lines(rows: list[Row]) -> Iterator[Line]:
             name: tuple(
                 Mark(row.evaluation.spread(name).mean, row.evaluation.spread(name).sd, row.objective) for row in same
             )
-            for name in ("auc", "auc_yes", "cll")
+            for name in ("ap", "ap_positive", "cll")
         }
-        yield Line(f"{key[1]}, {key[0]}", marks)
+        yield DotLine(f"{key[1]}, {key[0]}", marks)
 
 
 def _finite(value: Any) -> Any:

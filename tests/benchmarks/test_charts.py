@@ -1,72 +1,63 @@
-"""Charts show every point that has a place, at its place."""
+"""Charts show every value that can be drawn."""
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
+import io
+import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.charts import Bar, Series, _Axis, _number, draw_bars, draw_lines
-
-SVG = "{http://www.w3.org/2000/svg}"
+from benchmarks.charts import Bar, ChartsUnavailableError, Series, draw_bars, draw_lines, save_figure
 
 
-def test_decades_are_ticks_and_stand_at_even_distances() -> None:
-    axis = _Axis([1.0, 20.0, 1000.0], 0.0, 100.0, True)
-    assert axis.ticks == [1.0, 10.0, 100.0, 1000.0]
-    places = [axis.place(tick) for tick in axis.ticks]
-    steps = [b - a for a, b in pairwise(places)]
-    assert steps == pytest.approx([steps[0]] * 3)
-    assert 0.0 < places[0] < places[-1] < 100.0
+def words_of(figure) -> set[str]:
+    """Return all text of a figure."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg")
+    return {text.strip() for text in ElementTree.fromstring(out.getvalue()).itertext() if text.strip()}
 
 
-def test_a_narrow_range_has_ticks_between_decades() -> None:
-    assert _Axis([3.0, 30.0], 0.0, 1.0, True).ticks == [5.0, 10.0, 20.0]
+def points_of(axes) -> list[tuple[float, float]]:
+    """Return the points that have a marker."""
+    return [(x, y) for line in axes.lines if line.get_marker() == "o" for x, y in zip(*line.get_data(), strict=True)]
 
 
-def test_a_linear_axis_starts_at_nothing() -> None:
-    axis = _Axis([2.0, 9.0], 10.0, 110.0, False)
-    assert axis.place(0.0) == 10.0
-    assert axis.ticks == [0.0, 2.0, 4.0, 6.0, 8.0]
+@pytest.mark.usefixtures("matplotlib")
+def test_a_chart_has_a_marker_per_point_and_a_legend_entry_per_series() -> None:
+    lines = [Series("ours <1>", [(100, 2.0), (10, 1.0)]), Series("theirs", [(10, 5.0)], projected=[(100, 500.0)])]
+    figure = draw_lines("Time & size", lines, x_label="columns", y_label="seconds", subtitle="on one core")
+    assert points_of(figure.axes[0]) == [(10, 1), (100, 2), (10, 5), (100, 500)]
+    expected = {"Time & size", "columns", "seconds", "on one core", "ours <1>", "theirs", "projected, not run"}
+    assert expected <= words_of(figure)
 
 
-def test_a_chart_has_a_mark_per_point_and_a_key_per_series() -> None:
-    lines = [Series("ours <1>", [(100, 2.0), (10, 1.0)]), Series("theirs", [(10, 5.0)], hollow=[(100, 500.0)])]
-    text = draw_lines("Time & size", lines, x_label="columns", y_label="seconds", words="on one core")
-    picture = ElementTree.fromstring(text)
-    hints = [title.text for title in picture.iter(f"{SVG}title")]
-    assert hints == ["ours <1>: 10, 1", "ours <1>: 100, 2", "theirs: 10, 5", "theirs: 100, 500"]
-    words = [node.text for node in picture.iter(f"{SVG}text")]
-    for expected in ("Time & size", "columns", "seconds", "on one core", "ours <1>", "theirs", "projected, not run"):
-        assert expected in words
-    assert len(list(picture.iter(f"{SVG}path"))) == 2
-
-
-def test_higher_values_stand_higher() -> None:
-    text = draw_lines("t", [Series("a", [(1, 1.0), (10, 100.0)])], x_label="x", y_label="y")
-    marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)".*?<title>', text)
-    (x1, y1), (x2, y2) = [(float(x), float(y)) for x, y in marks]
-    assert x2 > x1
-    assert y2 < y1
-
-
-def test_points_without_a_place_are_left_out() -> None:
+@pytest.mark.usefixtures("matplotlib")
+@pytest.mark.parametrize(("logarithmic", "drawn"), [(True, [(10, 1)]), (False, [(10, 1), (30, 0)])])
+def test_points_that_cannot_be_drawn_are_left_out(logarithmic: bool, drawn: list[tuple[float, float]]) -> None:
     points = [(10, 1.0), (20, None), (30, 0.0), (40, float("nan"))]
-    assert draw_lines("t", [Series("a", points)], x_label="x", y_label="y").count("<title>") == 1
-    assert draw_lines("t", [Series("a", points)], x_label="x", y_label="y", logarithmic=False).count("<title>") == 2
-    assert draw_lines("t", [], x_label="x", y_label="y").count("<title>") == 0
+    figure = draw_lines("t", [Series("a", points)], x_label="x", y_label="y", logarithmic=logarithmic)
+    assert points_of(figure.axes[0]) == drawn
+    assert points_of(draw_lines("t", [], x_label="x", y_label="y").axes[0]) == []
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_bars_are_as_long_as_their_values() -> None:
-    text = draw_bars("t", [Bar("a", 4.0, part=1.0), Bar("b", 2.0), Bar("c", 0.0, note="cut off")], label="seconds")
-    assert "cut off" in text
-    widths = [float(w) for w in re.findall(r'<rect x="270" y="[\d.]+" width="([\d.]+)"', text)]
-    assert widths[0] == pytest.approx(2 * widths[2], abs=0.02)
-    assert widths[0] == pytest.approx(4 * widths[1], abs=0.04)
+    bars = [Bar("a", 4.0, part=1.0), Bar("b", 2.0), Bar("c", 0.0, note="cut off")]
+    figure = draw_bars("t", bars, label="seconds", part_label="scoring")
+    assert [patch.get_width() for patch in figure.axes[0].patches] == [4.0, 1.0, 2.0, 0.0, 0.0]
+    assert {"a", "b", "c", "4", "2", "cut off", "seconds", "scoring"} <= words_of(figure)
 
 
-@pytest.mark.parametrize(("value", "shown"), [(1e6, "1,000,000"), (1.0, "1"), (0.01, "0.01"), (2.5, "2.5")])
-def test_numbers_are_plain(value: float, shown: str) -> None:
-    assert _number(value) == shown
+@pytest.mark.usefixtures("matplotlib")
+def test_the_same_chart_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save_figure(draw_bars("t", [Bar("x", 1.0)], label="seconds"), tmp_path / "new" / f"{name}.svg")
+    assert (tmp_path / "new" / "a.svg").read_bytes() == (tmp_path / "new" / "b.svg").read_bytes()
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ChartsUnavailableError, match=r"sparsefield\[bench\]"):
+        draw_bars("t", [], label="seconds")

@@ -46,10 +46,17 @@ def test_exponents_are_those_of_each_series() -> None:
     assert (by_columns["fixed"], by_columns["seconds_exponent"], by_columns["peak_mb_exponent"]) == ("100 rows", 0.5, 0)
     assert (by_rows["fixed"], by_rows["against"], by_rows["points"]) == ("400 columns", "cells_on", 3)
     assert (by_rows["seconds_exponent"], by_rows["peak_mb_exponent"], by_rows["total_mb_exponent"]) == (1.0, 1.0, 0.0)
-    pictures = scale.draw_growth(table)
-    assert len(pictures) == 4
-    assert "100 rows" in pictures["scale-seconds-by-columns.svg"]
-    assert pictures["scale-memory-by-cells-on.svg"].count("<title>") == 3
+
+
+@pytest.mark.usefixtures("matplotlib")
+def test_growth_is_drawn_along_each_series() -> None:
+    sizes = ((100, 100), (400, 100), (400, 200), (400, 800))
+    cost = {"status": "done", "seconds": 2.0, "peak_mb": 3.0}
+    charts = scale.draw_growth([{"columns": n, "rows": m, "cells_on": 10 * m, **cost} for n, m in sizes])
+    assert len(charts) == 4
+    (axes,) = charts["scale-memory-by-cells-on.svg"].axes
+    assert axes.get_legend_handles_labels()[1] == ["400 columns"]
+    assert axes.lines[0].get_xydata().tolist() == [[1000, 3], [2000, 3], [8000, 3]]
 
 
 def test_a_planted_field_is_found_and_the_row_says_so() -> None:

@@ -308,7 +308,7 @@ def test_evaluate_prints_the_table_of_the_paper(run, csv: Path) -> None:
     done = run("evaluate", csv, *ROLES, "--folds", 2, "--induction", "cfi", "--induction", "full")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert re.split(r"\s{2,}", lines[0].strip()) == ["AUC", "AUC of yes", "CLL", "error", "time", "induced", "active"]
+    assert re.split(r"\s{2,}", lines[0].strip()) == ["AP", "AP (positive)", "CLL", "error", "time", "induced", "active"]
     assert [line.split()[0] for line in lines[1:]] == ["cfi", "full", "column"]
 
 
@@ -319,7 +319,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
     (result,) = found["results"]
     assert result["induction"] == "cfi"
     assert len(result["folds"]) == 2
-    assert set(result["summary"]["auc"]) == {"mean", "sd"}
+    assert set(result["summary"]["ap"]) == {"mean", "sd"}
     assert result["summary"]["cll"]["mean"] > result["summary"]["frequency_cll"]["mean"]
 
 

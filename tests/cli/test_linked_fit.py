@@ -113,8 +113,8 @@ def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n" + "x,u\ny,v\nz,w\n" * 10)
     found = strict(run("evaluate", tmp_path / "t.csv", "--folds", 2, "--json").out)
     (result,) = found["results"]  # pyright: ignore
-    assert result["summary"]["auc_yes"] == {"mean": None, "sd": None}
-    assert result["summary"]["auc"]["mean"] > 0
+    assert result["summary"]["ap_positive"] == {"mean": None, "sd": None}
+    assert result["summary"]["ap"]["mean"] > 0
 
 
 def test_json_of_a_comparison_has_null_too(run, monkeypatch) -> None:

@@ -6,32 +6,32 @@ import numpy as np
 import pytest
 
 from sparsefield.evaluation.metrics import (
-    Answer,
-    area_under_precision_recall,
+    CellPredictions,
+    average_precision,
+    conditional_log_likelihood,
     error_rate,
-    mean_log_belief,
     score,
 )
 
 
-def answer(beliefs: list[list[float]], truth: list[int]) -> Answer:
-    return Answer(np.array(beliefs), np.array(truth))
+def answer(beliefs: list[list[float]], truth: list[int]) -> CellPredictions:
+    return CellPredictions(np.array(beliefs), np.array(truth))
 
 
 def test_all_states_of_all_cells_are_ranked_together() -> None:
     # Ranked: .9 true, .8 wrong, .6 true, .4 wrong, .2 true, .1 wrong.
     cells = [answer([[0.9, 0.1], [0.6, 0.4]], [0, 0]), answer([[0.8, 0.2]], [1])]
-    assert area_under_precision_recall(cells) == pytest.approx((1 / 1 + 2 / 3 + 3 / 5) / 3)
+    assert average_precision(cells) == pytest.approx((1 / 1 + 2 / 3 + 3 / 5) / 3)
 
 
 def test_states_of_the_same_belief_share_one_place() -> None:
-    assert area_under_precision_recall([answer([[0.5, 0.5], [0.5, 0.5]], [0, 1])]) == 0.5
+    assert average_precision([answer([[0.5, 0.5], [0.5, 0.5]], [0, 1])]) == 0.5
 
 
 def test_columns_may_have_any_number_of_states() -> None:
     cells = [answer([[0.7, 0.2, 0.1]], [0]), answer([[1.0]], [0]), answer([[0.4, 0.6]], [1])]
-    assert area_under_precision_recall(cells) == 1.0
-    assert mean_log_belief(cells) == pytest.approx(np.log([0.7, 1.0, 0.6]).mean())
+    assert average_precision(cells) == 1.0
+    assert conditional_log_likelihood(cells) == pytest.approx(np.log([0.7, 1.0, 0.6]).mean())
     assert error_rate(cells) == 0.0
 
 
@@ -40,17 +40,17 @@ def test_error_counts_cells_whose_most_believed_state_is_wrong() -> None:
 
 
 def test_a_belief_of_zero_has_a_floor() -> None:
-    found = mean_log_belief([answer([[1.0, 0.0]], [1])])
+    found = conditional_log_likelihood([answer([[1.0, 0.0]], [1])])
     assert found == np.log(np.finfo(float).tiny)
 
 
 def test_a_state_that_the_field_does_not_know_is_an_error_ranked_last() -> None:
     cells = [answer([[0.9, 0.1], [0.8, 0.2]], [0, -1])]
     assert error_rate(cells) == 0.5
-    assert mean_log_belief(cells) == pytest.approx((np.log(0.9) + np.log(np.finfo(float).tiny)) / 2)
-    assert area_under_precision_recall(cells) == pytest.approx((1 / 1 + 2 / 5) / 2)
+    assert conditional_log_likelihood(cells) == pytest.approx((np.log(0.9) + np.log(np.finfo(float).tiny)) / 2)
+    assert average_precision(cells) == pytest.approx((1 / 1 + 2 / 5) / 2)
 
 
 def test_nothing_to_score_is_refused() -> None:
-    with pytest.raises(ValueError, match="no hidden cells"):
-        score([Answer(np.empty((0, 2)), np.empty(0, dtype=int))])
+    with pytest.raises(ValueError, match="no held-out cells"):
+        score([CellPredictions(np.empty((0, 2)), np.empty(0, dtype=int))])

@@ -130,14 +130,14 @@ def test_differences_are_the_first_less_the_second() -> None:
         ("Full-L1 - CFI", "cll", 0.04),
         ("CFI - TrueGraph", "error_rate", -0.01),
         ("CFI / Grafting", "active", math.log(280 / 300)),
-        ("CFI - Full-L1", "auc", -0.007),
-        ("CFI - Grafting", "auc", 0.034),
+        ("CFI - Full-L1", "ap", -0.007),
+        ("CFI - Grafting", "ap", 0.034),
     ):
         assert known[words, measure, 0.0] == pytest.approx(mean), words
     assert ("at 0.6 / at 0.4, below half", "induced", math.log(0.5)) in known
     nation = {(one.part.words, one.part.measure): one.interval.mean for one in found if "Nation" in one.claim}
     assert nation["Grafting - Full-L1", "cll"] == pytest.approx(0.04)
-    assert nation["CFI - Full-L1", "auc"] == pytest.approx(0.048)
+    assert nation["CFI - Full-L1", "ap"] == pytest.approx(0.048)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------
@@ -207,22 +207,22 @@ def test_folds_of_real_data_have_the_variance_of_nadeau_and_bengio_and_networks_
     plan = Plan(seeds=2, objectives=("pl",), settings=Settings(folds=4))
 
     def records(run: Run) -> list[Record]:
-        return [as_the_paper_says(run) | {"auc": auc} for auc in noisy_folds(run, 4)]
+        return [as_the_paper_says(run) | {"ap": ap} for ap in noisy_folds(run, 4)]
 
     results = Results({run: records(run) for run in plan.claims()})
     found = judge(plan, results)
-    (real,) = (one for one in found if (one.part.words, one.part.measure) == ("CFI - Grafting", "auc"))
+    (real,) = (one for one in found if (one.part.words, one.part.measure) == ("CFI - Grafting", "ap"))
     first, second = (
-        [one["auc"] for seed in range(2) for one in results[Run(method, "pl", data="nations", seed=seed)]]
+        [one["ap"] for seed in range(2) for one in results[Run(method, "pl", data="nations", seed=seed)]]
         for method in ("cfi-paper", "grafting")
     )
     gaps = np.subtract(first, second)
     reach = stats.t.ppf(0.975, 7) * gaps.std(ddof=1) * math.sqrt(1 / 8 + 1 / 3)
     assert real.count == 8
     assert (real.interval.low, real.interval.high) == pytest.approx((gaps.mean() - reach, gaps.mean() + reach))
-    (made,) = (one for one in found if (one.part.words, one.part.measure) == ("Full-L1 - CFI", "auc"))
+    (made,) = (one for one in found if (one.part.words, one.part.measure) == ("Full-L1 - CFI", "ap"))
     full, cfi = (
-        [results.mean(Run(method, "pl", nodes=200, seed=seed), "auc") for seed in range(2)]
+        [results.mean(Run(method, "pl", nodes=200, seed=seed), "ap") for seed in range(2)]
         for method in ("full", "cfi-paper")
     )
     means = np.subtract(full, cfi)
@@ -246,9 +246,9 @@ def cases() -> Iterator[tuple[Part, float, float, str]]:
         (-0.9, 0.9, unsure),
     ):  # fmt: skip
         yield part("same"), low, high, verdict
-    # A smaller error, a shorter time and a larger CLL or AUC are gains.
+    # A smaller error, a shorter time and a larger CLL or AP are gains.
     for low, high, verdict in ((-0.9, 0.004, yes), (0.0, 0.006, unsure), (0.006, 0.9, no)):
-        yield part("no gain", "auc"), low, high, verdict
+        yield part("no gain", "ap"), low, high, verdict
         yield part("no gain", "error_rate"), -high, -low, verdict
     yield part("no gain", "cll"), 0.007, 0.009, yes
     yield part("no gain", "cll"), 0.011, 0.02, no
@@ -283,10 +283,10 @@ def test_a_claim_is_as_good_as_its_worst_part() -> None:
 
 
 def test_the_margins_are_those_that_are_printed() -> None:
-    assert MARGINS["error_rate"] == MARGINS["auc"] == 0.005
+    assert MARGINS["error_rate"] == MARGINS["ap"] == 0.005
     assert MARGINS["cll"] == 0.01
     assert (math.exp(MARGINS["cpu_seconds"]), math.exp(MARGINS["induced"])) == pytest.approx((1.25, 1.1))
-    for words in ("0.005 of error and AUC", "0.01 of CLL", "1.25 of time", "1.1 of features"):
+    for words in ("0.005 of error and AP", "0.01 of CLL", "1.25 of time", "1.1 of features"):
         assert words in MARGIN_WORDS
 
 

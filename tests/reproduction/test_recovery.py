@@ -29,7 +29,7 @@ def test_found_and_true_edges_are_counted_by_hand() -> None:
     assert told["edge_precision"] == pytest.approx(2 / 3)
     assert told["edge_recall"] == pytest.approx(2 / 3)
     # Ranked: true, false, true, then three pairs at 0 of which one is true. Precision where recall grows: 1, 2/3, 3/6.
-    assert told["edge_auc"] == pytest.approx((1 + 2 / 3 + 3 / 6) / 3)
+    assert told["edge_ap"] == pytest.approx((1 + 2 / 3 + 3 / 6) / 3)
     # Of 9 comparisons of a true with another pair the first wins 3, the third 2, and the one at 0 has two draws.
     assert told["edge_roc"] == pytest.approx((3 + 2 + 1) / 9)
 
@@ -38,7 +38,7 @@ def test_nothing_found() -> None:
     told = compare_edges(np.zeros((4, 4)), symmetric(4, e01=1) > 0)
     assert (told["edges"], told["edge_recall"], told["edge_roc"]) == (0, 0, 0.5)
     assert np.isnan(told["edge_precision"])
-    assert told["edge_auc"] == pytest.approx(1 / 6)
+    assert told["edge_ap"] == pytest.approx(1 / 6)
 
 
 def test_all_found() -> None:
@@ -51,10 +51,10 @@ def test_all_found() -> None:
 def test_where_all_pairs_or_none_are_edges_there_is_nothing_to_rank() -> None:
     full = compare_edges(symmetric(3, e01=1.0), np.ones((3, 3)) > 0)
     assert full["edge_recall"] == pytest.approx(1 / 3)
-    assert np.isnan([full["edge_auc"], full["edge_roc"]]).all()
+    assert np.isnan([full["edge_ap"], full["edge_roc"]]).all()
     empty = compare_edges(symmetric(3, e01=1.0), np.zeros((3, 3)) > 0)
     assert empty["edge_precision"] == 0
-    assert np.isnan([empty["edge_recall"], empty["edge_auc"], empty["edge_roc"]]).all()
+    assert np.isnan([empty["edge_recall"], empty["edge_ap"], empty["edge_roc"]]).all()
 
 
 @given(seed=st.integers(0, 2**32 - 1))

@@ -13,15 +13,16 @@ import numpy as np
 import polars as pl
 import pooch
 import pytest
-from outcomes import Outcome
+from program import ProgramResult
 
 from reproduction import store
 from reproduction.claims import CLAIMS
 from reproduction.runs import load_real
 
+pytestmark = pytest.mark.benchmark
+
 SMALL = ("--quick", "--size", 7, "--rows", 40, "--folds", 2, "--objective", "pl")
 FIGURES = (
-    "reproduce",
     "figures",
     *SMALL,
     "--nodes",
@@ -35,19 +36,19 @@ FIGURES = (
     "--threshold",
     0.6,
 )
-CLAIMS_OF = ("reproduce", "claims", *SMALL)
+CLAIMS_OF = ("claims", *SMALL)
 
 FAKE = {
     "cpu_seconds": 1.0,
     "scoring_seconds": 0.1,
     "error_rate": 0.1,
     "cll": -0.5,
-    "auc": 0.9,
+    "ap": 0.9,
     "induced": 9,
     "active": 5,
 }
 
-one_error = Outcome.one_error
+assert_one_error = ProgramResult.assert_one_error
 
 
 @pytest.fixture(autouse=True)
@@ -70,17 +71,18 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_figures_print_what_they_write(run, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     code, printed, said = run(*FIGURES, "-o", out)
     assert code == 0
     files = [f"figure{k}.{kind}" for k in (1, 2, 3) for kind in ("csv", "svg")]
-    assert sorted(os.listdir(out)) == sorted([*files, "figures.html", "runs", "structure.csv"])
+    assert sorted(os.listdir(out)) == sorted([*files, "runs", "structure.csv"])
     assert "done before" not in said
     assert f"Wrote {out / 'figure1.svg'}" in said
     shown = np.array([float(word) for word in re.findall(r"-?\d+\.\d{4}", printed)])
     for row in [*rows_of(out / "figure2.csv"), *rows_of(out / "figure3.csv")]:
-        for measure in ("error_rate", "cll", "auc"):
+        for measure in ("error_rate", "cll", "ap"):
             assert np.abs(shown - float(row[measure])).min() < 6e-5
     for words in ("Figure 2: N = 7, 40 rows, 2 folds", "TrueGraph", "nodewise, AND", "0.6", "looked at"):
         assert words in printed
@@ -123,13 +125,14 @@ def test_claims_are_printed_and_written(run, tmp_path: Path) -> None:
     assert all(record["low"] is not None for record in records if record["claim"] == claims[-1])
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_figures_and_claims_share_their_runs(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
     monkeypatch.setattr(store, "perform", lambda *asked: done.append(asked) or [FAKE])
     thresholds = ("--threshold", 0, "--threshold", 0.2, "--seeds", 1, "-o", tmp_path)
     assert run(*CLAIMS_OF, *thresholds).code == 0
     before = len(done)
-    assert run("reproduce", "figures", *SMALL, "--nodes", 7, *thresholds).code == 0
+    assert run("figures", *SMALL, "--nodes", 7, *thresholds).code == 0
     new = [asked[0] for asked in done[before:]]
     assert {run.nodes for run in new} == {7}
     assert {run.method for run in new if not run.complete} == {"cfi"}
@@ -166,19 +169,21 @@ def test_an_interrupted_study_says_what_is_kept_and_goes_on(run, tmp_path: Path,
     assert "3 of 16 runs were done before" in said
 
 
+@pytest.mark.usefixtures("matplotlib")
 @pytest.mark.parametrize("command", ["figures", "claims"])
 def test_bad_options_are_refused_before_any_work(run, tmp_path: Path, command) -> None:
     (tmp_path / "file").write_text("old")
-    asked = ("reproduce", command, *SMALL[:-2], "--seeds", 1)
-    one_error(run(*asked, "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
-    one_error(run(*asked, "--folds", 1, "-o", tmp_path / "t"), "folds")
-    one_error(run(*asked, "--threshold", -1, "-o", tmp_path / "t"), "threshold")
-    one_error(run(*asked, "--size", 1, "-o", tmp_path / "t"), "size")
-    one_error(run(*asked, "-o", tmp_path / "file"), "is a file")
-    one_error(run(*asked, "-o", tmp_path / "file" / "t"), "cannot be written to")
+    asked = (command, *SMALL[:-2], "--seeds", 1)
+    assert_one_error(run(*asked, "--objective", "ml", "-o", tmp_path / "t"), "pl, cd", "'ml'")
+    assert_one_error(run(*asked, "--folds", 1, "-o", tmp_path / "t"), "folds")
+    assert_one_error(run(*asked, "--threshold", -1, "-o", tmp_path / "t"), "threshold")
+    assert_one_error(run(*asked, "--size", 1, "-o", tmp_path / "t"), "size")
+    assert_one_error(run(*asked, "-o", tmp_path / "file"), "is a file")
+    assert_one_error(run(*asked, "-o", tmp_path / "file" / "t"), "cannot be written to")
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.usefixtures("matplotlib")
 @pytest.mark.parametrize("command", ["figures", "claims"])
 def test_missing_data_are_missed_before_any_work(run, tmp_path: Path, monkeypatch, command) -> None:
     def unreachable(*_: object, **__: object) -> str:
@@ -186,11 +191,11 @@ def test_missing_data_are_missed_before_any_work(run, tmp_path: Path, monkeypatc
 
     monkeypatch.delenv("SPARSEFIELD_DATA")
     monkeypatch.setattr(pooch, "retrieve", unreachable)
-    one_error(run("reproduce", command, "-o", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
+    assert_one_error(run(command, "-o", tmp_path / "t"), "cannot be reached", "SPARSEFIELD_DATA")
     assert os.listdir(tmp_path) == []
 
 
-def test_pictures_as_png_are_missed_before_any_work(run, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "resvg_py", None)
-    one_error(run(*FIGURES, "--png", "-o", tmp_path / "t"), "sparsefield[png]")
+def test_missing_matplotlib_is_reported_before_any_work(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert_one_error(run(*FIGURES, "-o", tmp_path / "t"), "sparsefield[bench]")
     assert os.listdir(tmp_path) == []

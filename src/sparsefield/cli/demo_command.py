@@ -1,4 +1,4 @@
-"""``sparsefield demo`` learns a field from scikit-learn's handwritten digits."""
+"""``sparsefield demo``: learn a field from data that need no download."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 
 from sparsefield.cli.console import show
 
-Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write the figures to this folder.")]
+Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Use fewer rows and baselines.")]
-Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page of figures in a browser at the end.")]
+Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page of pictures at the end.")]
 
 
 def demo(out: Out = Path("demo"), quick: Quick = False, open_page: Open = True) -> None:
-    """Learn a field from handwritten digits, impute hidden pixels, and draw the result."""
+    """Learn a field over handwritten digits, predict missing pixels, and draw the result."""
     from sparsefield.demo.digits_demo import run_demo
 
     run_demo(out, quick, show)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.hold_out import Evaluation, Fold
 
-MEASURES = {"auc": "AUC", "auc_yes": "AUC of yes", "cll": "CLL", "error_rate": "error"}
+MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error"}
 
 Inductions = Annotated[
     list[str] | None,
@@ -53,8 +53,8 @@ def evaluate(
     """Hide the cells part by part, learn from the others, and report how well the hidden cells are predicted.
 
     DATA may also be a TOML file that describes linked tables, or a folder with a schema.toml.
-    AUC: all states of the hidden cells ranked by belief, the true ones relevant; area under precision and
-    recall. AUC of yes: the same for the question which cells of 0/1 columns are 1. CLL: mean natural log of
+    AP: all states of the hidden cells ranked by belief, the true ones relevant; area under precision and
+    recall. AP (positive): the same for the question which cells of 0/1 columns are 1. CLL: mean natural log of
     the belief in the true state. Mean (standard deviation) over folds.
     """
     reading = ReadOptions(tuple(missing or ()), not no_header, separator)

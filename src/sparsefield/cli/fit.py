@@ -180,12 +180,12 @@ def _show_check(checked: Fold | None, *, auto: bool) -> None:
         return
     chosen = " (its l1 is that of the fit above)" if auto else ""
     show(f"\nOn {checked.cells:,} hidden cells, predicted from all others by a field that never saw them{chosen}:")
-    table = new_table("", "error", "CLL", "AUC")
-    table.add_row("this field", *_figures(checked.error_rate, checked.cll, checked.auc))
-    frequencies = checked.frequency_error_rate, checked.frequency_cll, checked.frequency_auc
+    table = new_table("", "error", "CLL", "AP")
+    table.add_row("this field", *_figures(checked.error_rate, checked.cll, checked.ap))
+    frequencies = checked.frequency_error_rate, checked.frequency_cll, checked.frequency_ap
     table.add_row("column frequencies", *_figures(*frequencies))
     show(table)
 
 
-def _figures(error_rate: float, cll: float, auc: float) -> tuple[str, str, str]:
-    return f"{error_rate:.1%}", f"{cll:.3f}", f"{auc:.3f}"
+def _figures(error_rate: float, cll: float, ap: float) -> tuple[str, str, str]:
+    return f"{error_rate:.1%}", f"{cll:.3f}", f"{ap:.3f}"

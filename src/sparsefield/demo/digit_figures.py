@@ -1,4 +1,4 @@
-"""Pictures of a field over a square of pixels: its network, what it fills in, its signals and errors."""
+"""This module draws a field over a square of pixels: its network, its predictions, its signals and errors."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import numpy as np
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, blend, diverging
 from sparsefield.viz.svg import Drawing
 
-__all__ = ["Completion", "Network", "draw_completions", "draw_histograms", "draw_network"]
+__all__ = ["CompletedPicture", "PixelNetwork", "draw_completions", "draw_histograms", "draw_network"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Place = tuple[float, float]
 
 WIDTH = 900
 STEP = 61.0
-GAP_COLOR = "#f6d9c4"
+MISSING_COLOR = "#f6d9c4"
 PAPER = ["#fbfbf9", INK]
 
 
 @dataclass(frozen=True)
-class Network:
-    """Links among the pixels of a square, and between each pixel and a label.
+class PixelNetwork:
+    """Edges among the pixels of a square, and between each pixel and a label.
 
     Attributes
     ----------
     ink : array (side, side)
         Mean darkness of each pixel, 0 to 1.
     varies : array (side, side) of bool
-        Pixels that never change have no links and are drawn hollow.
+        Pixels that never change have no edges and are drawn hollow.
     pairs : array (edges, 2) of int
         Pixels, counted row by row; strongest edge first.
     strength : array (edges,)
     pulls : array (labels, side, side)
-        What a label adds to the score of a darker pixel.
+        Increase of the score of a darker pixel by a label.
     labels : sequence of str
     """
 
@@ -53,37 +53,37 @@ class Network:
         return self.ink.shape[0]
 
     def touching(self) -> Array:
-        """(edges,): whether an edge joins neighbors, side by side or corner to corner."""
+        """Return (edges,): whether an edge connects neighbors, side by side or corner to corner."""
         a, b = self.pairs[:, 0], self.pairs[:, 1]
         down, across = abs(a // self.side - b // self.side), abs(a % self.side - b % self.side)
         return np.maximum(down, across) == 1
 
 
 @dataclass(frozen=True)
-class Completion:
-    """One picture: the truth, what was hidden, and what was filled in.
+class CompletedPicture:
+    """One picture: the truth, its missing pixels, and the completed picture.
 
     Attributes
     ----------
     truth, filled : array (side, side) of int
         Gray levels, 0 for paper.
-    hidden : array (side, side) of bool
+    missing : array (side, side) of bool
     label, guess : str
-    belief : float
-        Probability given to the guess.
+    probability : float
+        Predicted probability of the guess.
     """
 
     truth: Array
     filled: Array
-    hidden: Array
+    missing: Array
     label: str
     guess: str
-    belief: float
+    probability: float
 
 
-def draw_network(network: Network, *, strongest: int = 200) -> str:
-    """The strongest edges over the square, and beside it one small map per label."""
-    drawing = Drawing(WIDTH, 600, "The learned network over the pixels, and what each digit asks of them")
+def draw_network(network: PixelNetwork, *, strongest: int = 200) -> str:
+    """Draw the strongest edges over the square, and beside it one small map per label."""
+    drawing = Drawing(WIDTH, 600, "The learned network over the pixels, and the weights between digits and pixels")
     shown = min(strongest, len(network.pairs))
     drawing.text(36, 42, "Which pixels depend on each other", size=18, font_weight=600)
     drawing.text(36, 64, f"the {shown} strongest of {len(network.pairs):,} learned edges", fill=GREY)
@@ -94,16 +94,16 @@ def draw_network(network: Network, *, strongest: int = 200) -> str:
     _key(drawing, 50.0, 576.0, BLUE, f"neighboring pixels ({touching})")
     _key(drawing, 262.0, 576.0, ORANGE, f"farther apart ({shown - touching})")
     drawing.text(428, 576, "width: strength", fill=GREY)
-    drawing.text(606, 42, "What each digit asks for", size=18, font_weight=600)
-    drawing.text(606, 64, "links between digit and pixels", fill=GREY)
+    drawing.text(606, 42, "Weights of each digit", size=18, font_weight=600)
+    drawing.text(606, 64, "edges between digit and pixels", fill=GREY)
     _draw_pulls(drawing, network, 636.0, 86.0)
     return drawing.render()
 
 
-def _draw_edges(drawing: Drawing, network: Network, shown: int, places: Sequence[Place]) -> None:
+def _draw_edges(drawing: Drawing, network: PixelNetwork, shown: int, places: Sequence[Place]) -> None:
     touching = network.touching()
     largest = float(network.strength[0]) if shown else 1.0
-    # Far edges lie below, weak ones below strong ones.
+    # Long edges are drawn first, and weak ones before strong ones.
     for k in sorted(range(shown), key=lambda k: (touching[k], network.strength[k])):
         a, b = (int(pixel) for pixel in network.pairs[k])
         drawing.path(
@@ -117,7 +117,7 @@ def _draw_edges(drawing: Drawing, network: Network, shown: int, places: Sequence
         )
 
 
-def _draw_nodes(drawing: Drawing, network: Network, places: Sequence[Place]) -> None:
+def _draw_nodes(drawing: Drawing, network: PixelNetwork, places: Sequence[Place]) -> None:
     for (x, y), ink, varies in zip(places, network.ink.flat, network.varies.flat, strict=True):
         if varies:
             shade = blend(["#d0d5dd", INK], float(ink))
@@ -131,7 +131,7 @@ def _straight(start: Place, end: Place) -> str:
 
 
 def _bowed(start: Place, end: Place, side: int) -> str:
-    """A curve that keeps clear of the pixels between its ends, to the one side (1) or the other (-1)."""
+    """Return a curve that avoids the pixels between its ends, bent to one side (1) or the other (-1)."""
     (x1, y1), (x2, y2) = start, end
     along = math.hypot(x2 - x1, y2 - y1)
     aside = side * min(0.34 * along, 0.85 * STEP) / along
@@ -148,7 +148,7 @@ def _key(drawing: Drawing, x: float, y: float, color: str, words: str) -> None:
     drawing.text(x + 30, y, words, fill=GREY)
 
 
-def _draw_pulls(drawing: Drawing, network: Network, left: float, top: float) -> None:
+def _draw_pulls(drawing: Drawing, network: PixelNetwork, left: float, top: float) -> None:
     cell, down, across = 10.0, 96.0, 128.0
     limit = float(np.quantile(np.abs(network.pulls), 0.985)) or 1.0
     for k, label in enumerate(network.labels):
@@ -163,33 +163,33 @@ def _draw_pulls(drawing: Drawing, network: Network, left: float, top: float) -> 
     drawing.text(left + 174, 576, "darker", fill=GREY)
 
 
-def draw_completions(completions: Sequence[Completion], *, levels: int) -> str:
-    """Truth, what the field saw, and what it filled in, a column per picture."""
+def draw_completions(completions: Sequence[CompletedPicture], *, levels: int) -> str:
+    """Draw the truth, the visible pixels and the completed picture, a column per picture."""
     left, top, room, drop = 128.0, 96.0, 76.0, 92.0
-    drawing = Drawing(WIDTH, 440, "Held-out digits: as written, with gaps, and filled in by the field")
-    drawing.text(36, 42, "Digits with gaps, filled in", size=18, font_weight=600)
+    drawing = Drawing(WIDTH, 440, "Held-out digits: complete, with missing pixels, and completed by the field")
+    drawing.text(36, 42, "Missing pixels, predicted", size=18, font_weight=600)
     drawing.text(
         36,
         64,
-        "a third of the pixels and the digit itself are hidden; all pictures are new to the field",
+        "a third of the pixels and the digit itself are missing; no picture was used for learning",
         fill=GREY,
     )
-    for row, words in enumerate((("as", "written"), ("what the", "field sees"), ("what it", "fills in"))):
+    for row, words in enumerate((("complete", "picture"), ("visible", "pixels"), ("predicted", "picture"))):
         for k, word in enumerate(words):
             drawing.text(left - 22, top + row * drop + 28 + 16 * k, word, text_anchor="end", fill=GREY)
     for k, one in enumerate(completions):
         x, right = left + k * room, one.guess == one.label
         _draw_pixels(drawing, one.truth, x, top, levels)
-        _draw_pixels(drawing, one.truth, x, top + drop, levels, missing=one.hidden)
+        _draw_pixels(drawing, one.truth, x, top + drop, levels, missing=one.missing)
         _draw_pixels(drawing, one.filled, x, top + 2 * drop, levels, wrong=one.filled != one.truth)
         middle, foot = x + 32, top + 3 * drop + 10
         color = INK if right else ORANGE
         drawing.text(middle, foot, one.guess, size=20, font_weight=600, fill=color, text_anchor="middle")
-        drawing.text(middle, foot + 18, f"{one.belief:.0%}", size=12, fill=GREY, text_anchor="middle")
+        drawing.text(middle, foot + 18, f"{one.probability:.0%}", size=12, fill=GREY, text_anchor="middle")
         if not right:
             drawing.text(middle, foot + 34, f"is {one.label}", size=12, fill=ORANGE, text_anchor="middle")
     drawing.text(left - 22, top + 3 * drop + 8, "digit", text_anchor="end", fill=GREY)
-    drawing.text(left - 22, top + 3 * drop + 28, "belief", text_anchor="end", fill=GREY, size=12)
+    drawing.text(left - 22, top + 3 * drop + 28, "probability", text_anchor="end", fill=GREY, size=12)
     _legend(drawing, 768.0, 42.0)
     return drawing.render()
 
@@ -209,7 +209,7 @@ def _draw_pixels(
     covered = np.zeros(picture.shape, dtype=bool) if missing is None else missing
     layers = [(picture == level) & ~covered for level in range(1, levels)]
     shades = [blend(PAPER, level / (levels - 1)) for level in range(1, levels)]
-    for layer, shade in zip([*layers, covered], [*shades, GAP_COLOR], strict=True):
+    for layer, shade in zip([*layers, covered], [*shades, MISSING_COLOR], strict=True):
         cells = (f"M{x + cell * c:g} {y + cell * r:g}h{cell:g}v{cell:g}h-{cell:g}z" for r, c in np.argwhere(layer))
         drawing.path("".join(cells), fill=shade, shape_rendering="crispEdges")
     for r, c in np.argwhere(wrong) if wrong is not None else ():
@@ -218,24 +218,24 @@ def _draw_pixels(
 
 
 def _legend(drawing: Drawing, x: float, y: float) -> None:
-    drawing.rect(x - 6, y - 11, 12, 12, fill=GAP_COLOR)
-    drawing.text(x + 14, y, "hidden", fill=GREY)
+    drawing.rect(x - 6, y - 11, 12, 12, fill=MISSING_COLOR)
+    drawing.text(x + 14, y, "missing", fill=GREY)
     drawing.shape("circle", cx=x, cy=y + 18, r=3, fill=ORANGE)
     drawing.text(x + 14, y + 22, "wrong gray", fill=GREY)
 
 
 def draw_histograms(signals: Array, before: Array, after: Array, *, threshold: float) -> str:
-    """Signals, and errors before any edge and at the end, on a logarithmic scale; small ones shaded."""
+    """Draw histograms of signals, and of errors without edges and at the end; values below the threshold are shaded."""
     drawing = Drawing(WIDTH, 430, "Histograms of signals and errors, with logarithmic counts")
     drawing.text(36, 42, "Signals and errors", size=18, font_weight=600)
-    words = f"counts on a logarithmic scale; induction passes over what lies within ±{threshold:g} (shaded)"
+    words = f"counts on a logarithmic scale; induction skips values within ±{threshold:g} (shaded)"
     drawing.text(36, 64, words, fill=GREY)
     bins = np.linspace(-1, 1, 41)
     counts = [np.histogram(values, bins)[0] for values in (signals, before, after)]
     highest = max(1.0, math.log10(max(int(count.max()) for count in counts) or 1))
     for left, main, ghost, values, name in (
-        (76.0, counts[0], None, signals, "signal: how unusual a value is"),
-        (506.0, counts[2], counts[1], after, "error: how far off the prediction is"),
+        (76.0, counts[0], None, signals, "signal: deviation of a cell from its mean"),
+        (506.0, counts[2], counts[1], after, "error: deviation of a cell from its prediction"),
     ):
         _axes(drawing, left, highest, threshold)
         _bars(drawing, left, main, highest)
@@ -247,7 +247,7 @@ def draw_histograms(signals: Array, before: Array, after: Array, *, threshold: f
     drawing.rect(746, 31, 12, 12, fill=BLUE)
     drawing.text(768, 42, "learned field", fill=GREY)
     drawing.line(742, 60, 762, 60, stroke=ORANGE, stroke_width=2)
-    drawing.text(768, 64, "before any edge", fill=GREY)
+    drawing.text(768, 64, "without edges", fill=GREY)
     return drawing.render()
 
 
@@ -255,14 +255,14 @@ TOP, FLOOR, SPAN = 92.0, 334.0, 358.0
 
 
 def _height(count: float, highest: float) -> float:
-    """Of a bar; the floor lies a little below 1, so that a single entry still shows."""
+    """Return the height of a bar; the floor is a little below 1, so that a single entry is visible."""
     return (FLOOR - TOP) * (math.log10(count) + 0.3) / (highest + 0.3) if count > 0 else 0.0
 
 
 def _axes(drawing: Drawing, left: float, highest: float, threshold: float) -> None:
-    centre = left + SPAN / 2
+    center = left + SPAN / 2
     half = threshold * SPAN / 2
-    drawing.rect(centre - half, TOP - 4, 2 * half, FLOOR - TOP + 4, fill="#f2f4f7")
+    drawing.rect(center - half, TOP - 4, 2 * half, FLOOR - TOP + 4, fill="#f2f4f7")
     for power in range(int(highest) + 1):
         y = FLOOR - _height(10.0**power, highest)
         drawing.line(left, y, left + SPAN, y, stroke=PALE)
@@ -270,7 +270,7 @@ def _axes(drawing: Drawing, left: float, highest: float, threshold: float) -> No
         drawing.text(left - 8, y + 4, words, size=11, fill=GREY, text_anchor="end")
     drawing.line(left, FLOOR, left + SPAN, FLOOR, stroke=GREY)
     for tick in (-1.0, -0.5, 0.0, 0.5, 1.0):
-        x = centre + tick * SPAN / 2
+        x = center + tick * SPAN / 2
         drawing.line(x, FLOOR, x, FLOOR + 5, stroke=GREY)
         drawing.text(x, FLOOR + 20, f"{tick:g}".replace("-", "−"), size=12, fill=GREY, text_anchor="middle")  # noqa: RUF001
 

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits as a table with gaps, and what a field learned from them shows."""
+"""This module makes a table with missing cells of scikit-learn's digits, and reads a field learned from it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.demo.digit_figures import Completion, Network
+from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.demo.digit_figures import CompletedPicture, PixelNetwork
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_adjacency
@@ -23,13 +23,13 @@ __all__ = [
     "PIXELS",
     "Digits",
     "completions",
-    "field_beliefs",
+    "field_predictions",
     "learned_network",
     "load_pictures",
     "make_table",
     "neighbor_shares",
     "row_losses",
-    "score_beliefs",
+    "score_predictions",
     "signals_and_errors",
 ]
 
@@ -38,10 +38,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SIDE, PIXELS, DIGIT = 8, 64, 64
 """Columns 0 to 63 are the pixels, row by row; column 64 is the digit."""
 NAMES = [f"r{k // SIDE + 1}c{k % SIDE + 1}" for k in range(PIXELS)] + ["digit"]
-LATENT_PENALTY_FACTOR = 1 / 3
+MISSING_SHARE = 1 / 3
 STRONGEST = 100
 TINY = 1e-6
-"""Least probability that a log-loss takes for granted, for every method alike."""
+"""Smallest probability in a log-loss, for every method."""
 
 
 @dataclass(frozen=True)
@@ -51,33 +51,33 @@ class Digits:
     Attributes
     ----------
     train, test : array (rows, 65) of int
-    hidden : array (test rows, 65) of bool
+    missing : array (test rows, 65) of bool
     levels : int
     """
 
     train: Array
     test: Array
-    hidden: Array
+    missing: Array
     levels: int
 
     def scored(self) -> Array:
-        """Hidden cells that say something: their column varies in training, and their value occurs there."""
+        """Return the missing cells that are scored: their column varies in training, and their value occurs there."""
         seen = [np.unique(column) for column in self.train.T]
         fair = [np.isin(self.test[:, k], states) & (len(states) > 1) for k, states in enumerate(seen)]
-        return self.hidden & np.stack(fair, axis=1)
+        return self.missing & np.stack(fair, axis=1)
 
 
 def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int], *, seed: int = 0) -> Digits:
-    """The digits, cut into gray levels, shuffled and split, with cells of the test rows marked as hidden.
+    """Load the digits in gray levels, shuffle and split them, and choose missing cells of the test rows.
 
     Parameters
     ----------
     train_rows, test_rows : int
         The first and the last of the shuffled rows, 1,797 in all.
     cuts : sequence of int
-        Where a gray level begins, on the data's own scale of 0 (paper) to 16 (ink).
+        First value of each gray level but the lightest, on the data's scale of 0 (paper) to 16 (ink).
     seed : int
-        Of the shuffle and of the gaps.
+        Seed of the shuffle and of the missing cells.
     """
     from sklearn.datasets import load_digits
 
@@ -86,26 +86,28 @@ def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int], *, seed:
     order = rng.permutation(len(data.target))
     values = np.column_stack([np.digitize(data.data, cuts), data.target])[order]
     test = values[-test_rows:]
-    hidden = rng.random(test.shape) < LATENT_PENALTY_FACTOR
-    hidden[:, DIGIT] = True
-    return Digits(values[:train_rows], test, hidden, len(cuts) + 1)
+    missing = rng.random(test.shape) < MISSING_SHARE
+    missing[:, DIGIT] = True
+    return Digits(values[:train_rows], test, missing, len(cuts) + 1)
 
 
-def make_table(values: Array, hidden: Array | None = None) -> pl.DataFrame:
-    """A frame of named columns, with nulls for what is hidden."""
+def make_table(values: Array, missing: Array | None = None) -> pl.DataFrame:
+    """Return a frame of named columns, with nulls for missing cells."""
     frame = {}
     for k, name in enumerate(NAMES):
-        cell = np.zeros(len(values), dtype=bool) if hidden is None else hidden[:, k]
+        cell = np.zeros(len(values), dtype=bool) if missing is None else missing[:, k]
         cells = zip(values[:, k].tolist(), cell.tolist(), strict=True)
-        frame[name] = pl.Series([None if gone else value for value, gone in cells], dtype=pl.Int64)
+        frame[name] = pl.Series([None if absent else value for value, absent in cells], dtype=pl.Int64)
     return pl.DataFrame(frame)
 
 
-def field_beliefs(field: MarkovField, digits: Digits) -> list[Array]:
-    """Per column (test rows, states): what the field believes of the hidden cells."""
+def field_predictions(field: MarkovField, digits: Digits) -> list[Array]:
+    """Return, per column, (test rows, states): the field's probabilities of the missing cells."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenStateWarning)  # a gray that this pixel never had: one more gap
-        answers = field.predict_proba(make_table(digits.test, digits.hidden))
+        warnings.simplefilter(
+            "ignore", UnseenStateWarning
+        )  # an unseen gray level is missing
+        answers = field.predict_proba(make_table(digits.test, digits.missing))
     beliefs = []
     for k, name in enumerate(NAMES):
         belief = np.zeros((len(digits.test), 10 if k == DIGIT else digits.levels))
@@ -114,8 +116,8 @@ def field_beliefs(field: MarkovField, digits: Digits) -> list[Array]:
     return beliefs
 
 
-def score_beliefs(beliefs: Sequence[Array], digits: Digits) -> dict[str, float]:
-    """Accuracy and log-loss (natural log, mean over hidden cells) of pixels and of the digit."""
+def score_predictions(beliefs: Sequence[Array], digits: Digits) -> dict[str, float]:
+    """Return accuracy and log-loss (natural log, mean over missing cells) of pixels and of the digit."""
     scored = digits.scored()
     right = np.stack([belief.argmax(axis=1) == digits.test[:, k] for k, belief in enumerate(beliefs)], axis=1)
     losses = row_losses(beliefs, digits)
@@ -128,7 +130,7 @@ def score_beliefs(beliefs: Sequence[Array], digits: Digits) -> dict[str, float]:
 
 
 def row_losses(beliefs: Sequence[Array], digits: Digits) -> dict[str, Array]:
-    """(rows,) for "pixels" and for "digit": what each picture adds to the log-loss, which is their mean."""
+    """Return (rows,) for "pixels" and for "digit": the share of each picture in the log-loss, which is their mean."""
     scored, rows = digits.scored(), np.arange(len(digits.test))
     truth = [belief[rows, digits.test[:, k]] for k, belief in enumerate(beliefs)]
     loss = np.where(scored, -np.log(np.maximum(np.stack(truth, axis=1), TINY)), 0.0)
@@ -136,12 +138,13 @@ def row_losses(beliefs: Sequence[Array], digits: Digits) -> dict[str, Array]:
     return {name: loss[:, k].sum(axis=1) * len(rows) / scored[:, k].sum() for name, k in parts.items()}
 
 
-def learned_network(field: MarkovField, digits: Digits) -> Network:
+def learned_network(field: MarkovField, digits: Digits) -> PixelNetwork:
+    """Return the field's edges among pixels and its weights between digits and pixels."""
     place = {name: k for k, name in enumerate(NAMES)}
     edges = field.edges_.filter((pl.col("variable_a") != "digit") & (pl.col("variable_b") != "digit"))
     pairs = [[place[a], place[b]] for a, b in edges.select("variable_a", "variable_b").iter_rows()]
     shades = digits.train[:, :PIXELS]
-    return Network(
+    return PixelNetwork(
         ink=(shades.mean(axis=0) / (digits.levels - 1)).reshape(SIDE, SIDE),
         varies=(shades != shades[0]).any(axis=0).reshape(SIDE, SIDE),
         pairs=np.array(pairs, dtype=int).reshape(-1, 2),
@@ -152,7 +155,7 @@ def learned_network(field: MarkovField, digits: Digits) -> Network:
 
 
 def _pulls(field: MarkovField, levels: int) -> Array:
-    """(digits, 8, 8): by how much a digit's weight rises per step of gray, against the average digit."""
+    """Return (digits, 8, 8): increase of a digit's weight per gray level, relative to the mean over digits."""
     weights = np.zeros((PIXELS, levels, 10))
     place = {name: k for k, name in enumerate(NAMES)}
     for a, state_a, b, state_b, weight in field.features_.iter_rows():
@@ -165,32 +168,32 @@ def _pulls(field: MarkovField, levels: int) -> Array:
     return np.einsum("pld,l->dp", weights, steps / (steps @ steps)).reshape(10, SIDE, SIDE)
 
 
-def neighbor_shares(network: Network) -> dict[str, Any]:
-    """Shares that join neighbors: of all edges, of the strongest, and of all pairs that could be joined."""
+def neighbor_shares(network: PixelNetwork) -> dict[str, Any]:
+    """Return the share of neighbors among all edges, among the strongest, and among all pairs of pixels that vary."""
     touching = network.touching()
     varying = np.flatnonzero(network.varies)
     a, b = np.triu_indices(len(varying), 1)
     pairs = np.column_stack([varying[a], varying[b]])
-    everyone = Network(network.ink, network.varies, pairs, np.ones(len(pairs)), network.pulls, network.labels)
+    all_pairs = PixelNetwork(network.ink, network.varies, pairs, np.ones(len(pairs)), network.pulls, network.labels)
     return {
         "edges": len(touching),
         "pairs": len(pairs),
         "all": float(touching.mean()),
         "strongest": float(touching[:STRONGEST].mean()),
-        "chance": float(everyone.touching().mean()),
+        "chance": float(all_pairs.touching().mean()),
     }
 
 
 def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array]:
-    """Signals, errors before any edge, and errors of the learned field: (states, rows) each."""
+    """Return signals, errors without edges, and errors of the learned field: (states, rows) each."""
     table = compile_table(as_source(make_table(values)), field.schema)
     alone = [
         np.log(variable.column_frequencies / variable.frequencies[variable.base]) for variable in field.schema.targets
     ]
-    nothing = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
+    no_edges = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
         evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
-        evaluator.evaluate(nothing, np.concatenate(alone))
+        evaluator.evaluate(no_edges, np.concatenate(alone))
         before = np.hstack(evaluator.contrast().errors[0])
         evaluator.evaluate(field.graphs, field.theta)
         contrast = evaluator.contrast()
@@ -198,19 +201,19 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     return signals, before, np.hstack(contrast.errors[0])
 
 
-def completions(digits: Digits, beliefs: Sequence[Array]) -> list[Completion]:
-    """The first held-out picture of each digit: nobody picked them."""
+def completions(digits: Digits, beliefs: Sequence[Array]) -> list[CompletedPicture]:
+    """Complete the first held-out picture of each digit."""
     chosen = []
     for digit in range(10):
         row = int(np.flatnonzero(digits.test[:, DIGIT] == digit)[0])
-        truth, hidden = digits.test[row, :PIXELS], digits.hidden[row, :PIXELS]
+        truth, missing = digits.test[row, :PIXELS], digits.missing[row, :PIXELS]
         best = np.array([belief[row].argmax() for belief in beliefs[:PIXELS]])
         belief = beliefs[DIGIT][row]
         chosen.append(
-            Completion(
+            CompletedPicture(
                 truth.reshape(SIDE, SIDE),
-                np.where(hidden, best, truth).reshape(SIDE, SIDE),
-                hidden.reshape(SIDE, SIDE),
+                np.where(missing, best, truth).reshape(SIDE, SIDE),
+                missing.reshape(SIDE, SIDE),
                 str(digit),
                 str(int(belief.argmax())),
                 float(belief.max()),

@@ -1,4 +1,4 @@
-"""The main job, start to end, on scikit-learn's handwritten digits: learn, fill in, compare, draw."""
+"""This module runs the demo on scikit-learn's digits: learn a field, predict missing pixels, compare, draw."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.demo.digit_figures import Network, draw_completions, draw_histograms, draw_network
+from sparsefield.demo.digit_figures import PixelNetwork, draw_completions, draw_histograms, draw_network
 from sparsefield.demo.digits import (
     PIXELS,
     STRONGEST,
     Digits,
     completions,
-    field_beliefs,
+    field_predictions,
     learned_network,
     load_pictures,
     make_table,
     neighbor_shares,
     row_losses,
-    score_beliefs,
+    score_predictions,
     signals_and_errors,
 )
 from sparsefield.estimators import MarkovField
-from sparsefield.evaluation.baselines import Chained, column_frequencies
-from sparsefield.io.atomic_write import write_atomically
+from sparsefield.evaluation.baselines import ChainedRegressions, column_frequencies
+from sparsefield.io.model_file import write_atomically
 from sparsefield.viz.html_page import Figure, make_page
 
 __all__ = ["run_demo"]
@@ -50,12 +50,11 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes and penalties.
+    """Sizes and penalties of the demo.
 
-    The full demo's l1 and c gave the best log-loss of hidden pixels when the last 297 training rows were held
-    out; among equals, the one better on the digit. The gray levels were not chosen that blindly: three were
-    taken after four had been tried on test rows too, where chained regressions that know the levels' order
-    were ahead on log-loss.
+    The full demo's l1 and c had the best log-loss of missing pixels on the last 297 training rows, held out; ties were
+    broken by the digit. The gray levels were not chosen on training rows alone: four levels were tried on test rows
+    too, where chained regressions that know the order of the levels had the lower log-loss.
     """
 
     train_rows: int
@@ -64,7 +63,7 @@ class Setting:
     l1: float
     l2: float = 1.0
     c: float | None = None
-    """Of the logistic regressions; without it they are left out."""
+    """Inverse penalty of the logistic regressions; None leaves them out."""
 
 
 FULL = Setting(train_rows=1297, test_rows=500, cuts=(4, 12), l1=2.0, c=0.2)
@@ -72,16 +71,16 @@ QUICK = Setting(train_rows=600, test_rows=200, cuts=(8,), l1=2.0)
 
 
 def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> dict[str, Any]:
-    """Learn a field over the digits, fill in gaps of held-out ones, print figures and write pictures.
+    """Learn a field over the digits, predict missing pixels of held-out ones, print scores and write pictures.
 
     Parameters
     ----------
     out : Path
-        Folder for index.html and the three SVG pictures; made if need be.
+        Folder for index.html and the three SVG pictures; it is created if necessary.
     quick : bool
-        Fewer rows, two gray levels, and only the baseline that takes no time.
+        Use fewer rows, two gray levels, and the baseline of frequencies alone.
     echo : callable
-        Gets each line of text.
+        Called with each line of text.
 
     Returns
     -------
@@ -101,19 +100,19 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> dict[str, A
     found["neighbors"] = neighbor_shares(network)
     lead += [*_words_of_fit(found, setting), _words_of_neighbors(found["neighbors"])]
     _say(echo, *lead[1:])
-    beliefs = {OURS: field_beliefs(field, digits), **_baselines(digits, setting.c)}
-    scores = {name: score_beliefs(belief, digits) for name, belief in beliefs.items()}
+    beliefs = {OURS: field_predictions(field, digits), **_baselines(digits, setting.c)}
+    scores = {name: score_predictions(belief, digits) for name, belief in beliefs.items()}
     note = _note({name: row_losses(belief, digits) for name, belief in beliefs.items()}, digits)
     _say(echo, "", *_table(scores), "", *note, "")
     pictures = _draw(field, digits, network, beliefs[OURS])
     page = _page(lead, scores, note, pictures)
     files = _write(out, pictures, page)
-    _say(echo, f"{out / 'index.html'} shows the pictures. All in all: {time.perf_counter() - start:.0f} s.")
+    _say(echo, f"The pictures are in {out / 'index.html'}. Total time: {time.perf_counter() - start:.0f} s.")
     return {**found, "scores": scores, "files": files}
 
 
 def _warm_up() -> None:
-    """Have everything compiled (once per machine), so that the time to learn is that of learning."""
+    """Compile all kernels (once per machine), so that compilation is not timed."""
     rows = [[k % 2, k % 3 % 2, k % 5 % 2] for k in range(30)]
     frame = pl.DataFrame(rows, schema=["a", "b", "c"], orient="row")
     field = MarkovField(l1=0.5).fit(frame)
@@ -140,13 +139,13 @@ def _baselines(digits: Digits, c: float | None) -> dict[str, list[Array]]:
     sizes = [digits.levels] * PIXELS + [10]
     found = {"column frequencies": column_frequencies(digits.train, len(digits.test), sizes)}
     if c is not None:
-        chained = Chained.fit(digits.train, sizes, c=c)
-        found["logistic regressions"] = chained.fill(digits.test, digits.hidden, rounds=1)
-        found["chained logistic regressions"] = chained.fill(digits.test, digits.hidden, rounds=6)
+        chained = ChainedRegressions.fit(digits.train, sizes, c=c)
+        found["logistic regressions"] = chained.predict(digits.test, digits.missing, rounds=1)
+        found["chained logistic regressions"] = chained.predict(digits.test, digits.missing, rounds=6)
     return found
 
 
-# -- in words --------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------
 
 
 def _say(echo: Callable[[str], None], *lines: str) -> None:
@@ -157,11 +156,11 @@ def _say(echo: Callable[[str], None], *lines: str) -> None:
 
 
 def _words_of_data(digits: Digits) -> str:
-    hidden = int(digits.hidden[:, :PIXELS].sum())
+    missing = int(digits.missing[:, :PIXELS].sum())
     return (
-        f"Handwritten digits: {PIXELS} pixels in {digits.levels} gray levels, and the digit, are "
-        f"{PIXELS + 1} variables. {len(digits.train):,} pictures to learn from; {len(digits.test)} held out, "
-        f"with {hidden:,} of their pixels (a third) and all of their digits hidden."
+        f"Handwritten digits: {PIXELS} pixels in {digits.levels} gray levels and the digit are {PIXELS + 1} "
+        f"variables. The field is learned from {len(digits.train):,} pictures. In {len(digits.test)} held-out "
+        f"pictures {missing:,} pixels (a third) and all digits are missing and have to be predicted."
     )
 
 
@@ -170,12 +169,12 @@ def _words_of_fit(found: dict[str, Any], setting: Setting) -> list[str]:
     violation = f"{found['kkt_violation']:.2g} (l1 is {setting.l1:g})"
     if found["converged"]:
         certificate = (
-            f"Certificate: all {candidates:,} candidates, left-out ones included, meet their optimality "
-            f"condition to within {violation}, so no other set of features would serve the objective "
-            "noticeably better."
+            f"Converged: all {candidates:,} candidates, also those that were left out, meet their optimality "
+            f"conditions to within {violation}. This is a statement about the optimizer: no left-out pair would "
+            "improve the fit. It does not say which edges are due to chance; `sparsefield stability` does."
         )
     else:
-        certificate = f"No certificate: some candidate misses its optimality condition by {violation}."
+        certificate = f"Not converged: some candidate violates its optimality condition by {violation}."
     return [
         f"Learned {features:,} pair features out of {candidates:,} candidates ({features / candidates:.0%}) "
         f"in {found['seconds']:.1f} s and {found['iterations']} iterations.",
@@ -185,8 +184,8 @@ def _words_of_fit(found: dict[str, Any], setting: Setting) -> list[str]:
 
 def _words_of_neighbors(shares: dict[str, Any]) -> str:
     return (
-        f"Nobody told it which pixels are neighbors: of the {STRONGEST} strongest edges among pixels "
-        f"{shares['strongest']:.0%} join neighbors, where chance would give {shares['chance']:.0%}. Of all "
+        f"The field does not know which pixels are neighbors, but of the {STRONGEST} strongest edges among pixels "
+        f"{shares['strongest']:.0%} connect neighbors ({shares['chance']:.0%} by chance). Of all "
         f"{shares['edges']:,} edges, most of them weak, {shares['all']:.0%} do."
     )
 
@@ -196,7 +195,7 @@ def _cells(score: dict[str, float]) -> list[str]:
 
 
 def _table(scores: Scores) -> list[str]:
-    lines = [f"{'hidden cells':<34}" + "".join(f"{name:>14}" for name in COLUMNS.values())]
+    lines = [f"{'missing cells':<34}" + "".join(f"{name:>14}" for name in COLUMNS.values())]
     return lines + [f"{name:<34}" + "".join(f"{cell:>14}" for cell in _cells(scores[name])) for name in scores]
 
 
@@ -205,7 +204,7 @@ def _best(scores: Scores, key: str) -> str:
 
 
 def _lead(losses: dict[str, dict[str, Array]], cells: str) -> str:
-    """Who has the lowest log-loss, and by how much, with the standard error that the test pictures leave."""
+    """Name the method with the lowest log-loss, its lead, and the standard error of the lead over test pictures."""
     first, second = sorted(losses, key=lambda name: float(losses[name][cells].mean()))[:2]
     ahead = losses[second][cells] - losses[first][cells]
     error = float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
@@ -215,46 +214,45 @@ def _lead(losses: dict[str, dict[str, Array]], cells: str) -> str:
 def _note(losses: dict[str, dict[str, Array]], digits: Digits) -> list[str]:
     pixels = int(digits.scored()[:, :PIXELS].sum())
     notes = [
-        f"Scored on the {pixels:,} hidden pixels that vary in training. Log-loss: natural log, lower is "
+        f"Scored on the {pixels:,} missing pixels that vary in training. Log-loss: natural log, lower is "
         f"better. Lowest on pixels: {_lead(losses, 'pixels')}; on the digit: {_lead(losses, 'digit')} "
         "(± one standard error)."
     ]
     if len(losses) > 2:
         notes.append(
-            "The regressions (scikit-learn's, one per column given all others) take a gap for its column's "
-            "frequencies; chained, they go on from their own answers, five times over. They are separate "
-            "models, not one distribution."
+            "The regressions (scikit-learn's, one per column given all others) replace a missing value by the "
+            "frequencies of its column; the chained ones then repeat five times with their own predictions. They "
+            "are separate models, not one distribution."
         )
     return notes
 
 
-# -- in pictures -----------------------------------------------------------------------------------
+# -- pictures -----------------------------------------------------------------------------------
 
 
-def _draw(field: MarkovField, digits: Digits, network: Network, beliefs: Sequence[Array]) -> dict[str, Figure]:
+def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Sequence[Array]) -> dict[str, Figure]:
     threshold = float(field.threshold)  # type: ignore[arg-type]
     signals, before, after = signals_and_errors(field.field_, digits.train)
-    loud, wrong = (np.mean(np.abs(values) > threshold, axis=0) for values in (signals, after))
-    met = float(np.mean(loud * wrong))
+    large_signals, large_errors = (np.mean(np.abs(values) > threshold, axis=0) for values in (signals, after))
+    share = float(np.mean(large_signals * large_errors))
     base = next(variable.states[variable.base] for variable in field.field_.schema.targets if variable.name == "digit")
     return {
         "network": Figure(
             draw_network(network),
-            "Each square is a pixel, as dark as it is on average; hollow ones never change. A line is an "
-            "edge of the field, as wide as its weights are strong. On the right, a digit makes blue pixels "
-            "darker and orange ones lighter, against the average digit and beyond what the other pixels "
-            f"tell. {base}, the most frequent digit, is pale because it carries no weights of its own.",
+            "Each square is a pixel, as dark as it is on average; hollow pixels never change. A line is an "
+            "edge of the field; its width is the strength of its weights. On the right, a digit makes blue pixels "
+            "darker and orange ones lighter than the average digit does, given all other pixels. "
+            f"{base}, the most frequent digit, is pale: it is the reference state, which has no weights.",
         ),
         "digits": Figure(
             draw_completions(completions(digits, beliefs), levels=digits.levels),
-            "The first held-out picture of each digit, not a choice of good ones. Gaps are filled with the "
-            "most probable gray level; the digit is guessed at the same time, with its probability below.",
+            "The first held-out picture of each digit; none was selected. Missing pixels get their most probable "
+            "gray level; the digit is predicted at the same time, with its probability below.",
         ),
         "signals": Figure(
             draw_histograms(signals, before, after, threshold=threshold),
-            "A new feature pays only where a signal of one variable meets an error of another, again and "
-            f"again. Multiplying only the large ones takes {met:.0%} of the products here, which is what "
-            "makes the search cheap.",
+            "The gradient of a candidate feature is a sum of products of signals of one variable and errors of "
+            f"another. CFI multiplies only large ones, which takes {share:.0%} of the products here.",
         ),
     }
 
@@ -263,7 +261,7 @@ def _page(lead: Sequence[str], scores: Scores, note: Sequence[str], pictures: di
     return make_page(
         title="A sparse field learned from handwritten digits",
         lead=lead,
-        head=["hidden cells", *COLUMNS.values()],
+        head=["missing cells", *COLUMNS.values()],
         rows=[[name, *_cells(score)] for name, score in scores.items()],
         best=[[False, *(_best(scores, key) == name for key in COLUMNS)] for name in scores],
         note=" ".join(note),

@@ -1,4 +1,4 @@
-"""What a user of scikit-learn would fill categorical gaps with: frequencies, or a regression per column."""
+"""This module predicts missing categorical cells by baselines: frequencies, or a logistic regression per column."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Chained", "column_frequencies"]
+__all__ = ["ChainedRegressions", "column_frequencies"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def column_frequencies(train: Array, rows: int, sizes: Sequence[int]) -> list[Array]:
-    """Per column (rows, states): how often each state occurs in training."""
+    """Return, per column, (rows, states): the frequencies of the states in training."""
     shares = [np.bincount(train[:, k], minlength=size) / len(train) for k, size in enumerate(sizes)]
     return [np.tile(share, (rows, 1)) for share in shares]
 
 
 @dataclass(frozen=True)
-class Chained:
-    """One L2 logistic regression per column, given all the others.
+class ChainedRegressions:
+    """One L2 logistic regression per column, given all other columns.
 
-    A state enters as one column per state, centered.
+    The inputs are centered indicators, one per state.
 
     Attributes
     ----------
     models : tuple
-        One classifier per column; None where training saw a single state.
+        One classifier per column; None if training has a single state.
     frequencies : tuple of arrays (states,)
-        What a gap enters as until something better is known.
+        Initial input of a missing cell.
     """
 
     models: tuple[Any, ...]
     frequencies: tuple[Array, ...]
 
     @classmethod
-    def fit(cls, train: Array, sizes: Sequence[int], *, c: float) -> Chained:
+    def fit(cls, train: Array, sizes: Sequence[int], *, c: float) -> ChainedRegressions:
         """Fit to complete rows.
 
         Parameters
@@ -48,7 +48,7 @@ class Chained:
             Codes from 0.
         sizes : states of each column
         c : float
-            Inverse strength of the L2 penalty, as scikit-learn has it.
+            Inverse strength of the L2 penalty, as in scikit-learn.
         """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
@@ -66,19 +66,19 @@ class Chained:
                 models.append(model.fit(_others(inputs, shares, k), train[:, k]))
         return cls(tuple(models), shares)
 
-    def fill(self, test: Array, hidden: Array, *, rounds: int) -> list[Array]:
-        """Per column (rows, states): probabilities of every cell given the others.
+    def predict(self, test: Array, missing: Array, *, rounds: int) -> list[Array]:
+        """Return, per column, (rows, states): probabilities of every cell given the others.
 
-        In the first round gaps hold the frequencies of their column; in each further one, what the round
-        before made of them.
+        In the first round missing cells are replaced by the frequencies of their column; in each further round, by the
+        predictions of the round before.
         """
         inputs = [
-            np.where(hidden[:, [k]], share, np.eye(len(share))[test[:, k]]) for k, share in enumerate(self.frequencies)
+            np.where(missing[:, [k]], share, np.eye(len(share))[test[:, k]]) for k, share in enumerate(self.frequencies)
         ]
         beliefs: list[Array] = []
         for _ in range(rounds):
             beliefs = [self._predict(inputs, k) for k in range(len(self.models))]
-            inputs = [np.where(hidden[:, [k]], belief, inputs[k]) for k, belief in enumerate(beliefs)]
+            inputs = [np.where(missing[:, [k]], belief, inputs[k]) for k, belief in enumerate(beliefs)]
         return beliefs
 
     def _predict(self, inputs: Sequence[Array], k: int) -> Array:

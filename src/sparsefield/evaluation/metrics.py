@@ -1,4 +1,4 @@
-"""How good beliefs in hidden cells are: the measures of the paper's section 4, and one of relational learners."""
+"""This module scores predictions of held-out cells: the measures of the paper's section 4, and one more."""
 
 from __future__ import annotations
 
@@ -8,121 +8,131 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Answer", "Scores", "area_for_yes", "area_under_precision_recall", "error_rate", "mean_log_belief", "score"]
+__all__ = [
+    "CellPredictions",
+    "Scores",
+    "average_precision",
+    "average_precision_of_positives",
+    "conditional_log_likelihood",
+    "error_rate",
+    "score",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 UNKNOWN = -1
-"""The place of a true state that the field does not know."""
+"""Code of a true state that the field does not know."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Beliefs in the states of some hidden cells of one column, and what was behind them.
+class CellPredictions:
+    """Predicted probabilities of the states of held-out cells of one column, and the true states.
 
     Attributes
     ----------
-    beliefs : array (cells, states)
+    probabilities : array (cells, states)
         Each row sums to 1.
     truth : array (cells,) of int
-        Which of the states is the true one; -1 where the true state is none of them.
+        Index of the true state; -1 if the true state is none of the states.
     positive : int or None
-        Which of the states says yes, for a column of 0 and 1 or False and True.
+        Index of the positive state, for a column of 0 and 1 or False and True.
     """
 
-    beliefs: Array
+    probabilities: Array
     truth: Array
     positive: int | None = None
 
     @property
-    def in_truth(self) -> Array:
-        """(cells,): the belief in the true state, 0 where it is unknown."""
-        picked = self.beliefs[np.arange(len(self.truth)), self.truth]
+    def of_truth(self) -> Array:
+        """(cells,): the probability of the true state, 0 if it is unknown."""
+        picked = self.probabilities[np.arange(len(self.truth)), self.truth]
         return np.where(self.truth == UNKNOWN, 0.0, picked)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The paper's three measures over all hidden cells, and a fourth.
+    """Scores over all held-out cells.
 
     Attributes
     ----------
-    auc : float
-        Area under the precision-recall curve, see `area_under_precision_recall`.
+    ap : float
+        Average precision over all states of all cells, see `average_precision`; the paper calls it AUC.
     cll : float
-        Conditional log-likelihood per cell, see `mean_log_belief`.
+        Conditional log-likelihood per cell, see `conditional_log_likelihood`.
     error_rate : float
-        Share of cells whose most believed state is not the true one.
-    auc_yes : float
-        The same area for the question which cells of yes/no columns are yes: `area_for_yes`. NaN where there are none.
+        Share of cells whose most probable state is not the true one.
+    ap_positive : float
+        Average precision of the positive state, see `average_precision_of_positives`. NaN without 0/1 columns.
     """
 
-    auc: float
+    ap: float
     cll: float
     error_rate: float
-    auc_yes: float
+    ap_positive: float
 
 
-def score(answers: Sequence[Answer]) -> Scores:
-    """All measures of the hidden cells of any number of columns.
+def score(predictions: Sequence[CellPredictions]) -> Scores:
+    """Compute all measures over the held-out cells of any number of columns.
 
     Examples
     --------
     >>> import numpy as np
-    >>> score([Answer(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), positive=1)])
-    Scores(auc=1.0, cll=-0.164252033486018, error_rate=0.0, auc_yes=1.0)
+    >>> score([CellPredictions(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), positive=1)])
+    Scores(ap=1.0, cll=-0.164252033486018, error_rate=0.0, ap_positive=1.0)
     """
-    if not sum(len(answer.truth) for answer in answers):
-        raise ValueError("There are no hidden cells to score.")
+    if not sum(len(one.truth) for one in predictions):
+        raise ValueError("There are no held-out cells to score.")
     return Scores(
-        area_under_precision_recall(answers), mean_log_belief(answers), error_rate(answers), area_for_yes(answers)
+        average_precision(predictions),
+        conditional_log_likelihood(predictions),
+        error_rate(predictions),
+        average_precision_of_positives(predictions),
     )
 
 
-def area_under_precision_recall(answers: Sequence[Answer]) -> float:
-    """Rank all states of all cells by belief; the true ones are relevant (the paper's section 4).
+def average_precision(predictions: Sequence[CellPredictions]) -> float:
+    """Rank all states of all cells by probability and return the average precision of the true ones.
 
-    The area is the average precision: the precision at each true state, in steps of recall. Straight lines
-    between the points of the curve, the trapezoid rule, would promise more than a ranking can keep (Davis and
-    Goadrich, 2006). States with the same belief share one place. A true state that the field does not know
-    stands last.
+    It is the area under the precision-recall curve of the paper's section 4, summed in steps of recall: the trapezoid
+    rule would overestimate it (Davis and Goadrich, 2006). States with equal probability share one rank. A true state
+    that the field does not know is ranked last.
     """
     from sklearn.metrics import average_precision_score
 
-    beliefs, relevant = [], []
-    for answer in answers:
-        hits = np.arange(answer.beliefs.shape[1]) == answer.truth[:, None]
-        strangers = np.count_nonzero(answer.truth == UNKNOWN)
-        beliefs += [answer.beliefs.ravel(), np.zeros(strangers)]
-        relevant += [hits.ravel(), np.ones(strangers, dtype=bool)]
-    return float(average_precision_score(np.concatenate(relevant), np.concatenate(beliefs)))
+    probabilities, relevant = [], []
+    for one in predictions:
+        hits = np.arange(one.probabilities.shape[1]) == one.truth[:, None]
+        unknown = np.count_nonzero(one.truth == UNKNOWN)
+        probabilities += [one.probabilities.ravel(), np.zeros(unknown)]
+        relevant += [hits.ravel(), np.ones(unknown, dtype=bool)]
+    return float(average_precision_score(np.concatenate(relevant), np.concatenate(probabilities)))
 
 
-def area_for_yes(answers: Sequence[Answer]) -> float:
-    """Rank the hidden cells of yes/no columns by the belief in yes; those that are yes are relevant.
+def average_precision_of_positives(predictions: Sequence[CellPredictions]) -> float:
+    """Rank the cells of 0/1 columns by the probability of 1 and return the average precision of the cells that are 1.
 
-    Relational learners report this area: it asks for the true atoms alone, not for the false ones too.
+    Relational learners report this number: it scores the true atoms alone, not the false ones too.
     """
     from sklearn.metrics import average_precision_score
 
-    asked = [answer for answer in answers if answer.positive is not None and len(answer.truth)]
-    if not asked:
+    binary = [one for one in predictions if one.positive is not None and len(one.truth)]
+    if not binary:
         return float("nan")
-    beliefs = np.concatenate([answer.beliefs[:, answer.positive] for answer in asked])
-    relevant = np.concatenate([answer.truth == answer.positive for answer in asked])
-    return float(average_precision_score(relevant, beliefs)) if relevant.any() else float("nan")
+    probabilities = np.concatenate([one.probabilities[:, one.positive] for one in binary])
+    relevant = np.concatenate([one.truth == one.positive for one in binary])
+    return float(average_precision_score(relevant, probabilities)) if relevant.any() else float("nan")
 
 
-def mean_log_belief(answers: Sequence[Answer]) -> float:
-    """Mean over cells of the natural log of the belief in the true state, the paper's CLL.
+def conditional_log_likelihood(predictions: Sequence[CellPredictions]) -> float:
+    """Return the mean over cells of the natural log of the probability of the true state, the paper's CLL.
 
-    A belief of 0 counts as the smallest positive number, about -708 in logs.
+    A probability of 0 counts as the smallest positive number, about -708 in logs.
     """
-    beliefs = np.concatenate([answer.in_truth for answer in answers])
-    return float(np.mean(np.log(np.maximum(beliefs, np.finfo(float).tiny))))
+    probabilities = np.concatenate([one.of_truth for one in predictions])
+    return float(np.mean(np.log(np.maximum(probabilities, np.finfo(float).tiny))))
 
 
-def error_rate(answers: Sequence[Answer]) -> float:
-    """Share of cells whose most believed state is not the true one; of equals the first counts."""
-    wrong = [answer.beliefs.argmax(axis=1) != answer.truth for answer in answers]
+def error_rate(predictions: Sequence[CellPredictions]) -> float:
+    """Return the share of cells whose most probable state is not the true one; the first of equal states counts."""
+    wrong = [one.probabilities.argmax(axis=1) != one.truth for one in predictions]
     return float(np.mean(np.concatenate(wrong)))

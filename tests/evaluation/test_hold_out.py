@@ -26,7 +26,7 @@ def weather(n_rows: int = 120, seed: int = 0) -> np.ndarray:
 
 
 def quality(found: Any) -> list[tuple[float, float, float]]:
-    return [(fold.auc, fold.cll, fold.error_rate) for fold in found.folds]
+    return [(fold.ap, fold.cll, fold.error_rate) for fold in found.folds]
 
 
 def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
@@ -34,7 +34,7 @@ def test_a_field_predicts_hidden_cells_better_than_frequencies() -> None:
     assert len(found.folds) == 5
     assert sum(fold.cells for fold in found.folds) == 4 * 120
     mean = {name: spread.mean for name, spread in found.summary.items()}
-    assert mean["auc"] > mean["frequency_auc"]
+    assert mean["ap"] > mean["frequency_ap"]
     assert mean["cll"] > mean["frequency_cll"]
     assert mean["error_rate"] < mean["frequency_error_rate"]
     assert mean["converged"] == 1.0
@@ -137,7 +137,7 @@ def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
     X[:, 2] = 0
     states = {"x2": (0, 1, 2), "x3": (0, 1)}
     fields: list[Any] = []
-    found = evaluate(X, MarkovField(l1=2.0), folds=2, states=states, look=lambda field, _: fields.append(field))
+    found = evaluate(X, MarkovField(l1=2.0), folds=2, states=states, on_fit=lambda field, _: fields.append(field))
     assert sum(fold.cells for fold in found.folds) == 4 * 60
     for field in fields:
         assert {name: tuple(known) for name, known in field.states_.items()} == {"x0": (0, 1), "x1": (0, 1), **states}
@@ -148,7 +148,7 @@ def test_declared_states_are_predicted_though_no_row_shows_them() -> None:
 def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing() -> None:
     X = weather(40)
     seen: list[tuple[Any, Any]] = []
-    found = evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3, look=lambda *given: seen.append(given))
+    found = evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3, on_fit=lambda *given: seen.append(given))
     assert quality(found) == quality(evaluate(X, MarkovField(l1=2.0, n_jobs=1), folds=3))
     missing = np.array([np.isnan(incomplete) for _, incomplete in seen])
     assert [int(hidden.sum()) for hidden in missing] == [fold.cells for fold in found.folds]
@@ -164,7 +164,7 @@ def test_seconds_are_those_of_the_fit_alone() -> None:
         while time.process_time() < until:
             pass
 
-    found = evaluate(weather(40), MarkovField(l1=2.0, n_jobs=1), folds=2, look=dally)
+    found = evaluate(weather(40), MarkovField(l1=2.0, n_jobs=1), folds=2, on_fit=dally)
     assert all(0 < fold.cpu_seconds < 0.5 for fold in found.folds)
     assert "cpu_seconds" in found.as_dict()["summary"]
 
@@ -174,7 +174,7 @@ def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
         evaluate(weather(40), MarkovField(l1=2.0), folds=1)
     with pytest.raises(ValueError, match="got 161"):
         evaluate(weather(40), MarkovField(l1=2.0), folds=161)
-    with pytest.raises(ValueError, match="share must lie between"):
+    with pytest.raises(ValueError, match="share must be between"):
         hold_out(weather(40), MarkovField(l1=2.0), share=1.5)
     with pytest.raises(DataError, match="too few"):
         hold_out([[0, 1], [1, 0]], MarkovField(l1=2.0), share=0.1)

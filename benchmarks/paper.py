@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
 from benchmarks.charts import Bar, draw_bars
+from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.ising import draw_ising, pseudo_log_likelihood
 from benchmarks.measure import CutOffError, Report, in_child, last_line, measure
 from benchmarks.peers import read_field
+from sparsefield.cli.console import say
 from sparsefield.estimators import MarkovField
 
-__all__ = ["draw_paper_scale", "run_paper_scale"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_paper", "run_paper"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
@@ -27,7 +33,7 @@ BURN_IN, THIN = 2000, 200
 """Sweeps: weights up to 5 make chains slow. Each chain gives 20 rows, so that no single one decides."""
 
 
-def run_paper_scale(
+def run_paper(
     nodes: int = 1000,
     rows: int = 200,
     *,
@@ -94,16 +100,17 @@ def run_paper_scale(
     return table
 
 
-def draw_paper_scale(table: Sequence[Row]) -> str:
-    """Training time of each row of :func:`run_paper_scale`, and within it that of scoring, as SVG."""
+def draw_paper(table: Sequence[Row]) -> dict[str, Figure]:
+    """Draw the training time of each row of :func:`run_paper`, and the part of it that is scoring."""
     bars = [
         Bar(f"{row['method']}, batch {row['batch']}", row["seconds"], row["scoring_seconds"])
         if row["status"] == "done"
         else Bar(f"{row['method']}, batch {row['batch']}", 0.0, note=row["status"])
         for row in table
     ]
-    words = f"the paper's synthetic network, {table[0]['data']}" if table else ""
-    return draw_bars("CFI, Grafting and Full-L1", bars, label="seconds", words=words, part_label="scoring candidates")
+    subtitle = f"the paper's synthetic network, {table[0]['data']}" if table else ""
+    options = {"label": "seconds", "subtitle": subtitle, "part_label": "scoring candidates"}
+    return {"paper.svg": draw_bars("CFI, Grafting and Full-L1", bars, **options)}
 
 
 def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | None) -> Row:
@@ -142,3 +149,26 @@ def _compare(table: list[Row]) -> None:
         for name, ratio in (("seconds", "times_cfi"), ("scoring_seconds", "scoring_times_cfi")):
             known = beside is not None and row["status"] == "done" and beside[name] > 0
             row[ratio] = row[name] / beside[name] if known and beside else None
+
+
+def command(
+    nodes: Annotated[int | None, typer.Option("--nodes", min=8, help="The paper's N; by default 1000.")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=10, help="The paper's M.")] = 200,
+    method: Annotated[list[str] | None, typer.Option("--method", help="cfi, grafting, full; else all.")] = None,
+    threshold: Annotated[float, typer.Option("--threshold", help="Threshold of CFI.")] = 0.2,
+    certify: Annotated[bool, typer.Option("--certify", help="Continue to a certified optimum.")] = False,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds allowed for a fit; 600.")] = None,
+    short: Annotated[bool, typer.Option("--short", help="N = 300, 60 seconds a fit.")] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+    output: Output = RESULTS,
+) -> None:
+    """Learn the paper's synthetic networks: CFI beside Grafting and Full-L1."""
+    size, limit = (nodes or (300 if short else 1000)), (time_limit or (60.0 if short else 600.0))
+    names = tuple(method or METHODS)
+    options = {"threshold": threshold, "certify": certify, "time_limit": limit}
+    found = run_paper(size, rows, methods=names, seed=seed, report=say, **options)
+    write_charts(draw_paper, found, output)
+    shown = ("data", "method", "batch", "seconds", "times_cfi", "scoring_seconds", "scoring_times_cfi", "iterations",
+             "features", "cll", "error", "kkt_violation")  # fmt: skip
+    print_rows(found, shown, as_json)

@@ -1,12 +1,16 @@
 """The comparison of automatic fits."""
 
+import pytest
+
 from benchmarks import selection
+
+pytestmark = pytest.mark.benchmark
 
 
 def test_ours_and_a_peer_find_the_edges_of_a_small_field(monkeypatch) -> None:
     monkeypatch.setattr(selection, "VALUES", 8)
     heard: list[str] = []
-    rows = selection.run_choosing((20,), 1500, peers=("liblinear",), report=heard.append)
+    rows = selection.run_selection((20,), 1500, peers=("liblinear",), report=heard.append)
     assert [row["method"].split(",")[0] for row in rows] == ["sparsefield"] * 3 + ["liblinear per node"]
     ours, peer = rows[0], rows[-1]
     assert ours["precision"] > 0.85

@@ -1,0 +1,59 @@
+"""Options and output that all benchmark commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchmarks.charts import ChartsUnavailableError, save_figure
+from sparsefield.cli.console import new_table, say, show, show_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Json", "Output", "Row", "Seed", "print_rows", "write_charts"]
+
+Row = dict[str, Any]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the data and of the missing cells.")]
+Output = Annotated[Path, typer.Option("--output", help="Folder for charts.")]
+RESULTS = Path("results/benchmarks")
+
+
+def print_rows(rows: Sequence[Row], shown: Sequence[str], as_json: bool = False, *, left: int = 1) -> None:
+    """Print the columns ``shown`` of all rows as a table, or whole rows as JSON; a failed row gets a line of its own.
+
+    Columns up to ``method``, or the first ``left``, are aligned to the left.
+    """
+    if as_json:
+        show_json(list(rows))
+        return
+    left = shown.index("method") + 1 if "method" in shown else left
+    table = new_table(*(name.replace("_", " ") for name in shown), left=left)
+    for row in rows:
+        table.add_row(*(_format_cell(row.get(name)) for name in shown))
+    show(table)
+    for row in rows:
+        if row.get("status", "done") != "done":
+            show(f"{row['data']}, {row['method']}: {row['status']}")
+
+
+def write_charts(draw: Callable[[list[Row]], Mapping[str, Figure]], rows: list[Row], folder: Path) -> None:
+    """Draw rows as charts, each written to the file of its name; without matplotlib, only say so."""
+    try:
+        charts = draw(rows)
+    except ChartsUnavailableError as error:
+        say(f"No charts: {error}")
+        return
+    for name, figure in charts.items():
+        save_figure(figure, folder / name)
+        say(f"Wrote {folder / name}")
+
+
+def _format_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,18 @@
+"""The benchmarks' command line."""
+
+from __future__ import annotations
+
+import pytest
+from program import run_program
+
+from benchmarks.__main__ import app
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    return lambda *args: run_program(app, capsys, *args)
+
+
+@pytest.fixture
+def matplotlib():
+    return pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
