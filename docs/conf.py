@@ -58,7 +58,7 @@ CONTENTS = {
         "large-data",
         "cluster",
     ],
-    "Background": ["benchmarks", "reproduction", "design"],
+    "Background": ["benchmarks", "reproduction", "design", "extending"],
     "Reference": [
         "reference/estimators",
         "reference/options",
