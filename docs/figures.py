@@ -1,4 +1,4 @@
-"""This script draws the pictures of docs/how-it-works.md into docs/images/how-it-works: ``python -m docs.figures``."""
+"""This script draws the pictures of docs/how-it-works.md into docs/images/how-it-works: ``python docs/figures.py``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from reproduction.panels import Curve, Level, Panel, Spot, draw_panels
 from sparsefield import MarkovField
 from sparsefield.datasets import SyntheticField, make_markov_field
-from sparsefield.io.model_file import write_atomically
-from sparsefield.viz.svg import BLUE, GREY, INK, ORANGE, PALE, Drawing, diverging
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_line_panels
+from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
+from sparsefield.viz.svg import Drawing
 
 FOLDER = Path(__file__).parent / "images" / "how-it-works"
 
@@ -69,7 +69,7 @@ def draw_loop() -> str:
     _draw_arrow(drawing, [(820, 152), (820, 242), (646, 242)])
     drawing.text(832, 202, "done?", size=12, fill=GREY)
     _draw_arrow(drawing, [(559, 208), (559, 152)])
-    drawing.text(568, 200, "pairs that violate", size=12, fill=GREY)
+    drawing.text(568, 200, "violating pairs", size=12, fill=GREY)
     _draw_arrow(drawing, [(472, 242), (428, 242)])
     _draw_box(drawing, 254, 208, "The field", "weights, certificate,", "answers", INK)
     return drawing.render()
@@ -82,15 +82,15 @@ def draw_path() -> str:
     chosen = [row for row in rows if row["chosen"]]
 
     def curves(key: str, error: str | None = None) -> list[Curve]:
-        line = Curve("fits on the path", [Spot(r["l1"], r[key], r[error] if error else None) for r in rows])
-        return [line, Curve("chosen", [Spot(row["l1"], row[key]) for row in chosen], color=ORANGE)]
+        line = Curve("fits on the path", [CurvePoint(r["l1"], r[key], r[error] if error else None) for r in rows])
+        return [line, Curve("chosen", [CurvePoint(row["l1"], row[key]) for row in chosen], color=ORANGE)]
 
     panels = [
-        Panel("Score of held-out rows", "l1", "mean log-likelihood", curves("score", "error"), log_x=True),
-        Panel("Features in the field", "l1", "features", curves("features"), log_x=True),
+        LinePanel("Score of held-out rows", "l1", "mean log-likelihood", curves("score", "error"), log_x=True),
+        LinePanel("Features in the field", "l1", "features", curves("features"), log_x=True),
     ]
     words = "30 columns, 500 rows; bars are one standard error of a score"
-    return draw_panels("The regularization path", panels, words=words, columns=2)
+    return draw_line_panels("The regularization path", panels, subtitle=words, columns=2)
 
 
 def draw_certificate() -> str:
@@ -102,27 +102,25 @@ def draw_certificate() -> str:
     slope = errors.T @ data + data.T @ errors
     weight = np.zeros_like(slope)
     for a, _, b, _, value in field.features_.rows():
-        if b is not None:
-            weight[int(a[1:]), int(b[1:])] = weight[int(b[1:]), int(a[1:])] = value
+        weight[int(a[1:]), int(b[1:])] = weight[int(b[1:]), int(a[1:])] = value
     upper = np.triu_indices(len(slope), k=1)
     sizes, inside = np.abs(slope + l2 * weight)[upper], weight[upper] != 0.0
     order = np.argsort(-sizes)
     ranked = [(rank, float(sizes[k]), bool(inside[k])) for rank, k in enumerate(order.tolist(), start=1)]
     curves = [
-        Curve("in the field", [Spot(rank, size) for rank, size, is_in in ranked if is_in]),
-        Curve("left out", [Spot(rank, size) for rank, size, is_in in ranked if not is_in][::3], color=GREY),
+        Curve("in the field", [CurvePoint(rank, size) for rank, size, is_in in ranked if is_in]),
+        Curve("left out", [CurvePoint(rank, size) for rank, size, is_in in ranked if not is_in][::3], color=GREY),
+        Curve("l1", [CurvePoint(1, l1), CurvePoint(len(ranked), l1)], dashed=True, color=ORANGE),
     ]
-    panel = Panel(
-        "", "candidate, sorted", "size of its gradient", curves, [Level("l1", l1, dashed=True)]
-    )
+    panel = LinePanel("", "candidate, sorted", "size of its gradient", curves)
     words = f"{inside.sum()} of {len(inside)} pairs are in the field; of those left out, every third one is drawn"
-    return draw_panels("Every candidate meets its condition", [panel], words=words, columns=1)
+    return draw_line_panels("Every candidate meets its condition", [panel], subtitle=words, columns=1)
 
 
 def draw_inference() -> str:
     """Draw the distance of approximate beliefs from exact ones as weights grow."""
     names = {"mean-field": "mean field", "bp": "belief propagation"}
-    found: dict[str, list[Spot]] = {name: [] for name in names}
+    found: dict[str, list[CurvePoint]] = {name: [] for name in names}
     for size in (0.5, 1.0, 1.5, 2.0, 3.0):
         made = make_markov_field(12, 200, neighbors=3, weights=(-size, size), burn_in=500, thin=20, seed=2)
         incomplete = made.samples.astype(float)
@@ -130,11 +128,11 @@ def draw_inference() -> str:
         exact = _missing_beliefs(made, incomplete, "exact")
         for name in names:
             apart = np.abs(_missing_beliefs(made, incomplete, name) - exact)
-            found[name].append(Spot(size, float(apart.mean())))
+            found[name].append(CurvePoint(size, float(apart.mean())))
     curves = [Curve(names[name], spots) for name, spots in found.items()]
-    panel = Panel("", "largest weight", "mean distance from the exact belief", curves)
+    panel = LinePanel("", "largest weight", "mean distance from the exact belief", curves)
     words = "12 columns, three neighbors each, half of the cells missing; the true weights are known"
-    return draw_panels("Approximate beliefs", [panel], words=words, columns=1)
+    return draw_line_panels("Approximate beliefs", [panel], subtitle=words, columns=1)
 
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -149,7 +147,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 def main(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        write_atomically(folder / name, draw().encode())
+        (folder / name).write_text(draw())
         print(folder / name, file=sys.stderr)
 
 
