@@ -1,14 +1,15 @@
-"""Sphinx builds the site of documentation with this: ``make docs``, into build/docs. A warning is an error there."""
+"""This module configures Sphinx: ``make docs`` builds the site into build/docs, and a warning is an error."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from inspect import cleandoc
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from typer.main import get_command
 
 import sparsefield
+from sparsefield.cli import app as command_line
 
 project = "sparsefield"
 author = "The sparsefield developers"
@@ -43,31 +44,34 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 CONTENTS = {
+    "Start": ["installation", "how-it-works", "glossary"],
     "Tutorials": ["tutorials/survey", "tutorials/network", "tutorials/linked-tables", "tutorials/labels"],
-    "Understanding": ["how-it-works", "design", "reproduction"],
     "How to": [
         "choosing-l1",
         "stability",
         "inference",
         "report",
         "explorer",
+        "schema-files",
         "sequences-and-grids",
         "latent-variables",
         "large-data",
         "cluster",
     ],
+    "Background": ["benchmarks", "reproduction", "design", "extending"],
     "Reference": [
         "reference/estimators",
+        "reference/options",
         "reference/relational",
         "reference/inference",
         "reference/data",
         "reference/commands",
     ],
 }
-"""What stands in the margin. It is added to the first page here, and so does not disturb those who read the file."""
+"""The table of contents, which is added to the front page when the site is built."""
 
 COMMANDS = "<!-- commands -->"
-"""The place on the page of commands that their help goes to."""
+"""The mark on the page of commands that their descriptions replace."""
 
 
 def setup(app: Any) -> None:
@@ -77,7 +81,7 @@ def setup(app: Any) -> None:
 
 
 def complete_page(_: Any, page: str, source: list[str]) -> None:
-    """Add what is not written down in a page, so that it cannot go stale."""
+    """Add the generated parts of a page: the contents of the front page, and the descriptions of all commands."""
     if page == "index":
         trees = (f"```{{toctree}}\n:hidden:\n:caption: {name}\n\n" + "\n".join(CONTENTS[name]) for name in CONTENTS)
         source[0] += "".join(f"\n{tree}\n```\n" for tree in trees)
@@ -87,12 +91,12 @@ def complete_page(_: Any, page: str, source: list[str]) -> None:
 
 
 def leave_out(_: Any, kind: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """What estimators have from scikit-learn is told there; None leaves the question to Sphinx."""
+    """Leave out methods that estimators inherit from scikit-learn; None lets Sphinx decide."""
     return True if (getattr(member, "__module__", None) or "").startswith("sklearn.") else None
 
 
 def without_attributes(_: Any, kind: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
-    """Estimators list what they learn by name; each of these is a property that is told below."""
+    """Remove the list of attributes of an estimator: each is a property with a description of its own below."""
     if kind == "class" and issubclass(member, BaseEstimator) and "Attributes" in lines:
         start = lines.index("Attributes")
         end = lines.index("", start) if "" in lines[start:] else len(lines)
@@ -100,7 +104,26 @@ def without_attributes(_: Any, kind: str, name: str, member: Any, options: Any, 
 
 
 def describe_commands() -> str:
-    """Markdown with a section for each command, as typer makes it from the command line itself."""
-    words = [sys.executable, "-m", "typer", "sparsefield.cli", "utils", "docs", "--name", "sparsefield"]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return told.split("\n", 1)[1]  # the page has a heading of its own
+    """Return Markdown with a section for each command: its whole description, its arguments and its options."""
+    program: Any = get_command(command_line)
+    context = program.make_context("sparsefield", [], resilient_parsing=True)
+    lines = ["| command | what it does |", "| --- | --- |"]
+    lines += [
+        f"| [`{name}`](#sparsefield-{name}) | {_first_paragraph(one)} |" for name, one in program.commands.items()
+    ]
+    lines += ["", "Options before the command:", "", *_list_parameters(program, context)]
+    for name, command in program.commands.items():
+        lines += ["", f"## `sparsefield {name}`", "", *cleandoc(command.help or "").splitlines(), ""]
+        lines += ["```", " ".join(["sparsefield", name, *command.collect_usage_pieces(context)]), "```", ""]
+        lines += _list_parameters(command, context)
+    return "\n".join(lines) + "\n"
+
+
+def _first_paragraph(command: Any) -> str:
+    return cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _list_parameters(command: Any, context: Any) -> list[str]:
+    """Return a list item for each argument and option that has a help text."""
+    records = [record for one in command.get_params(context) if (record := one.get_help_record(context))]
+    return [f"- `{name}`: {text}" for name, text in records]

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/how-it-works.md: ``python docs/figures.py`` writes them to docs/images/how-it-works/."""
+"""This script draws the pictures of docs/how-it-works.md into docs/images/how-it-works: ``python docs/figures.py``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from sparsefield.io.atomic_write import write_atomically
 
-from reproduction.panels import Curve, Level, Panel, Spot, draw_panels
 from sparsefield import MarkovField
 from sparsefield.datasets import SyntheticField, make_markov_field
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_line_panels
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
 from sparsefield.viz.svg import Drawing
 
@@ -19,7 +18,7 @@ FOLDER = Path(__file__).parent / "images" / "how-it-works"
 
 
 def draw_signals() -> str:
-    """Two columns, row by row: the signal of one, the error of the other before and after a link between them."""
+    """Draw the signal of one column and the error of another, row by row, before and after a pair joins them."""
     rng = np.random.default_rng(4)
     rain = (rng.random(400) < 0.4).astype(int)
     wet = np.where(rng.random(400) < 0.85, rain, 1 - rain)
@@ -28,17 +27,17 @@ def draw_signals() -> str:
     together = learned[:, 1] - wet
     signal = rain - rain.mean()
     lines = [
-        ("rain", rain, "as seen"),
-        ("wet", wet, "as seen"),
-        ("signal of rain", signal, "rain less its mean"),
-        ("error of wet", alone, "predicted less seen, no link yet"),
-        ("signal × error", signal * alone, f"sum over all 400 rows: {_told(signal @ alone)}"),  # noqa: RUF001
-        ("error of wet, linked", together, "predicted less seen, with the link"),
-        ("signal × error", signal * together, f"sum over all 400 rows: {_told(signal @ together)}"),  # noqa: RUF001
+        ("rain", rain, "data"),
+        ("wet", wet, "data"),
+        ("signal of rain", signal, "rain minus its mean"),
+        ("error of wet", alone, "prediction minus data, without the pair"),
+        ("signal × error", signal * alone, f"sum over all 400 rows: {_format(signal @ alone)}"),  # noqa: RUF001
+        ("error of wet, with pair", together, "prediction minus data, with the pair"),
+        ("signal × error", signal * together, f"sum over all 400 rows: {_format(signal @ together)}"),  # noqa: RUF001
     ]
     drawing = Drawing(900, 330, "Signals and errors of two columns, row by row")
-    drawing.text(36, 42, "Signals meet errors", size=18, font_weight=600)
-    drawing.text(36, 64, "24 of 400 rows, one beside the other; orange is negative, blue positive, white 0", fill=GREY)
+    drawing.text(36, 42, "Signals and errors", size=18, font_weight=600)
+    drawing.text(36, 64, "24 of 400 rows, side by side; orange is negative, blue positive, white 0", fill=GREY)
     for k, (name, values, words) in enumerate(lines):
         y = 88 + 32 * k
         drawing.text(190, y + 17, name, text_anchor="end")
@@ -50,13 +49,13 @@ def draw_signals() -> str:
 
 
 def draw_loop() -> str:
-    """What a fit does, as boxes and arrows."""
+    """Draw the training loop as boxes and arrows."""
     drawing = Drawing(900, 300, "The training loop")
     drawing.text(36, 42, "The training loop", size=18, font_weight=600)
     boxes = [
         (36, "Predict", "each cell from the rest", "of its row and its links"),
         (254, "Compare", "errors and signals,", "cell by cell"),
-        (472, "Let in", "the pairs whose signals", "and errors meet most"),
+        (472, "Add", "the pairs with the largest", "sum of signal × error"),  # noqa: RUF001
         (690, "Step", "orthant-wise L-BFGS", "with L1 and L2"),
     ]
     for x, name, one, two in boxes:
@@ -64,76 +63,76 @@ def draw_loop() -> str:
     for x in (210, 428, 646):
         _draw_arrow(drawing, [(x, 118), (x + 44, 118)])
     _draw_arrow(drawing, [(777, 152), (777, 178), (123, 178), (123, 152)])
-    words = "until nothing joins or moves; gaps are filled anew in between"
+    words = "until convergence; missing cells are filled in between"
     drawing.text(340, 171, words, size=12, fill=GREY, text_anchor="middle")
-    _draw_box(drawing, 472, 208, "Certify", "an exact look at every", "pair, left-out ones too", ORANGE)
+    _draw_box(drawing, 472, 208, "Certify", "an exact pass over every", "pair, left-out ones too", ORANGE)
     _draw_arrow(drawing, [(820, 152), (820, 242), (646, 242)])
     drawing.text(832, 202, "done?", size=12, fill=GREY)
     _draw_arrow(drawing, [(559, 208), (559, 152)])
-    drawing.text(568, 200, "what still should join", size=12, fill=GREY)
+    drawing.text(568, 200, "violating pairs", size=12, fill=GREY)
     _draw_arrow(drawing, [(472, 242), (428, 242)])
     _draw_box(drawing, 254, 208, "The field", "weights, certificate,", "answers", INK)
     return drawing.render()
 
 
 def draw_path() -> str:
-    """Held-out score and number of features along a falling l1."""
+    """Draw the held-out score and the number of features along the regularization path."""
     field = MarkovField(l1="auto", random_state=0).fit(_made().samples)
     rows = field.path_.to_dicts()
     chosen = [row for row in rows if row["chosen"]]
 
     def curves(key: str, error: str | None = None) -> list[Curve]:
-        line = Curve("fields on the path", [Spot(r["l1"], r[key], r[error] if error else None) for r in rows])
-        return [line, Curve("chosen", [Spot(row["l1"], row[key]) for row in chosen], color=ORANGE)]
+        line = Curve("fits on the path", [CurvePoint(r["l1"], r[key], r[error] if error else None) for r in rows])
+        return [line, Curve("chosen", [CurvePoint(row["l1"], row[key]) for row in chosen], color=ORANGE)]
 
     panels = [
-        Panel("Score of held-out rows", "l1", "mean log-likelihood", curves("score", "error"), log_x=True),
-        Panel("Features in the field", "l1", "features", curves("features"), log_x=True),
+        LinePanel("Score of held-out rows", "l1", "mean log-likelihood", curves("score", "error"), log_x=True),
+        LinePanel("Features in the field", "l1", "features", curves("features"), log_x=True),
     ]
     words = "30 columns, 500 rows; bars are one standard error of a score"
-    return draw_panels("Down the path", panels, words=words, columns=2)
+    return draw_line_panels("The regularization path", panels, subtitle=words, columns=2)
 
 
 def draw_certificate() -> str:
-    """The gradient of every candidate at the end of a fit, against l1."""
+    """Draw the gradient of every candidate at the end of a fit, and l1."""
     made, l1, l2 = _made(), 20.0, 1.0
     field = MarkovField(l1=l1, l2=l2).fit(made.samples)
-    seen = made.samples.astype(float)
-    errors = np.column_stack([belief[:, 1] for belief in field.predict_proba(made.samples).values()]) - seen
-    slope = errors.T @ seen + seen.T @ errors
+    data = made.samples.astype(float)
+    errors = np.column_stack([belief[:, 1] for belief in field.predict_proba(made.samples).values()]) - data
+    slope = errors.T @ data + data.T @ errors
     weight = np.zeros_like(slope)
     for a, _, b, _, value in field.features_.rows():
-        if b is not None:
-            weight[int(a[1:]), int(b[1:])] = weight[int(b[1:]), int(a[1:])] = value
+        weight[int(a[1:]), int(b[1:])] = weight[int(b[1:]), int(a[1:])] = value
     upper = np.triu_indices(len(slope), k=1)
-    steepness, inside = np.abs(slope + l2 * weight)[upper], weight[upper] != 0.0
-    order = np.argsort(-steepness)
-    ranked = [(rank, float(steepness[k]), bool(inside[k])) for rank, k in enumerate(order.tolist(), start=1)]
+    sizes, inside = np.abs(slope + l2 * weight)[upper], weight[upper] != 0.0
+    order = np.argsort(-sizes)
+    ranked = [(rank, float(sizes[k]), bool(inside[k])) for rank, k in enumerate(order.tolist(), start=1)]
     curves = [
-        Curve("in the field", [Spot(rank, size) for rank, size, is_in in ranked if is_in]),
-        Curve("left out", [Spot(rank, size) for rank, size, is_in in ranked if not is_in][::3], color=GREY),
+        Curve("in the field", [CurvePoint(rank, size) for rank, size, is_in in ranked if is_in]),
+        Curve("left out", [CurvePoint(rank, size) for rank, size, is_in in ranked if not is_in][::3], color=GREY),
+        Curve("l1", [CurvePoint(1, l1), CurvePoint(len(ranked), l1)], dashed=True, color=ORANGE),
     ]
-    panel = Panel("", "candidate, steepest first", "size of its gradient", curves, [Level("l1", l1, dashed=True)])
-    words = f"{inside.sum()} of {len(inside)} pairs are in the field; of those left out, every third is drawn"
-    return draw_panels("Every candidate meets its condition", [panel], words=words, columns=1)
+    panel = LinePanel("", "candidate, sorted", "size of its gradient", curves)
+    words = f"{inside.sum()} of {len(inside)} pairs are in the field; of those left out, every third one is drawn"
+    return draw_line_panels("Every candidate meets its condition", [panel], subtitle=words, columns=1)
 
 
 def draw_inference() -> str:
-    """How far beliefs are from exact ones as weights grow."""
+    """Draw the distance of approximate beliefs from exact ones as weights grow."""
     names = {"mean-field": "mean field", "bp": "belief propagation"}
-    found: dict[str, list[Spot]] = {name: [] for name in names}
+    found: dict[str, list[CurvePoint]] = {name: [] for name in names}
     for size in (0.5, 1.0, 1.5, 2.0, 3.0):
         made = make_markov_field(12, 200, neighbors=3, weights=(-size, size), burn_in=500, thin=20, seed=2)
         incomplete = made.samples.astype(float)
         incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.5] = np.nan
-        exact = _gap_beliefs(made, incomplete, "exact")
+        exact = _missing_beliefs(made, incomplete, "exact")
         for name in names:
-            apart = np.abs(_gap_beliefs(made, incomplete, name) - exact)
-            found[name].append(Spot(size, float(apart.mean())))
+            apart = np.abs(_missing_beliefs(made, incomplete, name) - exact)
+            found[name].append(CurvePoint(size, float(apart.mean())))
     curves = [Curve(names[name], spots) for name, spots in found.items()]
-    panel = Panel("", "largest weight", "mean distance from the exact belief", curves)
-    words = "12 columns, three neighbors each, half of the cells hidden; the true weights are known"
-    return draw_panels("Approximate beliefs", [panel], words=words, columns=1)
+    panel = LinePanel("", "largest weight", "mean distance from the exact belief", curves)
+    words = "12 columns, three neighbors each, half of the cells missing; the true weights are known"
+    return draw_line_panels("Approximate beliefs", [panel], subtitle=words, columns=1)
 
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -148,7 +147,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 def main(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        write_atomically(folder / name, draw().encode())
+        (folder / name).write_text(draw())
         print(folder / name, file=sys.stderr)
 
 
@@ -156,13 +155,13 @@ def _made() -> SyntheticField:
     return make_markov_field(30, 500, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=500, thin=20, seed=1)
 
 
-def _gap_beliefs(made: SyntheticField, incomplete: np.ndarray, inference: str) -> np.ndarray:
-    """Of each gap, the belief in state 1 by the true field."""
+def _missing_beliefs(made: SyntheticField, incomplete: np.ndarray, inference: str) -> np.ndarray:
+    """Return the belief of the true field in state 1 of each missing cell, shape (missing cells,)."""
     beliefs = made.field.set_params(inference=inference).predict_proba(incomplete)
     return np.concatenate([belief[np.isnan(incomplete[:, k]), 1] for k, belief in enumerate(beliefs.values())])
 
 
-def _told(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")  # noqa: RUF001
 
 
@@ -174,7 +173,7 @@ def _draw_box(drawing: Drawing, x: float, y: float, name: str, one: str, two: st
 
 
 def _draw_arrow(drawing: Drawing, points: Sequence[tuple[float, float]]) -> None:
-    """A line through points, with a head at the last."""
+    """Draw a line through points, with an arrowhead at the last one."""
     drawing.path("M" + "L".join(f"{x} {y}" for x, y in points), fill="none", stroke=GREY, stroke_width=1.5)
     (x0, y0), (x, y) = points[-2:]
     dx, dy = np.sign(x - x0), np.sign(y - y0)
