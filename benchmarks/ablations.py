@@ -11,7 +11,7 @@ import polars as pl
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import draw_ising
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
 from sparsefield.datasets import load_dataset
@@ -99,5 +99,5 @@ def _row(decision: str, setting: str, **measured: Any) -> Row:
 
 def command(seed: Seed = 0, as_json: Json = False) -> None:
     """Measure the effect of single design decisions: centering, batches, reference states."""
-    found = run_ablations(say, seed=seed)
+    found = run_ablations(print_message, seed=seed)
     print_rows(found, ("decision", "setting", "steps", "seconds", "objective", "ap", "cll"), as_json)

@@ -17,7 +17,7 @@ import typer
 
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.ising import draw_ising
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.errors import ClusterError
 from sparsefield.estimators import MarkovField
 
@@ -122,6 +122,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Fit on local Dask workers and on threads: time, bytes sent, equality of the saved models."""
-    found = run_cluster(columns, rows, l1=l1, workers=workers or WORKERS, repeats=repeats, seed=seed, report=say)
+    found = run_cluster(
+        columns, rows, l1=l1, workers=workers or WORKERS, repeats=repeats, seed=seed, report=print_message
+    )
     shown = ("method", "seconds", "times_threads", "iterations", "pairs", "kb_per_iteration", "same_bytes")
     print_rows(found, shown, as_json)

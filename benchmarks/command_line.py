@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchmarks.charts import ChartsUnavailableError, save_figure
-from sparsefield.cli.console import new_table, say, show, show_json
+from sparsefield.cli.console import new_table, print_message, show, show_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,11 +46,11 @@ def write_charts(draw: Callable[[list[Row]], Mapping[str, Figure]], rows: list[R
     try:
         charts = draw(rows)
     except ChartsUnavailableError as error:
-        say(f"No charts: {error}")
+        print_message(f"No charts: {error}")
         return
     for name, figure in charts.items():
         save_figure(figure, folder / name)
-        say(f"Wrote {folder / name}")
+        print_message(f"Wrote {folder / name}")
 
 
 def _format_cell(value: Any) -> str:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.data import OffsetLink, Relational, Template
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField
@@ -238,5 +238,5 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Clean pictures of digits: a field over linked pixels beside filters and pixels on their own."""
-    found = run_denoising(tuple(scale or (1, 2)), flipped=flipped, seed=seed, methods=method, report=say)
+    found = run_denoising(tuple(scale or (1, 2)), flipped=flipped, seed=seed, methods=method, report=print_message)
     print_rows(found, ("data", "method", "error", "pictures_right", "seconds", "weights", "setting"), as_json)

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.command_line import Json, print_rows
 from benchmarks.measure import climb
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 from sparsefield.induction.higher_order_options import HigherOrder
@@ -117,15 +117,13 @@ def command(
     data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna, plants; by default all.")] = None,
     max_order: Annotated[int, typer.Option("--max-order", min=2, help="Largest number of columns of a feature.")] = 2,
     order_penalty: Annotated[float, typer.Option("--order-penalty", min=1.0, help="As in `sparsefield fit`.")] = 2.0,
-    boosting: Annotated[
-        bool, typer.Option("--boosting", help="Also measure boosting of each column.")
-    ] = False,
+    boosting: Annotated[bool, typer.Option("--boosting", help="Also measure boosting of each column.")] = False,
     as_json: Json = False,
 ) -> None:
     """Score held-out rows of public binary data sets, with l1 chosen on their validation rows."""
     found = run_heldout(
         tuple(data or ("nltcs", "dna", "plants")),
-        report=say,
+        report=print_message,
         max_order=max_order,
         order_penalty=order_penalty,
         boosting=boosting,

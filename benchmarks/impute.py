@@ -17,7 +17,7 @@ from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import IsingData, draw_ising
 from benchmarks.measure import Report, climb
 from benchmarks.nodewise import l1_logistic
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.datasets import Splits, load_dataset
 from sparsefield.errors import DataError
 
@@ -115,9 +115,7 @@ def run_impute(
             report(describe(table[-1]))
             continue
         missing_cells = int(np.isnan(gaps.test).sum())
-        report(
-            f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {missing_cells} missing"
-        )
+        report(f"{gaps.name}: {len(gaps.train)} training rows, {len(gaps.test)} test rows, {missing_cells} missing")
         for method in wanted:
             if method == "oracle" and gaps.source is None:
                 continue
@@ -319,5 +317,5 @@ def command(
 ) -> None:
     """Predict missing cells: accuracy and log-loss beside scikit-learn's imputers."""
     names = tuple(data or ("ising", "plants"))
-    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=say)
+    found = run_impute(names, rows=rows, missing=missing, seed=seed, methods=method, report=print_message)
     print_rows(found, ("data", "method", "accuracy", "log_loss", "seconds", "tuned", "value"), as_json)

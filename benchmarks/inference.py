@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table, as_source, compile_table
 from sparsefield.datasets import SyntheticField, make_markov_field
@@ -178,9 +178,11 @@ def command(
     """Predict missing cells of synthetic fields by each inference method: time, and distance from exact marginals."""
     if learn:
         print_rows(
-            run_learned(tuple(field or FIELDS), seed=seed, report=say), ("data", "method", "seconds", "cll"), as_json
+            run_learned(tuple(field or FIELDS), seed=seed, report=print_message),
+            ("data", "method", "seconds", "cll"),
+            as_json,
         )
         return
     options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
-    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=say)
+    found = run_inference(tuple(field or FIELDS), **options, methods=method, report=print_message)
     print_rows(found, ("data", "method", "seconds", "off", "cll", "unconverged", "missing"), as_json)

@@ -27,7 +27,7 @@ from benchmarks.ising import draw_ising
 from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
-from sparsefield.cli.console import say, show, show_json
+from sparsefield.cli.console import print_message, show, show_json
 from sparsefield.compute import Threads
 from sparsefield.data import (
     BinarySchema,
@@ -498,15 +498,13 @@ def draw_kernels(table: Sequence[Row]) -> dict[str, Figure]:
 
 
 def command(
-    short: Annotated[
-        bool, typer.Option("--short", help="Small data, and 0.1 s for each measurement.")
-    ] = False,
+    short: Annotated[bool, typer.Option("--short", help="Small data, and 0.1 s for each measurement.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
     output: Output = RESULTS,
 ) -> None:
     """Measure how far each kernel is, on one thread, from what this machine can do."""
-    machine, found = run_kernels(SHORT if short else LONG, seed=seed, report=say)
+    machine, found = run_kernels(SHORT if short else LONG, seed=seed, report=print_message)
     write_charts(draw_kernels, found, output)
     if as_json:
         show_json({"machine": machine, "kernels": found})

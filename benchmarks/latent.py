@@ -12,7 +12,7 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import climb
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 
@@ -150,6 +150,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Score held-out rows with a latent variable and without one, with l1 chosen on validation rows."""
-    found = run_latent(tuple(data or LATENT_DATA), report=say, states=states, seed=seed)
+    found = run_latent(tuple(data or LATENT_DATA), report=print_message, states=states, seed=seed)
     shown = ("data", "method", "l1", "test_score", "features", "kkt_violation", "certified", "seconds")
     print_rows(found, shown, as_json)

@@ -13,7 +13,7 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import in_child, measure
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.compute import Threads
 from sparsefield.data import (
     NEIGHBOR_COUNT,
@@ -186,6 +186,6 @@ def command(
 ) -> None:
     """Learn from linked entities: growth of time and memory with links, and recovery of the planted field."""
     sizes = tuple(entities or (12_500, 25_000, 50_000, 100_000))
-    found = run_network(sizes, attributes, missing=missing, seed=seed, report=say)
+    found = run_network(sizes, attributes, missing=missing, seed=seed, report=print_message)
     shown = ("entities", "links", "seconds", "exponent", "peak_mb", "iterations", "precision", "recall", "certified")
     print_rows(found, shown, as_json)

@@ -14,7 +14,7 @@ from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, wri
 from benchmarks.ising import draw_ising, pseudo_log_likelihood
 from benchmarks.measure import CutOffError, Report, in_child, last_line, measure
 from benchmarks.peers import read_field
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.estimators import MarkovField
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def command(
     size, limit = (nodes or (300 if short else 1000)), (time_limit or (60.0 if short else 600.0))
     names = tuple(method or METHODS)
     options = {"threshold": threshold, "certify": certify, "time_limit": limit}
-    found = run_paper(size, rows, methods=names, seed=seed, report=say, **options)
+    found = run_paper(size, rows, methods=names, seed=seed, report=print_message, **options)
     write_charts(draw_paper, found, output)
     shown = ("data", "method", "batch", "seconds", "times_cfi", "scoring_seconds", "scoring_times_cfi", "iterations",
              "features", "cll", "error", "kkt_violation")  # fmt: skip

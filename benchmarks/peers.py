@@ -29,7 +29,7 @@ from benchmarks.measure import (
 )
 from benchmarks.nodewise import SOLVERS, NodeFit, Regressions, assemble, fit_nodes, symmetrize
 from benchmarks.planted import draw_planted
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -413,7 +413,7 @@ def command(
     sizes = tuple(nodes or ((100, 400) if short else (100, 400, 1000, 3000)))
     limit = time_limit or (120.0 if short else 600.0)
     kinds = ("dense", "sparse") if data == "both" else (data,)
-    found = run_peers(sizes, rows, seed=seed, peers=peer, report=say, kinds=kinds, time_limit=limit)
+    found = run_peers(sizes, rows, seed=seed, peers=peer, report=print_message, kinds=kinds, time_limit=limit)
     shown = ("data", "method", "l1", "seconds", "times_ours", "peak_mb", "score_separate", "score_field",
              "weights", "edge_roc")  # fmt: skip
     write_charts(draw_peers, found, output)

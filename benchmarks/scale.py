@@ -14,7 +14,7 @@ from benchmarks.charts import Series, draw_lines
 from benchmarks.command_line import RESULTS, Json, Output, Seed, print_rows, write_charts
 from benchmarks.measure import CutOffError, Report, growth, in_child, last_line, measure
 from benchmarks.planted import PlantedData, draw_planted, score_per_row
-from sparsefield.cli.console import say, show, show_json
+from sparsefield.cli.console import print_message, show, show_json
 from sparsefield.estimators import MarkovField
 
 if TYPE_CHECKING:
@@ -264,7 +264,9 @@ def command(
 ) -> None:
     """Learn from large sparse 0/1 data: growth of time and memory, and recovery of the planted field."""
     sizes = SHORT if short and not columns and not rows else sizes_of(columns or None, rows or None)
-    found = run_scale(sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=say)
+    found = run_scale(
+        sizes, on=on, l1=l1, l2=l2, n_jobs=threads, time_limit=time_limit, seed=seed, report=print_message
+    )
     exponents = growth_of(found)
     write_charts(draw_growth, found, output)
     if as_json:

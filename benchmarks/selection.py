@@ -13,7 +13,7 @@ from benchmarks.binary_data import DRAW, BinaryData
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import installed
 from benchmarks.nodewise import SOLVERS, assemble, fit_nodes
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import FixedGraph
 from sparsefield.solver import Solver
@@ -128,5 +128,5 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Choose l1 automatically: time, edges and scores beside a path of regressions per node with EBIC."""
-    found = run_selection(tuple(nodes or (100, 400)), rows, seed, tuple(peer or ("skglm",)), report=say)
+    found = run_selection(tuple(nodes or (100, 400)), rows, seed, tuple(peer or ("skglm",)), report=print_message)
     print_rows(found, ("data", "method", "seconds", "l1", "edges", "precision", "recall", "score"), as_json)

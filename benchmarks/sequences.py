@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import Report, installed
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import RelationalField
@@ -327,14 +327,12 @@ def command(
     sentences: Annotated[int, typer.Option("--sentences", min=20, help="Sentences to learn from.")] = 400,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     objective: Annotated[str, typer.Option("--objective", help="Objective of our field: pl or cd.")] = "pl",
-    penalize_unary: Annotated[
-        bool, typer.Option("--penalize-unary", help="Penalize our unary weights.")
-    ] = False,
+    penalize_unary: Annotated[bool, typer.Option("--penalize-unary", help="Penalize our unary weights.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Label the words of sentences: a field over linked words beside CRFsuite and a regression per word."""
     ours = {"objective": objective, "penalize_unary": penalize_unary}
     names = tuple(data or ("tags", "references"))
-    found = run_sequences(names, sentences, seed, methods=method, report=say, **ours)
+    found = run_sequences(names, sentences, seed, methods=method, report=print_message, **ours)
     print_rows(found, ("data", "method", "words_right", "sentences_right", "seconds", "weights", "setting"), as_json)

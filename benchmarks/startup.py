@@ -14,7 +14,7 @@ import typer
 from benchmarks.charts import Bar, draw_bars
 from benchmarks.command_line import RESULTS, Json, Output, print_rows, write_charts
 from benchmarks.measure import Report
-from sparsefield.cli.console import say
+from sparsefield.cli.console import print_message
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,6 +140,6 @@ def command(
     output: Output = RESULTS,
 ) -> None:
     """Measure imports, and the first fit with nothing compiled yet, in fresh processes."""
-    found = run_startup(repeats=1 if short else 3, report=say)
+    found = run_startup(repeats=1 if short else 3, report=print_message)
     write_charts(draw_startup, found, output)
     print_rows(found, ("data", "method", "seconds", "beyond"), as_json)

@@ -16,7 +16,7 @@ from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
 from sparsefield.inference import MeanField
-from sparsefield.solver import FitCallbacks, Solver
+from sparsefield.solver import Solver
 
 __all__ = [
     "DATA", "MEASURES", "OBJECTIVES", "SETTINGS", "Candidates", "Comparison", "Row", "Setting", "Table1",

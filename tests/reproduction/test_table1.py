@@ -22,7 +22,7 @@ from reproduction.cited import CANDIDATES, CITED, CLAIMS, agrees
 from reproduction.paired import paired_test
 from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
 from reproduction.table1_files import as_json, draw_table, records, write_files
-from sparsefield import FitCallbacks, RelationalField, Solver
+from sparsefield import RelationalField, Solver
 from sparsefield.data import Relational
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate

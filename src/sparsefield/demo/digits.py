@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, compile_table, read
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.demo.digit_figures import CompletedPicture, PixelNetwork
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
@@ -104,9 +104,7 @@ def make_table(values: Array, missing: Array | None = None) -> pl.DataFrame:
 def field_predictions(field: MarkovField, digits: Digits) -> list[Array]:
     """Return, per column, (test rows, states): the field's probabilities of the missing cells."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UnseenStateWarning
-        )  # an unseen gray level is missing
+        warnings.simplefilter("ignore", UnseenStateWarning)  # an unseen gray level is missing
         answers = field.predict_proba(make_table(digits.test, digits.missing))
     beliefs = []
     for k, name in enumerate(NAMES):

@@ -30,7 +30,7 @@ from sparsefield.demo.digits import (
 )
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.baselines import ChainedRegressions, column_frequencies
-from sparsefield.io.model_file import write_atomically
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.html_page import Figure, make_page
 
 __all__ = ["run_demo"]

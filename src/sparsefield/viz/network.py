@@ -12,7 +12,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from sparsefield.data.layout import COUNT, NEIGHBOR_COUNT
+from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, name_features
@@ -307,8 +307,8 @@ class Network:
             own = views < 0
             nodes[own] = self.starts[t] + schema.variable_of_column[seen[own]]
             for k in np.unique(views[~own]):
-                there = layout.views[k].seen
-                mine, counted = views == k, (views == k) & (seen == COUNT)
+                there = layout.neighbor_views[k].source_table
+                mine, counted = views == k, (views == k) & (seen == COUNT_COLUMN)
                 nodes[counted] = self.n_variables + there
                 mine &= ~counted
                 nodes[mine] = self.starts[there] + layout.schemas[there].variable_of_column[seen[mine]]
@@ -325,9 +325,9 @@ class Network:
         self._templates += [template.label for template in layout.templates]
         one, two = field.pairs[:, 0], field.pairs[:, 1]
         over = view[two]
-        template_of_view = np.array([n_tables + v.template for v in layout.views] or [0], dtype=np.int64)
+        template_of_view = np.array([n_tables + v.template for v in layout.neighbor_views] or [0], dtype=np.int64)
         # The ends follow the template's direction, as the names of features do.
-        backward = (over >= 0) & ~np.array([v.forward for v in layout.views] or [True])[over]
+        backward = (over >= 0) & ~np.array([v.forward for v in layout.neighbor_views] or [True])[over]
         template = np.where(over >= 0, template_of_view[over], layout.table_of_column[one])
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
         parts = [(np.arange(len(field.pairs)), template, a, b)]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField, Solver
+from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators import display_methods
