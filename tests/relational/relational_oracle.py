@@ -4,8 +4,8 @@ It shares nothing with the library's numbering: a *spot* is (table, row, variabl
 template and its two (table, variable, state), and which rows touch is found by looking at all pairs of rows. Only what
 a column was learned to be (states, base, frequencies, centre and scale) is taken from the library.
 
-How many neighbors a row has is the sum of 1 over them: every row has one more spot, NEIGHBOR_COUNT, which is always 1, and
-a feature of a state with the number of its neighbors is a feature of that state with their NEIGHBOR_COUNT.
+The number of neighbors of a row is the sum of 1 over them: every row has one more entry, NEIGHBOR_COUNT, which is
+always 1, and a feature of a state and the number of its neighbors is a feature of that state and their NEIGHBOR_COUNT.
 """
 
 from __future__ import annotations

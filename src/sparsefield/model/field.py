@@ -135,8 +135,8 @@ class Field:
     conjunctions: np.ndarray = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
     """(features, columns): higher-order features, a target state first, padded with -1."""
     conjunction_weights: np.ndarray = field(default_factory=lambda: np.empty(0))
-    record: FitRecord = FitRecord()
-    """What is known of the fit."""
+    record: FitRecord = field(default_factory=FitRecord)
+    """Facts about the fit; the empty record for a field that was not learned."""
 
     @property
     def schema(self) -> Schema:
