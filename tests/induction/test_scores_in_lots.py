@@ -62,7 +62,7 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
     sample, known = sparse_sample(problem), np.sort(problem.layout.keys(problem.pairs))
     outcomes = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_scores, "UNTOLD", untold)
+        patch.setattr(sparse_scores, "UNREPORTED_SHARE", untold)
         for engine in (Threads(1), SeveralWorkers(lambda k: deal[k]), SeveralWorkers(lambda k: k)):
             with engine:
                 contrast = contrast_at(sample, engine, problem.pairs, problem.theta)

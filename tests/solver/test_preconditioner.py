@@ -11,9 +11,10 @@ from sparse_tables import sparse_sample, switches
 
 from sparsefield import CFI, MarkovField, config
 from sparsefield.objectives import SparseEvaluator
-from sparsefield.solver import Trainer, parametrization
+from sparsefield.solver import parametrization
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.parametrization import CenteredParametrization
+from sparsefield.solver.working_problem import WorkingProblem
 
 # -- memory that lets parameters go --------------------------------------------------------------------------------
 
@@ -85,19 +86,19 @@ def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> N
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> None:
     monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0 if sparse else 0.0)
-    let_go, dropped = Trainer._drop_inactive, []
+    drop_inactive, dropped = WorkingProblem.drop_inactive, []
 
-    def watched(self: Trainer) -> None:
-        before, value, theta = self.features, self.point.value, self.theta
-        n = self.layout.n_states
-        let_go(self)
-        dropped.append(len(before) - len(self.features))
+    def watched(self: WorkingProblem) -> None:
+        before, value, theta = self.working_set.features, self.point.value, self.theta
+        n, layout = self.n_states, self.working_set.layout
+        drop_inactive(self)
+        dropped.append(len(before) - len(self.working_set))
         if not dropped[-1]:
             return
         assert self.point.value == value
-        assert len(self.point.theta) == len(self.point.gradient) == n + len(self.features)
-        kept = np.isin(self.layout.keys(before), self.known)
-        assert np.array_equal(before[kept], self.features)
+        assert len(self.point.theta) == len(self.point.gradient) == n + len(self.working_set)
+        kept = np.isin(layout.keys(before), self.working_set.pair_keys)
+        assert np.array_equal(before[kept], self.working_set.features)
         assert not theta[n:][~kept].any()
         # The same field at the same point: what left was at 0.
         np.testing.assert_allclose(self.theta, np.concatenate([theta[:n], theta[n:][kept]]), atol=1e-12)
@@ -108,7 +109,7 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
             assert s.shape == self.point.theta.shape
             assert s @ y > 0.0
 
-    monkeypatch.setattr(Trainer, "_drop_inactive", watched)
+    monkeypatch.setattr(WorkingProblem, "drop_inactive", watched)
     # Rough scores from a start far off let in what does not stay.
     field = MarkovField(n_jobs=1, l1=1.0, l2=0.0, induction=CFI(threshold=0.0, batch_size=200)).fit(
         switches(3, n_columns=30)

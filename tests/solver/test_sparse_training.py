@@ -28,8 +28,8 @@ def fit(X, *, sparse: bool = True, observed=None, sample_weight=None, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "SPARSE_DENSITY", 1.0 if sparse else 0.0)
         patch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 60)
-        begin = Trainer._begin
-        patch.setattr(Trainer, "_begin", lambda self: (kinds.append(type(self.evaluator)), begin(self))[1])
+        begin = Trainer._initialize
+        patch.setattr(Trainer, "_initialize", lambda self: (kinds.append(type(self.evaluator)), begin(self))[1])
         field = MarkovField(l1=2.0).set_params(**{"n_jobs": 1, "l1": L1, **options})
         field.fit(X, observed=observed, sample_weight=sample_weight)
     assert kinds == [SparseEvaluator if sparse else DenseEvaluator]

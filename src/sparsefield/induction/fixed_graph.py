@@ -143,7 +143,7 @@ def _candidates(layout: Layout, template: int, a: int, b: int) -> Iterator[tuple
 
 
 def _places(layout: Layout, table: int, columns: np.ndarray, number: int) -> range:
-    """Return the positions of a variable's columns among ``columns``, which ascend except for COUNT_COLUMN at the end."""
+    """Return the positions of a variable among ``columns``, which ascend except for COUNT_COLUMN at the end."""
     schema, k = layout.schemas[table], number - _first(layout, table)
     if not 0 <= k < schema.n_variables:
         return range(0)

@@ -97,7 +97,7 @@ class BoundSums(NamedTuple):
 
     sums: np.ndarray
     gradients: np.ndarray
-    reporters: np.ndarray
+    reports: np.ndarray
     unreported: np.ndarray
 
     @classmethod
@@ -128,7 +128,7 @@ def _score_round(task: ScoringTask, first: slice, second: slice) -> Scored:
     number[column[members]] = np.arange(len(members))
     bounds = ColumnBounds(*(trait[members] for trait in task.bounds))
     workers = contrast.parts.per_worker(
-        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, bounds.rest, bounds.owner,
+        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, bounds.baseline, bounds.owner,
         _by_first(number[task.inside], len(members)), task.unit,
     )  # fmt: skip
     width = first.stop - first.start
