@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all lint types wheel docs bench reproduce clean
+.PHONY: demo test test-all test-marked lint types wheel docs bench reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -18,8 +18,11 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pix
 test: $(READY)  ## run the tests that take minutes together
 	$(BIN)/python -m pytest -n auto -m "not slow and not cluster and not benchmark"
 
-test-all: $(READY)  ## run every test
-	$(BIN)/python -m pytest -n auto
+test-all: $(READY)  ## run every test, with three times as many random examples
+	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto
+
+test-marked: $(READY)  ## run the tests that `make test` leaves out
+	$(BIN)/python -m pytest -n auto -m "slow or cluster or benchmark"
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks reproduction docs

@@ -23,7 +23,8 @@ settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=300)
-settings.load_profile("suite")
+settings.register_profile("quick", settings.get_profile("suite"), max_examples=10)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")
