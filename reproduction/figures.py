@@ -92,12 +92,12 @@ def write_figures(
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, rows in sorted(tables.items()):
-        files.append(folder / f"{name}.csv")
-        write_atomically(files[-1], _as_csv(rows).encode("utf-8"))
         for kind in ("svg", "png") if png else ("svg",):
             if name in drawn:
                 files.append(folder / f"{name}.{kind}")
                 save_figure(drawn[name], files[-1])
+        files.append(folder / f"{name}.csv")
+        write_atomically(files[-1], _as_csv(rows).encode("utf-8"))
     return files
 
 

@@ -32,6 +32,8 @@ from sparsefield.compute import dask_cluster
 from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.compute.top_entries import TopEntriesSearch
 
+pytestmark = pytest.mark.cluster
+
 OPTIONS = {"l1": 6.0, "solver__kkt_tol": 0.3}
 
 
