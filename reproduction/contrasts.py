@@ -59,7 +59,7 @@ def _blocks(contrast: GradientFactors) -> list[tuple[Array, Array, Array]]:
     """Weights, signals and errors, each of a block of rows; errors are free of the rows' weights."""
     return [
         (part.block.weight, part.expectations - means[:, None], part.errors / part.block.weight)
-        for table, means in zip(contrast.shown, contrast.means, strict=True)
+        for table, means in zip(contrast.local_blocks, contrast.means, strict=True)
         for part in table
     ]
 

@@ -170,5 +170,5 @@ def _verdict(one: Comparison) -> str:
 def _note_uncertified(found: Table1) -> None:
     for row in found.rows:
         early = sum(not fold.converged for fold in row.evaluation.folds)
-        if row.setting.changes.get("certify") and early:
+        if row.setting.changes.get("solver__certify") and early:
             note(f"{row.data}, {row.setting.label}: {early} of {found.folds} fits stopped before their certificate.")

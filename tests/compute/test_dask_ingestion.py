@@ -29,7 +29,7 @@ from sparsefield.errors import DataError, UnseenStateWarning
 from sparsefield.io import partitioned_tables
 from sparsefield.io.partitioned_tables import open_partitions
 
-result = pytest.importorskip("result")
+distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 

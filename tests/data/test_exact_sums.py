@@ -69,5 +69,5 @@ def test_numbers_that_cannot_be_added_are_refused(odd) -> None:
 
 
 def test_weights_beyond_all_numbers_are_refused() -> None:
-    with pytest.raises(DataError, match=r"sample_weight holds weights from .*: divide"):
+    with pytest.raises(DataError, match=r"sample_weight holds weights of .* or more, .*: divide"):
         Weights(np.array([1.0, 1e305]))

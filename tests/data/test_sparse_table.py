@@ -192,7 +192,7 @@ def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     schema = learn_schema(as_source(sp.csr_matrix(on)))
     later = on.copy()
     later[4, 2] = 1
-    with pytest.warns(UnseenStateWarning, match=r"'x2' .*never saw \(such as 1\)") as told:
+    with pytest.warns(UnseenStateWarning, match=r"'x2' .*do not occur in training \(such as 1\)") as told:
         table = compiled(sp.csr_matrix(later), schema)
     assert len(told) == 1
     assert np.array_equal(dense(table), np.delete(on, [2, 5], axis=1))

@@ -13,7 +13,7 @@ from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate
 def learn(field, sample):
     """The field of a sample, by the options of an estimator."""
     with Threads(1) as engine:
-        return field._trainer(sample, field._options(), engine).run().field
+        return field._make_trainer(sample, field._training_options(), engine).run().field
 
 
 def test_of_a_plain_table_they_might_as_well_not_be_there() -> None:

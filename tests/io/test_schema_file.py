@@ -239,7 +239,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
             "unknown key 'by'; known keys: table, column, to",
         ),
         (NATION + "[links.s]\nalong = 'area'\n", r"\[links.s\]: the key 'table' is missing"),
-        (NATION + "[links.s]\ntable = 'nation'\nby = 0\n", r"\[links.s\]: A step in table 'nation' is by 0"),
+        (NATION + "[links.s]\ntable = 'nation'\nby = 0\n", r"\[links.s\]: An offset link in table 'nation' has by=0"),
         (NATION + "[links.s]\ntable = 'nation'\nby = true\n", "by = True must be an integer"),
         (
             NATION + "[links]\ns = 'x'\n",

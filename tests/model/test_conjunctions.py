@@ -16,7 +16,7 @@ from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io import load_field, save_field
 from sparsefield.io.model_file import check_field
-from sparsefield.model import Field, edge_table, feature_table, widen
+from sparsefield.model import Field, bias_table, edge_table, feature_table, widen
 
 
 def small() -> Field:
@@ -76,10 +76,10 @@ def test_feature_keys_are_distinct_and_ordered(make_problem) -> None:
 def test_features_whose_keys_would_overflow_are_refused() -> None:
     """With 255 columns, (255 + 1)^8 is 2^64: the first of nine columns would not count."""
     field = small()
-    with pytest.raises(DataError, match="take a lower max_order"):
+    with pytest.raises(DataError, match="use a lower max_order"):
         field.layout.keys(np.empty((0, 40), dtype=np.int64))
     X = np.column_stack([np.arange(40) % 2, np.arange(40) // 2 % 2])
-    with pytest.raises(DataError, match="take a lower max_order"):
+    with pytest.raises(DataError, match="use a lower max_order"):
         MarkovField(l1=2.0, max_order=64, n_jobs=1).fit(X)
 
 
@@ -87,11 +87,12 @@ def test_feature_and_edge_tables_have_conjunctions() -> None:
     field = small()
     table = feature_table(field)
     assert table.columns == [f"{part}_{letter}" for letter in "abcd" for part in ("variable", "state")] + ["weight"]
-    assert table["weight"].to_list() == [2.0, -1.0, 0.7, 0.5, -0.3, -0.2, 0.1]
+    assert table["weight"].to_list() == [2.0, -1.0, 0.7, 0.5, -0.3]
     assert table.row(0) == ("x0", 1, "x1", 1, "x2", 1, None, None, 2.0)
     assert table.row(2) == ("x0", 1, "x1", 2, "x2", 1, "x4", None, 0.7)
     assert table.row(4) == ("x0", 1, "x2", 1, "x4", None, None, None, -0.3)
     assert table.filter(table["weight"] == 0.5).row(0)[4:8] == (None,) * 4
+    assert bias_table(field).rows() == [("x1", 2, -0.2), ("x0", 1, 0.1)]
     edges = {(a, b): strength for a, b, strength in edge_table(field).iter_rows()}
     expected = {
         ("x0", "x1"): 2.0**2 + 0.7**2,
@@ -163,7 +164,7 @@ def test_damaged_conjunctions_are_refused(tmp_path, damage) -> None:
     field = replace(small(), conjunctions=np.array(DAMAGE[damage]), conjunction_weights=np.array([1.0]))
     with pytest.raises(ValueError, match="a conjunction refers to a column that does not exist"):
         check_field(field)
-    with pytest.raises(DataError, match="makes no sense"):
+    with pytest.raises(DataError, match="The field is invalid: a conjunction refers to a column that does not exist"):
         MarkovField.from_field(field)
     save_field(field, tmp_path / "m")
     with pytest.raises(ModelFileError, match="damaged contents"):

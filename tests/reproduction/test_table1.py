@@ -22,7 +22,7 @@ from reproduction.cited import CANDIDATES, CITED, CLAIMS, agrees
 from reproduction.paired import paired_test
 from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
 from reproduction.table1_files import as_json, draw_table, records, write_files
-from sparsefield import RelationalField, Solver
+from sparsefield import Grafting, PaperCFI, RelationalField, Solver
 from sparsefield.data import Relational
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
@@ -127,8 +127,11 @@ def test_the_paper_is_never_mixed_with_what_departs_from_it() -> None:
     assert all(setting.changes or setting.open_world for setting in others)
     assert len({setting.label for setting in SETTINGS}) == len(SETTINGS)
     field = paper.estimator(table1.DATA["nations"], "Grafting", "cd")
-    assert (field.l1, field.l2, field.threshold, field.batch_size, field.tol) == (2.0, 1.0, 0.2, 50, 1e-4)
-    assert (field.induction, field.objective, field.penalize_unary, field.certify) == ("grafting", "cd", True, False)
+    assert (field.l1, field.l2, field.objective, field.penalize_unary) == (2.0, 1.0, "cd", True)
+    assert field.induction == Grafting(batch_size=50)
+    assert (field.solver.tol, field.solver.certify) == (1e-4, False)
+    field = paper.estimator(table1.DATA["nations"], "CFI", "cd")
+    assert field.induction == PaperCFI(threshold=0.2, batch_size=50)
 
 
 def test_the_default_templates_are_those_that_are_named(animals: pl.DataFrame) -> None:
@@ -183,7 +186,12 @@ def test_the_choice_never_sees_the_cells_of_the_fold(villages: Relational, monke
 
     monkeypatch.setattr(chosen_penalty, "hold_out", looking)
     chosen: list[float] = []
-    found = evaluate(villages, ChosenPenalty(certify=False), folds=3, on_fit=lambda field, _: chosen.append(field.l1_))
+    found = evaluate(
+        villages,
+        ChosenPenalty(l1=2.0, solver=Solver(certify=False)),
+        folds=3,
+        on_fit=lambda field, _: chosen.append(field.l1_),
+    )
     # Two looks at the table as such come first: which columns there are, and a run before the clock starts.
     assert missing[2 * len(CHOICES) :: len(CHOICES)] == [one.cells for one in found.folds]
     assert len(chosen) == 3

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from surveys import stability_of
 
-from sparsefield import HigherOrder, MarkovField, Relational, RelationalField
+from sparsefield import HigherOrder, MarkovField, Relational, RelationalField, Solver
 from sparsefield.datasets import make_markov_field
 from sparsefield.viz.network import EDGES_PER_NODE, Network
 
@@ -141,7 +141,7 @@ def test_features_of_different_templates_make_different_edges() -> None:
     frame = pl.DataFrame({"id": range(20), "next": [*range(1, 20), None], "a": rng.integers(0, 2, 20)})
     frame = frame.with_columns(b=pl.Series(rng.integers(0, 2, 20)))
     data = Relational({"t": frame}, keys={"t": "id"}, links={"next": ("t", "next", "t")})
-    field = RelationalField(max_iter=1, certify=False).fit(data).field_
+    field = RelationalField(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(data).field_
     layout = field.layout
     columns = range(layout.n_columns)
     names = {}

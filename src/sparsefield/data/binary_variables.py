@@ -117,6 +117,10 @@ class BinarySchema(Schema):
     def widths(self) -> np.ndarray:
         return np.concatenate([part.widths for part in self.variable_groups])
 
+    @property
+    def target_labels(self) -> tuple[Label, ...]:
+        return (1,) if self.n_states else ()
+
     @cached_property
     def state_frequencies(self) -> np.ndarray:
         targets = self.variable_groups[0]

@@ -146,6 +146,11 @@ class Schema:
         return tuple(names)
 
     @cached_property
+    def target_labels(self) -> tuple[Label, ...]:
+        """Labels that occur among the target states, possibly more than once."""
+        return tuple(label for _, label in self.column_names[: self.n_states] if label is not None)
+
+    @cached_property
     def state_frequencies(self) -> np.ndarray:
         """Training frequency of each target state, (states,)."""
         return np.concatenate([np.empty(0), *(v.column_frequencies for v in self.targets)])

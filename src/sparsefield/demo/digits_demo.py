@@ -231,7 +231,7 @@ def _note(losses: dict[str, dict[str, Array]], digits: Digits) -> list[str]:
 
 
 def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Sequence[Array]) -> dict[str, Figure]:
-    threshold = float(field.threshold)  # type: ignore[arg-type]
+    threshold = float(field.get_params()["induction__threshold"])
     signals, before, after = signals_and_errors(field.field_, digits.train)
     large_signals, large_errors = (np.mean(np.abs(values) > threshold, axis=0) for values in (signals, after))
     share = float(np.mean(large_signals * large_errors))

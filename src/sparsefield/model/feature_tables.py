@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from string import ascii_lowercase
 from typing import Any, NamedTuple
@@ -26,7 +26,9 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
     """
     rows = [*_pair_rows(field), *_conjunction_rows(field)]
     rows.sort(key=lambda row: -abs(row.weight))
-    return make_frame({**_name_columns(field, rows, kind), "weight": _weights(rows)}, kind)
+    # States of targets count for the type, so that it does not depend on which features were selected.
+    labels = [label for schema in field.layout.schemas for label in schema.target_labels]
+    return make_frame({**_name_columns(field, rows, kind, labels), "weight": _weights(rows)}, kind)
 
 
 def bias_table(field: Field, kind: str = "polars") -> Frame:
@@ -50,12 +52,15 @@ def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, 
     return make_frame({**named, "weight": weights[order], "frequency": frequencies[order]}, kind)
 
 
-def _name_columns(field: Field, rows: list[_Row], kind: str) -> dict[str, Any]:
-    """Return {name: values} of the columns that identify the features in ``rows``."""
+def _name_columns(field: Field, rows: list[_Row], kind: str, labels: Sequence[Label] = ()) -> dict[str, Any]:
+    """Return {name: values} of the columns that identify the features in ``rows``.
+
+    The type of the states is one that ``labels`` have, too.
+    """
     letters = ascii_lowercase[: max([2, *(len(row.terms) for row in rows)])]
     nothing = (None, None, None)
     columns: dict[str, list[Any]] = {"template": [row.template for row in rows]}
-    states: dict[str, list[Any]] = {}
+    states: dict[str, list[Any]] = {"": list(labels)}
     for k, letter in enumerate(letters):
         terms = [row.terms[k] if k < len(row.terms) else nothing for row in rows]
         columns[f"table_{letter}"] = [table for table, _, _ in terms]

@@ -39,18 +39,18 @@ def l1_of(field: Field, params: Mapping[str, Any]) -> float:
 
 
 def certificate(field: Field, params: Mapping[str, Any]) -> str:
-    """Return sentences on whether the fit converged; ``params`` are the estimator's.
+    """Return sentences on whether the fit converged; ``params`` are the estimator's, those of option objects included.
 
     The violation is that of the optimality conditions, over all candidates, whether they have a weight or not.
     """
     if not is_learned(field):
         return "Given, not learned."
     l1 = l1_of(field, params)
-    allowed = params["kkt_tol"] * (l1 if l1 > 0 else 1.0)
+    allowed = params["solver__kkt_tol"] * (l1 if l1 > 0 else 1.0)
     candidates = "pair"
-    if params["max_order"] > 2 and params["lift"] != "all":
+    if params["max_order__max_order"] > 2 and params["max_order__expand"] != "all":
         candidates = "pair, and no conjunction that extends an active feature,"
-    elif params["max_order"] > 2:
+    elif params["max_order__max_order"] > 2:
         candidates = "pair or conjunction"
     violation = format_violation(field.record.kkt_violation or 0.0, l1)
     if field.record.converged:
@@ -59,7 +59,7 @@ def certificate(field: Field, params: Mapping[str, Any]) -> str:
             f"Converged: no left-out {candidates} would improve the fit (worst violation {violation}).{refit} "
             f"{NOT_ABOUT_CHANCE}"
         )
-    reason = "the fit stopped early" if params["certify"] else "certify is off"
+    reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
     return (
         f"Not converged ({reason}): a left-out {candidates.split(',')[0]} or a further step could improve the fit "
         f"(worst violation {violation}; the tolerance is {format_violation(allowed, l1)}). {NOT_ABOUT_CHANCE}"
