@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import inference, paper, peers, scale, startup
+from benchmarks import heldout, impute, inference, latent, paper, peers, scale, startup
 
 
 def test_scale_prints_rows_recovery_and_growth(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +79,34 @@ def test_inference_prints_a_row_for_each_method(run, monkeypatch: pytest.MonkeyP
         assert word in done.out
     assert len(json.loads(run("inference", "--field", "weak loops", "--json").out)) == 2
     assert asked["fields"] == ("weak loops",)
+
+
+def test_rows_are_printed_as_a_table_or_json(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"data": "d", "method": "ours", "status": "done", "accuracy": 0.71234, "seconds": 1.5}
+    monkeypatch.setattr(peers, "run_peers", lambda *_, **__: [row])
+    monkeypatch.setattr(peers, "draw_peers", lambda rows: {})
+    assert json.loads(run("peers", "--json", "--output", tmp_path).out) == [row]
+    monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: [{"data": "d", "test_score": -4.951}])
+    assert "-4.951" in run("heldout").out
+    monkeypatch.setattr(impute, "run_impute", lambda *_, **__: [row, {**row, "status": "no data"}])
+    done = run("impute")
+    assert "0.7123" in done.out
+    assert "d, ours: no data" in done.out
+
+
+def test_json_has_null_where_there_is_no_number(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"data": "d", "test_score": float("nan"), "l1": [1.0, float("inf")]}]
+    monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: rows)
+    found = json.loads(run("heldout", "--json").out, parse_constant=pytest.fail)
+    assert found == [{"data": "d", "test_score": None, "l1": [1.0, None]}]
+
+
+def test_the_comparison_of_latent_variables_prints_both_fields(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"data": "d", "method": "columns alone", "test_score": -2.5}, {"data": "d", "method": "latent", "l1": 3.0}]
+    monkeypatch.setattr(latent, "run_latent", lambda *_, **__: rows)
+    out = run("latent").out
+    for word in ("columns alone", "-2.5", "latent", "3"):
+        assert word in out
 
 
 @pytest.mark.usefixtures("matplotlib")

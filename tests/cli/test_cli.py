@@ -84,7 +84,7 @@ def test_the_installed_program_answers_at_once_without_the_heavy_parts() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "fit", "predict", "evaluate", "info", "bench"):
+    for command in ("demo", "fit", "predict", "evaluate", "info", "path", "stability"):
         assert command in done.stdout
 
 
@@ -301,7 +301,7 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
     assert "holds a CRFClassifier" in done.err
 
 
-# -- evaluate, info, bench, demo -----------------------------------------------------------------------------
+# -- evaluate, info, demo ------------------------------------------------------------------------------------
 
 
 def test_evaluate_prints_the_table_of_the_paper(run, csv: Path) -> None:
@@ -332,22 +332,6 @@ def test_info_says_what_is_in_a_model(run, model: Path) -> None:
         assert word in done.out
 
 
-def test_bench_prints_rows_as_a_table_or_json(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks import heldout, impute, peers
-
-    row = {"data": "d", "method": "ours", "status": "done", "accuracy": 0.71234, "seconds": 1.5}
-    monkeypatch.setattr(impute, "run_impute", lambda *_, **__: [row, {**row, "status": "no data"}])
-    monkeypatch.setattr(peers, "run_peers", lambda *_, **__: [row])
-    monkeypatch.setattr(peers, "draw_peers", lambda rows: {"peers.svg": "<svg/>"})
-    assert json.loads(run("bench", "peers", "--json", "--output", tmp_path / "new").out) == [row]
-    assert (tmp_path / "new" / "peers.svg").read_text() == "<svg/>"
-    monkeypatch.setattr(heldout, "run_heldout", lambda *_, **__: [{"data": "d", "test_score": -4.951}])
-    assert "-4.951" in run("bench", "heldout").out
-    done = run("bench", "impute")
-    assert "0.7123" in done.out
-    assert "d, ours: no data" in done.out
-
-
 def test_demo_is_called_with_its_folder(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demo = pytest.importorskip("sparsefield.demo.digits_demo")
     calls = []
@@ -373,7 +357,7 @@ def test_a_column_that_is_not_there_is_named(run, csv: Path, tmp_path: Path) -> 
     ("content", "words"),
     [
         (b"", "empty"),
-        (b"a,b\n", "there are no rows"),
+        (b"a,b\n", "the table has no rows"),
         (b"a,b,a\n1,2,3\n", "several columns are named 'a'"),
         (b"a,b\n1,2\n1,2,3\n", "more cells than the header"),
         (b"a;b\n1;2\n", "--separator ';'"),

@@ -64,13 +64,3 @@ def test_linked_tables_have_none(run, school, tmp_path) -> None:
     done = run("fit", school, "-o", tmp_path / "m.safetensors", "--latent", "topic=2")
     assert done.code != 0
     assert "--latent is for one table" in " ".join(done.err.split())
-
-
-def test_the_comparison_prints_both_fields(run, monkeypatch) -> None:
-    from benchmarks import latent
-
-    rows = [{"data": "d", "method": "columns alone", "test_score": -2.5}, {"data": "d", "method": "hidden", "l1": 3.0}]
-    monkeypatch.setattr(latent, "run_latent", lambda *_, **__: rows)
-    out = run("bench", "latent").out
-    assert "-2.5" in out
-    assert "hidden" in out

@@ -80,7 +80,7 @@ def test_a_picture_of_the_network_alone(run, weather: Path, table: Path, tmp_pat
     picture = (tmp_path / "net.svg").read_text(encoding="utf-8")
     assert picture.startswith("<svg")
     assert "Rain &amp; wind" in picture
-    run("report", weather, "--data", table, "-o", tmp_path / "n.svg").one_error("n.svg", "needs no --data")
+    run("report", weather, "--data", table, "-o", tmp_path / "n.svg").one_error("n.svg", "does not use --data")
 
 
 def test_linked_tables(run, school: Path, model: Path, tmp_path: Path) -> None:

@@ -342,7 +342,7 @@ def test_info_of_an_imported_field_mentions_no_fit(run, made: Path, weather: Pat
         "Given, not learned.",
         "6 predicted, with 18 states",
         "x0: 0, 1, 2\n",
-        "out of 60 possible ones",
+        "out of 60 possible pairs",
         "go together",
     ):
         assert word in done.out

@@ -108,14 +108,15 @@ def test_conditional_log_likelihood_is_the_mean_log_belief_in_what_was_hidden(fi
 
 def test_features_name_every_weight_strongest_first(fitted) -> None:
     _, field, _, _ = fitted
-    learned, features = field.field_, field.features_
+    learned, features, biases = field.field_, field.features_, field.biases_
     assert features.columns == ["variable_a", "state_a", "variable_b", "state_b", "weight"]
-    assert len(features) == np.count_nonzero(learned.theta)
-    weights = features["weight"].to_numpy()
-    assert (np.diff(np.abs(weights)) <= 0).all()
+    assert biases.columns == ["variable", "state", "weight"]
+    assert len(features) + len(biases) == np.count_nonzero(learned.theta)
+    for weights in (features["weight"].to_numpy(), biases["weight"].to_numpy()):
+        assert (np.diff(np.abs(weights)) <= 0).all()
     names = learned.schema.column_names
-    expected = {(*names[s], None, None): w for s, w in enumerate(learned.unary) if w}
-    expected |= {(*names[a], *names[b]): w for (a, b), w in zip(learned.pairs, learned.weights, strict=True)}
+    assert {row[:2]: row[2] for row in biases.rows()} == {names[s]: w for s, w in enumerate(learned.unary) if w}
+    expected = {(*names[a], *names[b]): w for (a, b), w in zip(learned.pairs, learned.weights, strict=True)}
     assert {row[:4]: row[4] for row in features.rows()} == expected
     assert any(row[2] == "x3" and row[3] is None for row in features.rows())
 

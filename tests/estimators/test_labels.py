@@ -89,7 +89,7 @@ def test_several_labels_inform_each_other_and_keep_their_types() -> None:
     rows = full.index.to_numpy()
     right = (predicted[rows] == full.to_numpy(dtype=object)).all(axis=1)
     assert model.score(given[rows], full) == pytest.approx(right.mean())
-    with pytest.raises(DataError, match="'p' has gaps"):
+    with pytest.raises(DataError, match="'p' has missing values"):
         model.score(given, labels)
 
 

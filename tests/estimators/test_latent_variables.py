@@ -148,7 +148,7 @@ def test_the_start_tells_states_and_variables_apart() -> None:
     source = as_source(TRAIN)
     table = compile_table(source, learn_schema(source))
     schema, start = start_latent(table, {"a": 3, "b": 2}, seed=0)
-    assert [variable.role for variable in schema.targets[-2:]] == ["hidden", "latent"]
+    assert [variable.role for variable in schema.targets[-2:]] == ["latent", "latent"]
     assert schema.order == (*source.names, "a", "b")
     assert schema.input_names == source.names
     weights = np.zeros((schema.n_states, 16))
@@ -215,7 +215,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(field, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hidden", "told"),
+    ("latent", "told"),
     [
         ({"topic": 1}, "'topic' must have 2 states or more, got 1"),
         ({"topic": 2.5}, "'topic' must have 2 states or more"),

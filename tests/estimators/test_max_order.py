@@ -41,7 +41,7 @@ def test_what_is_saved_comes_back_with_the_same_bits(field, tmp_path) -> None:
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.max_order.max_order == 3
-    assert again.lift == "all"
+    assert again.max_order.expand == "all"
     assert again.field_.theta.tobytes() == field.field_.theta.tobytes()
     assert np.array_equal(again.field_.features, field.field_.features)
     assert again.features_.equals(field.features_)

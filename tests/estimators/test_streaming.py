@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sparsefield import FitCallbacks, MarkovField, Solver, config, load
 from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
+from sparsefield.estimators.training_data import TrainingData
 from sparsefield.io import save_rows
 
 N = 400
@@ -73,7 +74,7 @@ def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     columns = np.nonzero(on)[1].astype(np.int32)
     weight = np.ones(N) if weight is None else weight
     field = MarkovField(l1=2.0).set_params(**options).fit(X, observed=observed, sample_weight=weight)
-    field._learn(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind)
+    field._train(TrainingData(DenseDataset.single(SparseTable(schema, offsets, columns, weight)), source.kind))
     return field
 
 
@@ -102,6 +103,8 @@ def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
         field.features_.sort("variable_a", "state_a", "variable_b", "state_b")["weight"].to_numpy()
         for field in (streamed, dense)
     )
+    np.testing.assert_allclose(one, two, atol=1e-5)
+    one, two = (field.biases_.sort("variable", "state")["weight"].to_numpy() for field in (streamed, dense))
     np.testing.assert_allclose(one, two, atol=1e-5)
     assert streamed.score(codes) == pytest.approx(dense.score(codes), abs=1e-6)
 

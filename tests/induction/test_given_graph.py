@@ -47,9 +47,9 @@ def test_an_edge_to_a_constant_column_holds_nothing_and_is_no_error() -> None:
     """As a fold of a cross-validation may leave a column."""
     X = np.column_stack([np.arange(40) % 2, np.ones(40), np.arange(40) % 3])
     layout = Layout.single(learn_schema(as_source(X)))
-    alone = FixedGraph.of([("x0", "x2")]).start(layout)
-    assert FixedGraph.of([("x0", "x1")]).start(layout).tolist() == []
-    assert FixedGraph.of([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
+    alone = FixedGraph(edges=[("x0", "x2")]).start(layout)
+    assert FixedGraph([("x0", "x1")]).start(layout).tolist() == []
+    assert FixedGraph([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
     assert len(alone) == 2
 
 

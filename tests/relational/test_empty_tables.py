@@ -84,7 +84,7 @@ def test_nobody_need_be_linked(tmp_path, kind) -> None:
     plain = MarkovField(l1=2.0).set_params(**OPTIONS).fit(people().drop("id"))
     assert field.converged_
     assert field.objective_ == pytest.approx(plain.objective_, rel=1e-3)
-    assert set(field.features_["template"]) == {"", "within person"}
+    assert set(field.features_["template"]) == {"within person"}
     check_answers(field, data)
 
 

@@ -146,7 +146,7 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
         (t,) = [t for t, template in enumerate(layout.templates) if template.label == name.template]
         table = int(layout.table_of_column[a])
         place = b - layout.column_starts[table]
-        (view,) = [v for v in layout.neighbor_views if v.seer == table and v.start <= place < v.stop]
+        (view,) = [v for v in layout.neighbor_views if v.target_table == table and v.start <= place < v.stop]
         assert (view.template, view.stop, np.flatnonzero(view.columns == COUNT_COLUMN).tolist()) == (
             t, place + 1, [len(view.columns) - 1],
         )  # fmt: skip

@@ -46,7 +46,8 @@ def penalty_of(model: MarkovField) -> float:
 
 
 def l1_of(model: MarkovField, features: np.ndarray) -> np.ndarray:
-    return np.array([model.l1 * model.order_penalty ** (sum(c >= 0 for c in f) - 2) for f in features.tolist()])
+    factor = model.get_params()["max_order__order_penalty"]
+    return np.array([model.l1 * factor ** (sum(c >= 0 for c in f) - 2) for f in features.tolist()])
 
 
 def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] = (2, 3)) -> float:
@@ -80,8 +81,8 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_lifted(induction) -> None:
     for more in ({"max_order": 2}, {"max_order": 3}, {"max_order": 3, "max_order__expand": "all"}):
         field = MarkovField(l1=2.0).set_params(**options, **more).fit(X)
         assert field.converged_
-        assert not len(field.field_.weights) or more.get("lift") == "all"
-        assert list(triples_of(field)) == ([TRIPLE] if more.get("lift") == "all" else [])
+        assert not len(field.field_.weights) or more.get("max_order__expand") == "all"
+        assert list(triples_of(field)) == ([TRIPLE] if more.get("max_order__expand") == "all" else [])
         scores.append(field.score(held_out))
     assert scores[0] == pytest.approx(5 * np.log(0.5), abs=0.05)
     assert scores[1] == scores[0]
@@ -139,7 +140,7 @@ def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_unary, i
 
 
 def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
-    """With lift="active" it speaks of what may grow from the field alone: the test above has teeth."""
+    """With expand="active" it speaks of what may grow from the field alone: the test above has teeth."""
     X = exclusive(320, 0)
     model = MarkovField(l1=L1, max_order=3, n_jobs=1).fit(X)
     assert model.converged_
@@ -152,18 +153,14 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, lift) -> 
     X = triangle(200, 5)
     options = {
         "l1": 1.0,
-        "max_order": 3,
+        "max_order": HigherOrder(max_order=3, expand=lift),
         "solver__kkt_tol": 1e-4,
         "solver__tol": 1e-9,
         "penalize_unary": penalize_unary,
         "n_jobs": 1,
     }
     found = [
-        MarkovField()
-        .set_params(
-            **options, max_order=HigherOrder(expand=lift), induction=induction, induction__batch_size=batch_size
-        )
-        .fit(X)
+        MarkovField().set_params(**options, induction=induction, induction__batch_size=batch_size).fit(X)
         for induction, batch_size in (("cfi", "auto"), ("cfi", 3), ("grafting", "auto"))
     ]
     # From one pair or another to the same triple, "active" may end with other triples: then with no certificate for

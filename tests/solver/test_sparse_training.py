@@ -44,7 +44,7 @@ def assert_same_optimum(one: MarkovField, other: MarkovField, tiny: float = 0.02
     assert one.converged_
     assert other.converged_
     for field in (one, other):
-        assert field.kkt_violation_ <= field.kkt_tol * field.l1
+        assert field.kkt_violation_ <= field.get_params()["solver__kkt_tol"] * field.l1
     assert one.objective_ == pytest.approx(other.objective_, rel=1e-5)
     mine, theirs = weights(one), weights(other)
     for pair in set(mine) | set(theirs):
@@ -91,7 +91,7 @@ def test_small_batches_end_with_a_certificate_too(sparse) -> None:
     for k in range(1, 150):
         on[:, k] |= on[:, k - 1] & (rng.random(3000) < 0.7)
     field = fit(sp.csr_matrix(on.astype(np.int8)), sparse=sparse, l1=0.3, induction__batch_size=100)
-    assert field.n_iter_ < field.max_iter
+    assert field.n_iter_ < field.get_params()["solver__max_iter"]
     assert field.converged_
     assert field.objective_ == pytest.approx(9702.5277, rel=1e-5)  # where batch_size="auto" ends, certified
 

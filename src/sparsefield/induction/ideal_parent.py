@@ -19,7 +19,7 @@ __all__ = ["IdealParent"]
 
 @dataclass(frozen=True)
 class IdealParent(ThresholdRule):
-    """A rule that ranks a pair by the larger of |cos(error_A, signal_B)| and |cos(signal_A, error_B)|.
+    """A rule that ranks a pair by the larger of ``|cos(error_A, signal_B)|`` and ``|cos(signal_A, error_B)|``.
 
     A pair may enter, as with the other rules, when its (estimated) gradient exceeds l1. Options are those of `CFI`.
     """
