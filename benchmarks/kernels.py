@@ -396,7 +396,7 @@ def row_cases(data: Planted) -> Iterator[Case]:
 def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Errors by column, and scores of all pairs, as induction calls them with threshold 0."""
     layout = DenseDataset.single(data.table).layout
-    column, traits = sparse_scores._line_up(data.contrast, layout, data.cut)
+    column, traits = sparse_scores._order_columns(data.contrast, layout, data.cut)
     number = np.full(len(data.contrast.together), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
     inside = sparse_scores._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)

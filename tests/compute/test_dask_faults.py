@@ -150,10 +150,10 @@ def test_a_fit_continues_from_its_checkpoint_after_the_scheduler_was_killed(tmp_
     monkeypatch.setattr(dask_cluster, "WORKER_TIMEOUT", 1.5)
     folder = tmp_path / "saved"
     with processes(1) as here, pytest.raises(ClusterError, match=rf"{here.address} is gone.*checkpoint=folder"):
-        assert_same(INCOMPLETE, tmp_path, here.client, {8: lambda: kill(here.scheduler)}, checkpoint=folder)
+        assert_same(INCOMPLETE, tmp_path, here.client, {8: lambda: kill(here.scheduler)}, solver__checkpoint=folder)
     assert (folder / "fit.checkpoint").is_file()
     with processes(1) as here:
-        heard = assert_same(INCOMPLETE, tmp_path, here.client, checkpoint=folder)
+        heard = assert_same(INCOMPLETE, tmp_path, here.client, solver__checkpoint=folder)
     assert 5 <= heard[0] <= 9
     assert not (folder / "fit.checkpoint").exists()
 

@@ -240,7 +240,7 @@ def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None
         MarkovField(l1=2.0, latent={"topic": 8}).fit(TRAIN[:5])
     with pytest.raises(DataError, match="No column of X varies"):
         MarkovField(l1=2.0, latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
-    with pytest.raises(ValueError, match="features of two columns alone"):
+    with pytest.raises(ValueError, match="features of two columns only"):
         MarkovField(l1=2.0, latent={"topic": 2}, max_order=3).fit(TRAIN)
 
 

@@ -267,7 +267,7 @@ def test_a_field_that_makes_no_sense_is_refused() -> None:
         ({"pairs": np.array([[0, 7]])}, "does not exist"),
         ({"pairs": np.array([[1, 1]])}, "does not exist"),
     ):
-        with pytest.raises(DataError, match=f"The field makes no sense: .*{words}"):
+        with pytest.raises(DataError, match=f"The field is invalid: .*{words}"):
             MarkovField.from_field(replace(field, **wrong))
     people = pl.DataFrame({"id": range(4), "a": [0, 1] * 2})
     data = Relational({"p": people, "q": people}, keys={"p": "id", "q": "id"})

@@ -162,7 +162,7 @@ def test_a_streamed_field_answers_and_is_saved_like_any_other(tmp_path) -> None:
 def test_answers_are_refused_for_streams() -> None:
     field = MarkovField(l1=2.0).fit(cut(FRAME, 90))
     for ask in (field.transform, field.predict_proba, lambda X: field.sample(given=X)):
-        with pytest.raises(DataError, match="go block by block"):
+        with pytest.raises(DataError, match="pass block after block"):
             ask(cut(FRAME, 90))
     with pytest.raises(DataError, match="no rows"):
         field.score(iter([FRAME[:0]]))

@@ -159,8 +159,8 @@ def test_only_what_is_open_is_asked_for_again() -> None:
     with SeveralWorkers(lambda k: k % 3) as engine:
         found = score_sparse_pairs(contrast_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
     (lots,) = engine.computed
-    told = sum(len(part.b) for answers in lots.results["tell"] for part in answers)
-    picked = sum(len(part) for answers in lots.results.get("pick", []) for part in answers)
+    told = sum(len(part.b) for answers in lots.results["score_tile"] for part in answers)
+    picked = sum(len(part) for answers in lots.results.get("sum_given_pairs", []) for part in answers)
     assert len(found) > 10
     assert told < 3 * len(candidate_pairs(table.schema)) / 4
     assert picked < told / 2

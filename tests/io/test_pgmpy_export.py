@@ -79,7 +79,7 @@ def test_columns_without_an_edge_and_large_weights(query) -> None:
 def test_observed_columns_need_values_and_linked_tables_are_refused(query) -> None:
     with pytest.raises(DataError, match=r"2 observed column\(s\) \('age', 'town'\)"):
         to_pgmpy(one_table())
-    with pytest.raises(DataError, match="linked tables has as many variables as there are rows"):
+    with pytest.raises(DataError, match="linked tables has variables for each row"):
         to_pgmpy(linked_tables())
 
 

@@ -473,7 +473,7 @@ def test_inference_that_reaches_its_cap_is_said() -> None:
 @pytest.mark.parametrize("given", [pl.DataFrame({"a": [0, 1]}), pd.DataFrame({"a": [0, 1]}), [[0, 1], [1, 0]], None])
 def test_a_plain_table_is_refused_with_a_word_on_where_to_take_it(given, fitted) -> None:
     for call in (RelationalField(l1=2.0).fit, fitted.predict_proba, fitted.transform, fitted.score, fitted.sample):
-        with pytest.raises(DataError, match=r"takes a Relational, got a .* For one plain table there is MarkovField"):
+        with pytest.raises(DataError, match=r"takes a Relational, got a .* Use MarkovField for one table"):
             call(given)
 
 
@@ -510,7 +510,7 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) 
     links = {name: link for name, link in data.links.items() if name != "owner"}
     observed = {name: columns for name, columns in data.observed.items() if name != "badge"}
     fewer = Relational(without, keys=data.keys, links=links, observed=observed)
-    with pytest.raises(DataError, match="Table 'badge', which the field was learned with, is not there"):
+    with pytest.raises(DataError, match="Table 'badge', which the field was learned with, is missing"):
         fitted.predict_proba(fewer)
     unlinked = Relational(data.tables, keys=data.keys, links=links, observed=data.observed)
     with pytest.raises(DataError, match="template 'across owner' names the link 'owner'"):
@@ -521,10 +521,10 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) 
         links={**data.links, "elder": OffsetLink("letter", along="bag")},
         observed=data.observed,
     )
-    with pytest.raises(DataError, match="'across elder' joins other tables than those it was learned with"):
+    with pytest.raises(DataError, match="'across elder' connects other tables than those it was learned with"):
         fitted.predict_proba(turned)
     narrow = data.with_tables({"person": data.tables["person"].rename({"smokes": "smoked"})})
-    with pytest.raises(DataError, match="Table 'person': Column 'smokes', which the field was learned with"):
+    with pytest.raises(DataError, match="Table 'person': Column 'smokes', with which the field was learned"):
         fitted.predict_proba(narrow)
     bare = Relational({**data.tables, "letter": data.tables["letter"].drop("weight")}, keys=data.keys, links=data.links)
     with pytest.raises(DataError, match="Table 'letter': Observed column 'weight'"):
@@ -539,7 +539,7 @@ def test_a_link_to_a_table_that_the_field_does_not_know_is_refused_by_name(fitte
         links={**data.links, "home": ForeignKey("person", "home", "village")},
         observed={**data.observed, "village": ["climate"]},
     )
-    with pytest.raises(DataError, match="'across home' joins other tables than those it was learned with"):
+    with pytest.raises(DataError, match="'across home' connects other tables than those it was learned with"):
         fitted.predict_proba(elsewhere)
 
 
@@ -725,7 +725,7 @@ def test_a_pair_that_its_template_does_not_allow_is_refused(fitted, saved, tmp_p
     (smokes,) = [k for k, name in enumerate(person.column_names) if name[0] == "smokes"]
     for b in (view.start, smokes):
         rewrite(saved, tmp_path / "m", point_at(layout, start["person"] + smokes, start["person"] + b))
-        with pytest.raises(ModelFileError, match="features of columns"):
+        with pytest.raises(ModelFileError, match="a feature refers to a column that does not exist"):
             load(tmp_path / "m")
 
 

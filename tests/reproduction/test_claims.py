@@ -286,7 +286,7 @@ def test_the_margins_are_those_that_are_printed() -> None:
     assert MARGINS["error_rate"] == MARGINS["ap"] == 0.005
     assert MARGINS["cll"] == 0.01
     assert (math.exp(MARGINS["cpu_seconds"]), math.exp(MARGINS["induced"])) == pytest.approx((1.25, 1.1))
-    for words in ("0.005 of error and AP", "0.01 of CLL", "1.25 of time", "1.1 of features"):
+    for words in ("0.005 of error and AP", "0.01 of CLL", "1.25 of time", "1.1 of induced features"):
         assert words in MARGIN_WORDS
 
 

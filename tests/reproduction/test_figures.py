@@ -63,6 +63,7 @@ def spreads() -> Spreads:
 
 @pytest.fixture(scope="module")
 def written(results: Results, spreads: Spreads, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
     folder = tmp_path_factory.mktemp("study") / "new"
     files = write_figures(SMALL_PLAN, results, spreads, folder)
     assert sorted(file.name for file in files) == sorted(os.listdir(folder))

@@ -55,6 +55,7 @@ def test_table1_prints_what_it_writes(run, tmp_path: Path) -> None:
     assert "Nation" not in printed
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_table1_says_in_a_line_that_there_is_no_data(run, tmp_path: Path, monkeypatch) -> None:
     def unreachable(*_: object, **__: object) -> str:
         raise OSError("no network")
@@ -65,6 +66,7 @@ def test_table1_says_in_a_line_that_there_is_no_data(run, tmp_path: Path, monkey
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.usefixtures("matplotlib")
 def test_table1_refuses_bad_options_before_any_work(run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     assert_one_error(run("table1", "--data", "plants", "-o", tmp_path / "t"), "animals, nations", "'plants'")

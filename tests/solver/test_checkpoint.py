@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 from sparsefield import FitCallbacks, MarkovField, MeanField, Relational, RelationalField, Solver
 from sparsefield.errors import DataError
@@ -71,7 +72,7 @@ def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path
     field.save(tmp_path / "straight")
     whole = (tmp_path / "straight").read_bytes()
     for after in {1, 2, 3, field.n_iter_ // 3, field.n_iter_ // 2, field.n_iter_ - 1, field.n_iter_} - {0}:
-        again = type(field)().set_params(**{**field.get_params(), "solver__checkpoint": tmp_path / "folder"})
+        again = clone(field).set_params(solver__checkpoint=tmp_path / "folder")
         again.callbacks = FitCallbacks(on_iteration=killer(after))
         with pytest.raises(Killed):
             again.fit(data)

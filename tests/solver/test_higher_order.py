@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from higher import exclusive, graphs_with, triangle
 from oracle import SlowField, candidate_features, rows_of, violation
+from sklearn.base import clone
 
 from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
@@ -296,7 +297,7 @@ def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovFiel
     """A fit that is killed every few iterations, and goes on from its checkpoint."""
     stop = every
     while True:
-        again = MarkovField(l1=2.0).set_params(**{**field.get_params(), "solver__checkpoint": folder})
+        again = clone(field).set_params(solver__checkpoint=folder)
 
         def progress(step, stop=stop) -> None:
             if step.iteration == stop:
@@ -323,7 +324,7 @@ def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     options, missing = SETTINGS[setting]
     X = with_missing(triangle(150, 6), missing)
-    field = MarkovField(l1=2.0).set_params(l1=0.7, induction=CFI(batch_size=4), n_jobs=1, **options).fit(X)
+    field = MarkovField(l1=0.7, induction=CFI(batch_size=4), n_jobs=1).set_params(**options).fit(X)
     assert len(field.field_.conjunctions)
     field.save(tmp_path / "straight")
     for every in (2, 7):
