@@ -128,8 +128,8 @@ def _score_round(task: ScoringTask, first: slice, second: slice) -> Scored:
     number[column[members]] = np.arange(len(members))
     bounds = ColumnBounds(*(trait[members] for trait in task.bounds))
     workers = contrast.parts.per_worker(
-        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, bounds.baseline, bounds.owner,
-        _by_first(number[task.inside], len(members)), task.unit,
+        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, bounds.baseline,
+        bounds.owner, _by_first(number[task.inside], len(members)), task.unit,
     )  # fmt: skip
     width = first.stop - first.start
     pairs = _complete_sums(workers, _collect_scores(task, workers, bounds, width, 0 if first == second else width))
