@@ -76,7 +76,7 @@ def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, pena
 @pytest.mark.parametrize("max_order", [2, 3])
 def test_going_down_ends_where_a_fresh_fit_does(max_order: int) -> None:
     sample = sample_of(chain(400))
-    options: dict[str, Any] = {"max_order": max_order, "solver__kkt_tol": 1e-3}
+    options: dict[str, Any] = {"max_order": max_order, "kkt_tol": 1e-3}
     with Threads(1) as engine:
         trainer = trainer_of(sample, engine, l1=1e12, **options)
         trainer.trainer.run()

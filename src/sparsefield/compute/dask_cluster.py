@@ -24,8 +24,8 @@ CONNECT_TIMEOUT = 10.0
 """Seconds in which a scheduler must answer."""
 
 NO_ANSWER = (
-    "is gone: no scheduler with a worker answers. A fit with checkpoint=folder continues from its checkpoint when it "
-    "is started again, on this cluster or another"
+    "is gone: no scheduler with a worker answers. A fit with solver=Solver(checkpoint=folder) continues from its "
+    "checkpoint when it is started again, on this cluster or another"
 )
 
 WORKERS_REFRESH = 0.5
@@ -166,7 +166,7 @@ class DaskCluster:
                 elif time.monotonic() > running + WORKER_TIMEOUT:
                     raise ClusterError(
                         f"All workers at {self.address} are paused because they are short of memory: give them more, "
-                        "or add workers. A fit with checkpoint=folder continues from its checkpoint."
+                        "or add workers. A fit with solver=Solver(checkpoint=folder) continues from its checkpoint."
                     ) from None
                 if any(future.status == "lost" for future in futures):
                     raise ConnectionError("Results were lost with a worker.") from None

@@ -62,7 +62,6 @@ __all__ = [
     "hide_cells",
     "learn_schema",
     "make_frame",
-    "read",
     "resolve_templates",
     "row_folds",
     "row_pairs",
