@@ -238,7 +238,7 @@ def render_certificate(fitted: Fitted) -> str:
         f"pass over all {field.layout.n_candidate_pairs:,} candidates measured the worst violation of these: "
         f"{format_violation(field.record.kkt_violation or 0.0, l1)}. "
     )
-    further = "a higher max_iter" if fitted.params["solver__certify"] else "certify=True"
+    further = "a larger Solver(max_iter=...)" if fitted.params["solver__certify"] else "Solver(certify=True)"
     text += (
         "No left-out candidate would lower the objective beyond this tolerance (with missing values as they were last "
         "imputed)."
