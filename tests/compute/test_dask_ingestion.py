@@ -227,7 +227,7 @@ def test_other_columns_are_refused_with_the_partition(client) -> None:
 
 def test_other_columns_of_a_file_are_refused(client, folder) -> None:
     pl.DataFrame({"word": ["a"]}).write_parquet(folder / "9.parquet")
-    with pytest.raises(DataError, match=r"9\.parquet: the columns are not those of .*0\.parquet: only"):
+    with pytest.raises(DataError, match=r"9\.parquet: the columns differ from those of .*0\.parquet: only"):
         distribute_rows(client, folder)
 
 

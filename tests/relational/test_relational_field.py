@@ -459,11 +459,11 @@ def test_rows_that_a_table_without_variables_joins_are_linked_by_default() -> No
     assert field.transform(data.with_tables({"person": hidden})).tables["person"]["smokes"].to_list() == smokes.tolist()
 
 
-def test_inference_that_reaches_its_cap_is_said() -> None:
+def test_inference_that_does_not_converge_warns() -> None:
     data, _ = village(4, persons=20, letters=20, missing=0.5)
     field = RelationalField(l1=2.0).set_params(**{**OPTIONS, "l1": 0.2}, solver=Solver(certify=False)).fit(data)
     field.inference = MeanField(tolerance=0.0, max_sweeps=1)
-    with pytest.warns(UserWarning, match="Inference reached its cap in"):
+    with pytest.warns(UserWarning, match="Inference did not converge in"):
         field.predict_proba(data)
 
 
