@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+MARKED := slow or cluster or benchmark or browser
 
 .PHONY: demo test test-all test-marked lint types wheel docs bench reproduce clean
 
@@ -16,13 +17,13 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pix
 	$(BIN)/sparsefield demo --out demo
 
 test: $(READY)  ## run the tests that take minutes together
-	$(BIN)/python -m pytest -n auto -m "not slow and not cluster and not benchmark"
+	$(BIN)/python -m pytest -n auto -m "not ($(MARKED))"
 
 test-all: $(READY)  ## run every test, with three times as many random examples
 	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto
 
 test-marked: $(READY)  ## run the tests that `make test` leaves out
-	$(BIN)/python -m pytest -n auto -m "slow or cluster or benchmark"
+	$(BIN)/python -m pytest -n auto -m "$(MARKED)"
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks reproduction docs

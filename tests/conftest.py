@@ -27,6 +27,30 @@ settings.register_profile("quick", settings.get_profile("suite"), max_examples=1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+MARK_OF_FOLDER = {"benchmarks": "benchmark", "reproduction": "benchmark", "browser": "browser"}
+TESTS = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of some folders and of a Dask cluster, and as slow most cases of a wide grid."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in MARK_OF_FOLDER:
+            item.add_marker(MARK_OF_FOLDER[folder])
+        if "dask_client" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
+        if item.get_closest_marker("grid"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for grid in cases.values():
+        keep = grid[0].get_closest_marker("grid").kwargs["keep"]
+        kept = {round(i * (len(grid) - 1) / max(keep - 1, 1)) for i in range(keep)}
+        for i, item in enumerate(grid):
+            if i not in kept:
+                item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def engine():
     with Threads(1) as threads:

@@ -6,8 +6,6 @@ import pytest
 
 from benchmarks import ablations
 
-pytestmark = pytest.mark.benchmark
-
 
 def test_coordinates_and_batches_lead_to_the_same_optimum(monkeypatch) -> None:
     monkeypatch.setattr(ablations, "_on_animals", lambda report: iter(()))

@@ -11,7 +11,6 @@ from benchmarks import cluster
 from sparsefield.errors import ClusterError
 
 
-@pytest.mark.benchmark
 @pytest.mark.cluster
 def test_fits_on_threads_and_workers_save_the_same_bytes() -> None:
     pytest.importorskip("distributed", reason="a cluster needs Dask")

@@ -13,8 +13,6 @@ from benchmarks import impute, nodewise, peers
 from benchmarks.ising import draw_ising, pseudo_log_likelihood
 from benchmarks.measure import CutOffError, climb, in_child, last_line, measure
 
-pytestmark = pytest.mark.benchmark
-
 
 def fail() -> None:
     raise ValueError("the words of the child")

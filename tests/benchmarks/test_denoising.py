@@ -7,8 +7,6 @@ import pytest
 
 from benchmarks import denoising
 
-pytestmark = pytest.mark.benchmark
-
 
 def test_the_wanted_share_of_pixels_is_flipped() -> None:
     pictures = denoising.draw_pictures(0.2, seed=1)

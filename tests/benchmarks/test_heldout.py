@@ -1,12 +1,9 @@
 """The peer of `bench heldout`."""
 
 import numpy as np
-import pytest
 
 from benchmarks.heldout import score_boosting
 from sparsefield import MarkovField
-
-pytestmark = pytest.mark.benchmark
 
 
 def test_boosting_is_scored_like_a_field_is() -> None:

@@ -7,8 +7,6 @@ import pytest
 from benchmarks.inference import FIELDS, run_inference
 from sparsefield.inference import INFERENCE
 
-pytestmark = pytest.mark.benchmark
-
 
 def test_every_method_is_measured_on_every_field() -> None:
     found = run_inference(nodes=8, rows=20, states=2)

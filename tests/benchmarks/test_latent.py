@@ -8,8 +8,6 @@ import pytest
 from benchmarks import latent
 from benchmarks.latent import draw_latent_classes, run_latent
 
-pytestmark = pytest.mark.benchmark
-
 
 def test_score_of_the_truth_is_that_of_the_mixture_by_enumeration() -> None:
     drawn = draw_latent_classes(5, 4, 3, seed=2)

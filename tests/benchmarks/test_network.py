@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-import pytest
 
 from benchmarks.network import ACROSS, WITHIN, draw_network, run_network
 from sparsefield import RelationalField
-
-pytestmark = pytest.mark.benchmark
 
 
 def test_a_network_has_the_entities_links_and_gaps_that_were_asked_for() -> None:

@@ -1,10 +1,6 @@
 """The comparison of automatic fits."""
 
-import pytest
-
 from benchmarks import selection
-
-pytestmark = pytest.mark.benchmark
 
 
 def test_ours_and_a_peer_find_the_edges_of_a_small_field(monkeypatch) -> None:

@@ -10,8 +10,6 @@ import pytest
 from benchmarks import sequences
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
 
-pytestmark = pytest.mark.benchmark
-
 
 @pytest.mark.parametrize("name", list(GRAMMARS))
 def test_chances_of_a_grammar_add_up_and_lead_to_its_labels(name) -> None:

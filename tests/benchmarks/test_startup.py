@@ -6,8 +6,6 @@ import pytest
 
 from benchmarks import startup
 
-pytestmark = pytest.mark.benchmark
-
 
 def test_a_statement_is_timed_and_a_failure_quoted() -> None:
     seconds = startup._seconds("import time", "time.sleep(0.05)", {}, 60.0)

@@ -102,12 +102,14 @@ def scattered_at_random(monkeypatch, seed: int) -> None:
     monkeypatch.setattr(ShardManager, "__init__", shuffled)
 
 
+@pytest.mark.cluster
 def test_bytes_are_those_of_threads_with_every_way_to_fit(here, tmp_path) -> None:
     for options, X in WAYS.values():
         assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS | options), X, here.client, tmp_path)
     assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
 
 
+@pytest.mark.cluster
 def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp_path, monkeypatch) -> None:
     for count in (2, 3):
         here.start_worker()
@@ -122,6 +124,7 @@ def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp
     assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
 
 
+@pytest.mark.cluster
 def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> None:
     """Two columns go together a little in every block; others go together much in one block, and against each other in
     the next."""

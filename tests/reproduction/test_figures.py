@@ -33,7 +33,7 @@ from sparsefield.errors import DataError
 NAMES = ["figure1", "figure2", "figure3"]
 PNG = b"\x89PNG\r\n\x1a\n"
 Spreads = dict[str, dict[str, Spread]]
-pytestmark = [pytest.mark.benchmark, pytest.mark.usefixtures("matplotlib")]
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 
 def made_up(plan: Plan) -> Results:

@@ -9,8 +9,6 @@ from sparsefield import CFI, MarkovField, Solver
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import evaluate
 
-pytestmark = pytest.mark.benchmark
-
 
 @pytest.fixture(autouse=True)
 def _data(public_data, monkeypatch):

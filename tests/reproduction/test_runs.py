@@ -17,8 +17,6 @@ from reproduction.runs import METHODS, NODEWISE, Record, Run, Settings, estimato
 from sparsefield import RelationalField
 from sparsefield.data import Relational
 
-pytestmark = pytest.mark.benchmark
-
 MEASURES = {"cells", "ap", "cll", "error_rate", "seconds", "cpu_seconds", "induced", "active", "iterations"}
 EDGES = {"edges", "edge_precision", "edge_recall", "edge_ap", "edge_roc"}
 

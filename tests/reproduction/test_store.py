@@ -17,8 +17,6 @@ from reproduction import store as module
 from reproduction.runs import Record, Run, Settings, perform
 from reproduction.store import Results, Store, gather
 
-pytestmark = pytest.mark.benchmark
-
 RUNS = [Run(method, "pl", nodes=8, seed=seed) for seed in (1, 0) for method in ("cfi", "full", "grafting")]
 ONE = RUNS[0]
 

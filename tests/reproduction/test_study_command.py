@@ -19,8 +19,6 @@ from reproduction import store
 from reproduction.claims import CLAIMS
 from reproduction.runs import load_real
 
-pytestmark = pytest.mark.benchmark
-
 SMALL = ("--quick", "--size", 7, "--rows", 40, "--folds", 2, "--objective", "pl")
 FIGURES = (
     "figures",

@@ -27,8 +27,6 @@ from sparsefield.data import Relational
 from sparsefield.datasets import load_dataset
 from sparsefield.evaluation.hold_out import Evaluation, Fold, evaluate
 
-pytestmark = pytest.mark.benchmark
-
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -12,8 +12,6 @@ import pooch
 import pytest
 from program import ProgramResult
 
-pytestmark = pytest.mark.benchmark
-
 
 @pytest.fixture
 def few_animals(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:

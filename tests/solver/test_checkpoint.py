@@ -63,6 +63,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.grid(keep=2)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
@@ -101,6 +102,7 @@ MarkovField(l1=1.0, induction=CFI(batch_size=5), n_jobs=2,
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_random_moments_ends_with_the_same_file(tmp_path: Path) -> None:
     straight, resumed, folder = (str(tmp_path / name) for name in ("straight", "resumed", "folder"))
     told = subprocess.run([sys.executable, "-c", FIT, straight], check=True, capture_output=True, text=True)

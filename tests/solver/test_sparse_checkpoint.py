@@ -49,6 +49,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_at_any_iteration_a_sparse_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
@@ -90,6 +91,7 @@ MarkovField(l1=1.0, induction=CFI(batch_size=30), n_jobs=2,
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_random_moments_ends_with_the_same_file(tmp_path: Path) -> None:
     straight, resumed, folder = (str(tmp_path / name) for name in ("straight", "resumed", "folder"))
     told = subprocess.run([sys.executable, "-c", FIT, straight], check=True, capture_output=True, text=True)
