@@ -37,6 +37,7 @@ WITH_EXAMPLES = {
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 MODULES = sorted(module.name for module in pkgutil.walk_packages(sparsefield.__path__, "sparsefield."))
+MODULES = [name for name in MODULES if not name.endswith("__main__")]  # which run the command line
 
 
 @pytest.fixture
@@ -203,7 +204,5 @@ def test_the_layout_table_has_every_folder() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_doctests_hold(name) -> None:
-    if name.endswith("__main__"):
-        pytest.skip("runs the command line")
     outcome = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert outcome.failed == 0
