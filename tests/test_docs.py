@@ -7,7 +7,6 @@ import doctest
 import importlib
 import importlib.util
 import io
-import pkgutil
 import re
 import xml.etree.ElementTree
 from pathlib import Path
@@ -36,8 +35,12 @@ WITH_EXAMPLES = {
 """Documents that must have an example."""
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
-MODULES = sorted(module.name for module in pkgutil.walk_packages(sparsefield.__path__, "sparsefield."))
-MODULES = [name for name in MODULES if not name.endswith("__main__")]  # which run the command line
+PACKAGE = Path(sparsefield.__file__).parent
+MODULES = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if ">>>" in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.fixture
@@ -53,7 +56,10 @@ def own_data(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+SLOW = {"docs/stability.md": pytest.mark.slow}  # which fits fifty halves of a table
+
+
+@pytest.mark.parametrize("document", [pytest.param(page, marks=SLOW.get(page, ())) for page in DOCUMENTS])
 @pytest.mark.usefixtures("own_data")
 def test_python_examples_run_and_print_what_is_shown(document) -> None:
     """A block without a language right after an example is what the example prints."""

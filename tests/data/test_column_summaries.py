@@ -16,6 +16,8 @@ from sparsefield.data.exact_sums import Weights
 from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
 
+pytestmark = pytest.mark.grid(keep=2)
+
 KINDS = {
     "pandas": lambda frame: frame,
     "polars": lambda frame: pl.from_pandas(frame),

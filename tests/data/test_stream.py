@@ -19,6 +19,8 @@ from sparsefield.data.sparse_table import SparseTable
 from sparsefield.errors import DataError
 from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 
+pytestmark = pytest.mark.grid(keep=3)
+
 N = 60
 rng = np.random.default_rng(0)
 WEIGHT = rng.uniform(0.1, 3.0, N)

@@ -14,6 +14,8 @@ from scipy.stats import chi2
 from sparsefield import FixedGraph, MarkovField, load
 from sparsefield.datasets import SyntheticField, make_markov_field
 
+pytestmark = pytest.mark.grid(keep=2)
+
 QUICK = {"burn_in": 20, "thin": 5}
 FALSE_ALARM = 1e-6
 """Probability that a statistical test below fails for another seed although the code is correct."""

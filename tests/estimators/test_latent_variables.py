@@ -20,6 +20,8 @@ from sparsefield.data import as_source, compile_table, learn_schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.estimators.latent_start import start_latent
 
+pytestmark = pytest.mark.grid(keep=2)
+
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)
 TRAIN, TEST = DRAWN.rows[:1200], DRAWN.rows[1200:]
 

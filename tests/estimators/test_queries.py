@@ -15,6 +15,8 @@ from sparsefield.data import Relational
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.model import Field
 
+pytestmark = pytest.mark.grid(keep=2)
+
 COLORS = ["blue", "green", "red"]
 
 
@@ -78,6 +80,7 @@ def test_events_have_the_probability_of_enumeration(field, event, given) -> None
     assert float(answer) == pytest.approx(chance(field, event, given), abs=1e-12)
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize(("event", "given"), QUESTIONS, ids=str)
 def test_sampled_events_lie_within_four_and_a_half_standard_errors(field, event, given) -> None:
     """Student's t with 31 degrees of freedom lies beyond that once in ten thousand times."""

@@ -7,6 +7,8 @@ import pytest
 
 from sparsefield import CRFClassifier, MarkovField, Solver, config
 
+pytestmark = pytest.mark.grid(keep=3)
+
 
 def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(0)

@@ -13,6 +13,8 @@ from sparsefield import CFI, MarkovField, Solver
 from sparsefield.data import as_source, compile_table
 from sparsefield.inference import MeanField
 
+pytestmark = pytest.mark.grid(keep=2)
+
 RULES = ("cfi", "grafting", "ideal-parent", "full")
 
 

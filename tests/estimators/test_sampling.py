@@ -15,6 +15,8 @@ from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model import Field
 
+pytestmark = pytest.mark.grid(keep=2)
+
 
 def sticky_field(pull: float = 6.0) -> Field:
     """Two columns of 0 and 1 that are nearly always the same, and turn over together once in many sweeps."""

@@ -15,6 +15,8 @@ from sparsefield.errors import DataError
 from sparsefield.solver.stability_selection import draw_halves, halved_by
 from sparsefield.viz.network import Network
 
+pytestmark = pytest.mark.grid(keep=2)
+
 
 def make_rows(n_rows: int = 400, seed: int = 0) -> pl.DataFrame:
     """a-b strongly, b-c where d is 1, a column of three states with a; d and e on their own; some gaps in e."""

@@ -16,6 +16,8 @@ from sparsefield import MarkovField
 from sparsefield.errors import DataError
 from sparsefield.evaluation.hold_out import Fold, evaluate, hold_out
 
+pytestmark = pytest.mark.grid(keep=2)
+
 
 def weather(n_rows: int = 120, seed: int = 0) -> np.ndarray:
     """Three 0/1 columns that mostly agree, and one that does not care."""

@@ -17,6 +17,8 @@ from sparsefield.data import DenseDataset, Layout, as_source, compile_table, lea
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=2)
+
 NOTHING = np.empty(0, dtype=np.int64)
 GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 

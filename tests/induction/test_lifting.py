@@ -27,6 +27,8 @@ from sparsefield.induction import (
 from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=2)
+
 EXACT = (0.0, 0.0)
 NOBODY = np.empty(0, dtype=np.int64)
 

@@ -16,6 +16,8 @@ from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors, make_evaluator
 
+pytestmark = pytest.mark.grid(keep=2)
+
 NOTHING = np.empty(0, dtype=np.int64)
 SHAPES = {
     "binary": {"states": (2,) * 7, "observed_states": ()},

@@ -13,6 +13,8 @@ from sparsefield.compute import Threads
 from sparsefield.induction import RULES, FixedGraph, all_pairs, select
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=4)
+
 SHAPES = [
     {},
     {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},

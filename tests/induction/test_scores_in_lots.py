@@ -21,6 +21,8 @@ from sparsefield.induction.sparse_score_parts import unit_for
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseEvaluator, make_evaluator
 
+pytestmark = pytest.mark.grid(keep=1)
+
 NOTHING = np.empty(0, dtype=np.int64)
 SHAPES = {
     "binary": {"states": (2,) * 9, "observed_states": ()},

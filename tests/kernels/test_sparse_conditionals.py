@@ -22,6 +22,8 @@ from sparsefield.kernels.sparse_conditionals import (
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator
 from sparsefield.objectives.sparse_evaluator import rest
 
+pytestmark = pytest.mark.grid(keep=3)
+
 
 class Case:
     """The block of a problem, arcs with weights, the baseline, and the errors of the dense evaluator."""

@@ -10,6 +10,8 @@ from sparsefield.induction.sparse_scores import BoundSums
 from sparsefield.kernels.sparse_pair_scores import combine_bounds, score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import Entries
 
+pytestmark = pytest.mark.grid(keep=2)
+
 ROWS, COLUMNS, UNIT = 40, 12, 2.0**-20
 
 

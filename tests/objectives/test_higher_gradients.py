@@ -17,6 +17,8 @@ from sparsefield.data import DenseDataset, Table
 from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=6)
+
 SHAPES = {
     "binary": {"states": (2, 2, 2, 2), "observed_states": (), "numbers": 0},
     "many states": {"states": (2, 3, 4, 2), "observed_states": (), "numbers": 0, "n_rows": 20},

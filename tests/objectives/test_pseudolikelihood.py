@@ -52,6 +52,7 @@ def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
     assert (codes < 0).any()
 
 
+@pytest.mark.slow
 def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, engine) -> None:
     """Normalizers are multiplied along a row: 800 variables with three even states make about 3^800."""
     problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, missing=0.1)

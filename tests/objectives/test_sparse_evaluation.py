@@ -14,6 +14,8 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, SparseTable
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, PseudoLikelihood, SparseEvaluator, make_evaluator
 
+pytestmark = pytest.mark.grid(keep=2)
+
 SHAPES = {
     "binary": {"states": (2,) * 6, "observed_states": ()},
     "many states": {"states": (2, 3, 5, 2), "observed_states": (), "n_rows": 20},

@@ -27,6 +27,8 @@ from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.induction import all_pairs
 from sparsefield.io.model_file import load_field, save_field
 
+pytestmark = pytest.mark.grid(keep=2)
+
 SEEDS = st.integers(0, 2**32 - 1)
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
 

@@ -34,6 +34,8 @@ from sparsefield.inference import infer
 from sparsefield.model import Field
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=2)
+
 SEEDS = st.integers(0, 2**32 - 1)
 OPTIONS = {"solver__tol": 1e-12, "solver__kkt_tol": 1e-4, "n_jobs": 1}
 FRIENDS = Template("joined", ("who", "whom"), symmetric=True)

@@ -21,6 +21,8 @@ from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
 from sparsefield.errors import DataError, ModelFileError, UnseenStateWarning
 from sparsefield.induction import RULES, all_pairs
 
+pytestmark = pytest.mark.grid(keep=2)
+
 OPTIONS = {"l1": 0.7, "l2": 0.1, "solver__tol": 1e-9, "n_jobs": 1}
 
 
@@ -108,6 +110,7 @@ def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incom
     assert objective == pytest.approx(field.objective_, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     """A graph is of pairs of variables: one that holds them all is best among all candidates but the numbers of
     neighbors. Where all rows have as many, it is like the others: see test_neighbor_counts.py."""
@@ -170,6 +173,7 @@ def weights_by_name(field, data, rows) -> dict:
     return {**slow.unary, **slow.weights}
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_the_order_of_rows_does_not_matter(missing) -> None:
     _, rows = village(6, persons=16, letters=20, missing=missing)

@@ -20,6 +20,8 @@ from sparsefield.inference import infer
 from sparsefield.model import compile_adjacency
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=2)
+
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)

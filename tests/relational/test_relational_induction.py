@@ -17,6 +17,8 @@ from sparsefield.errors import DataError
 from sparsefield.induction import RULES, FixedGraph, Grafting, IdealParent, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
+pytestmark = pytest.mark.grid(keep=1)
+
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
 SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)

@@ -20,6 +20,8 @@ from sparsefield.induction import all_pairs
 from sparsefield.inference import infer
 from sparsefield.model import Field
 
+pytestmark = pytest.mark.grid(keep=2)
+
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from(["differs", "any"])
 NOWHERE: frozenset = frozenset()

@@ -27,6 +27,8 @@ from sparsefield.solver import HeldOut, PathPoint, PathTrainer, SelectionOptions
 from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
+pytestmark = pytest.mark.grid(keep=1)
+
 
 def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.ndarray:
     """Each column copies the one before it, but for some cells."""
@@ -164,6 +166,7 @@ def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
     assert np.abs(refit.field_.weights).mean() > np.abs(plain.field_.weights).mean()
 
 
+@pytest.mark.slow
 def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
     made = make_markov_field(40, 3000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
     train, test = made.samples[:1500], made.samples[1500:]
@@ -198,6 +201,7 @@ def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:
     assert {tuple(pair) for pair in after.pairs.tolist()} == neighbors
 
 
+@pytest.mark.slow
 def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
     """Also where columns depend strongly on each other, and where rows are weighted."""
     found = []

@@ -20,6 +20,8 @@ from sparsefield.solver import Trainer, TrainingOptions, working_problem
 from sparsefield.solver.checkpoint import NAME, Checkpoint
 from sparsefield.solver.working_problem import WorkingProblem
 
+pytestmark = pytest.mark.grid(keep=2)
+
 TRIPLE = ("x0", "x1", "x2")
 L1 = 20.0
 """Beyond the gradient of any pair of `exclusive(320, 0)`."""

@@ -16,6 +16,8 @@ from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.parametrization import CenteredParametrization
 from sparsefield.solver.working_problem import WorkingProblem
 
+pytestmark = pytest.mark.grid(keep=4)
+
 # -- memory that lets parameters go --------------------------------------------------------------------------------
 
 

@@ -19,6 +19,8 @@ from sparsefield.errors import ModelFileError
 from sparsefield.objectives import DenseEvaluator, SparseEvaluator
 from sparsefield.solver import Trainer
 
+pytestmark = pytest.mark.grid(keep=2)
+
 L1 = 1.5
 
 
@@ -84,6 +86,7 @@ def test_other_tables_too(seed, l1) -> None:
     assert_same_optimum(fit(X, l1=l1), fit(X, sparse=False, l1=l1), tiny=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [True, False])
 def test_small_batches_end_with_a_certificate_too(sparse) -> None:
     rng = np.random.default_rng(0)

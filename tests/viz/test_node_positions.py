@@ -8,6 +8,8 @@ import pytest
 from sparsefield.viz import node_positions
 from sparsefield.viz.node_positions import layout_nodes
 
+pytestmark = pytest.mark.grid(keep=2)
+
 
 def random_network(n_nodes: int, n_edges: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)

@@ -39,6 +39,7 @@ def call(client, output: str, inputs: dict[str, object]):
     return answer.data, answer.get_json()["response"]
 
 
+@pytest.mark.slow
 def test_a_large_field_makes_no_large_page() -> None:
     session = open_session("large", make_markov_field(3000, 1, neighbors=4, burn_in=1, thin=1).field)
     client = make_app(session, "t").server.test_client()

@@ -298,6 +298,7 @@ def big_field(n_nodes: int = 2000, n_edges: int = 5600) -> MarkovField:
     return MarkovField.from_field(Field(layout, np.zeros(n_nodes), pairs, rng.normal(size=n_edges)))
 
 
+@pytest.mark.slow
 def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path) -> None:
     model = big_field()
     model.write_report(tmp_path / "r.html")
