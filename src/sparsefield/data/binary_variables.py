@@ -10,8 +10,6 @@ import numpy as np
 
 from sparsefield.data.schema import Label, Role, Schema, Variable
 
-__all__ = ["BinarySchema", "BinaryVariables"]
-
 
 class BinaryVariables(Sequence[Variable]):
     """Variables with the states 0 and 1, whose reference state is 0; constant variables have one state.

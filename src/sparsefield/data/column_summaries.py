@@ -19,20 +19,6 @@ from sparsefield.data.frames import Columns, RawColumn, Source
 from sparsefield.data.labels import Label, as_numbers, factorize, label_sort_key, unify_labels
 from sparsefield.errors import DataError
 
-__all__ = [
-    "MANY_LABELS",
-    "CategoricalCells",
-    "LabelSummary",
-    "Moments",
-    "NumericTraits",
-    "find_numeric_traits",
-    "join_summaries",
-    "read_categories",
-    "refuse_odd_weights",
-    "sum_squared_deviations",
-    "summarize_columns",
-]
-
 MANY_LABELS = 2**20
 """Number of labels beyond which a column counts as an identifier, if its labels cannot all be kept."""
 

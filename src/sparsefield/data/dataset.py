@@ -19,17 +19,6 @@ from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
-__all__ = [
-    "Dataset",
-    "DenseDataset",
-    "DistributedDataset",
-    "LocalDataset",
-    "Neighbors",
-    "SparseDataset",
-    "rebuild_table",
-    "update_neighbor_sums",
-]
-
 
 class Neighbors(NamedTuple):
     """Rows that each row of a table sees over one view."""

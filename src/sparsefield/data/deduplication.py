@@ -16,16 +16,6 @@ from sparsefield.data.dataset import Dataset, DenseDataset
 from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
 from sparsefield.data.table import Table, cut_into_blocks
 
-__all__ = [
-    "CHUNK",
-    "DuplicateRows",
-    "RowChunks",
-    "deduplicate_chunks",
-    "deduplicate_rows",
-    "find_duplicates",
-    "merge_duplicates",
-]
-
 MAX_DISTINCT_SHARE = 0.8
 """With a larger share of distinct rows, merging would hardly save any work."""
 

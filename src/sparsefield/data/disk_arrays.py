@@ -15,8 +15,6 @@ import scipy.sparse as sp
 from sparsefield.data.schema_learning import PIECE, pieces_of_rows
 from sparsefield.errors import DataError
 
-__all__ = ["CELLS_OF_BLOCK", "BinaryCSR", "GrowingArray", "map_rows", "temporary_folder"]
-
 CELLS_OF_BLOCK = 2**21
 """Default number of cells per block of rows; text takes about 50 MB then."""
 

@@ -14,19 +14,6 @@ from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow
 
 from sparsefield.errors import DataError
 
-__all__ = [
-    "Columns",
-    "JoinedColumns",
-    "RawColumn",
-    "Source",
-    "as_array",
-    "as_source",
-    "check_kind",
-    "fill_cells",
-    "make_frame",
-    "make_label_columns",
-]
-
 
 @dataclass(frozen=True)
 class RawColumn:

@@ -10,8 +10,6 @@ from sparsefield import config
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
-__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_sort_key", "unify_labels"]
-
 Label = str | int | float | bool
 
 

@@ -19,11 +19,9 @@ from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
 
-__all__ = ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "FeatureName", "Layout", "NeighborView", "Side"]
-
 Array = np.ndarray
 
-NEIGHBOR_COUNT = "(how many)"
+NEIGHBOR_COUNT = "(neighbor count)"
 """Name of the number of neighbors, in place of a variable's name."""
 
 COUNT_COLUMN = -1
@@ -123,7 +121,7 @@ class Layout:
     templates: tuple[Template, ...]
     ends: tuple[tuple[int, int], ...]
     """Numbers of the tables at the two ends of each template."""
-    counted: tuple[tuple[bool, bool], ...] = ()
+    has_neighbor_count: tuple[tuple[bool, bool], ...] = ()
     """Per template, whether rows of its left, and of its right table, differ in their number of neighbors.
 
     A neighbor in its reference state adds nothing to the sums, as if there were no neighbor; the number distinguishes
@@ -132,7 +130,9 @@ class Layout:
 
     def __post_init__(self) -> None:
         # Written out, so that a layout that is loaded equals the one that was saved.
-        object.__setattr__(self, "counted", self.counted or ((False, False),) * len(self.templates))
+        object.__setattr__(
+            self, "has_neighbor_count", self.has_neighbor_count or ((False, False),) * len(self.templates)
+        )
 
     @classmethod
     def single(cls, schema: Schema, name: str = "") -> Layout:
@@ -415,8 +415,8 @@ class Layout:
         """Return the columns of a template's source table, for one direction."""
         template, (left, right) = self.templates[k], self.ends[k]
         columns = self._columns(right, template.right) if forward else self._columns(left, template.left)
-        counted = self.counted[k][0 if forward else 1]
-        return np.append(columns, COUNT_COLUMN) if counted else columns
+        has_neighbor_count = self.has_neighbor_count[k][0 if forward else 1]
+        return np.append(columns, COUNT_COLUMN) if has_neighbor_count else columns
 
     def _candidate_block(self, k: int) -> CandidateBlock:
         template, (left, right) = self.templates[k], self.ends[k]

@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 
 from sparsefield.errors import DataError
 
-__all__ = ["ForeignKey", "Link", "OffsetLink", "Template", "as_link", "as_names", "as_template", "as_templates"]
-
 Kind = Literal["within", "across", "shared", "swapped", "joined"]
 
 

@@ -14,8 +14,6 @@ from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, as_link, as_names, as_templates
 from sparsefield.errors import DataError
 
-__all__ = ["Relational", "SelectedColumns"]
-
 SHOWN_OFFENDERS = 3
 
 

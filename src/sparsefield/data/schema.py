@@ -11,8 +11,6 @@ import numpy as np
 
 from sparsefield.data.labels import Label
 
-__all__ = ["Label", "Role", "Schema", "Variable"]
-
 Role = Literal["target", "observed", "latent"]
 
 

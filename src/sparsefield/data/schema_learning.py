@@ -23,17 +23,6 @@ from sparsefield.data.labels import Label, as_label, label_sort_key
 from sparsefield.data.schema import Role, Schema, Variable
 from sparsefield.errors import DataError
 
-__all__ = [
-    "check_roles",
-    "count_active",
-    "is_identifier",
-    "learn_from_parts",
-    "learn_schema",
-    "make_binary_schema",
-    "make_categorical",
-    "pieces_of_rows",
-]
-
 PIECE = 2**20
 """Number of cells that are processed together, since all of them may be on disk."""
 

@@ -18,22 +18,6 @@ from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_table import SparseBlock
 from sparsefield.data.table import Block, cut_into_blocks, encode_rows
 
-__all__ = [
-    "Piece",
-    "combine_digests",
-    "compile_piece",
-    "concatenate",
-    "cut_piece",
-    "digest_block",
-    "has_missing",
-    "overlaps",
-    "runs_of_rows",
-    "shard_rows",
-    "slice_piece",
-    "writable_blocks",
-]
-
-
 AnyBlock = TypeVar("AnyBlock", Block, SparseBlock)
 
 

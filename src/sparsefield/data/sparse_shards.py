@@ -14,16 +14,6 @@ from sparsefield.data.frames import Columns
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_table import SparseBlock, read_active_cells
 
-__all__ = [
-    "SparsePiece",
-    "block_ends_within",
-    "compile_sparse_piece",
-    "concatenate_sparse",
-    "cut_sparse_piece",
-    "digest_sparse_block",
-    "slice_sparse",
-]
-
 
 class SparsePiece(NamedTuple):
     """Consecutive rows, encoded as in `SparseTable`."""

@@ -21,17 +21,6 @@ from sparsefield.data.schema import Schema
 from sparsefield.data.table import dense_bytes, encode_column
 from sparsefield.errors import UnseenStateWarning
 
-__all__ = [
-    "SparseBlock",
-    "SparseTable",
-    "block_ends",
-    "compile_sparse",
-    "make_sparse_table",
-    "prefers_sparse",
-    "read_active_cells",
-    "refuse_too_large",
-]
-
 
 class SparseBlock(NamedTuple):
     """Consecutive rows, in the format of kernels."""

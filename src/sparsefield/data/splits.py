@@ -8,8 +8,6 @@ import numpy as np
 
 from sparsefield.data.dataset import DenseDataset, LocalDataset, rebuild_table, update_neighbor_sums
 
-__all__ = ["hide_cells", "row_folds", "weigh_rows"]
-
 
 def row_folds(sample: LocalDataset, share: float, folds: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return the numbers of the rows of a plain table to hold out in each fold, ascending.

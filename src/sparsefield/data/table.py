@@ -17,18 +17,6 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
 
-__all__ = [
-    "Block",
-    "Table",
-    "UnknownValues",
-    "compile_table",
-    "cut_into_blocks",
-    "dense_bytes",
-    "encode_column",
-    "encode_rows",
-    "warn_unknown_values",
-]
-
 
 class Block(NamedTuple):
     """Consecutive rows, in the format of kernels; each column is contiguous in memory, since kernels run along rows."""
@@ -68,7 +56,7 @@ class Table:
     schema: Schema
     blocks: tuple[Block, ...]
     n_rows: int
-    unseen: dict[str, np.ndarray] = field(default_factory=dict)
+    unknown_rows: dict[str, np.ndarray] = field(default_factory=dict)
     """Rows of each target column with values that do not occur in training; inference treats them as missing."""
 
     @property
@@ -114,8 +102,10 @@ def compile_table(
     if repeat > 1:
         codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
         covariates = [np.repeat(column, repeat, axis=1) for column in covariates]
-    unseen = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
-    return Table(schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unseen)
+    unknown_rows = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
+    return Table(
+        schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unknown_rows
+    )
 
 
 class UnknownValues(NamedTuple):

@@ -11,8 +11,6 @@ from sparsefield.data.links import ForeignKey, Link, Template, as_templates
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
-__all__ = ["resolve_templates", "row_pairs", "template_ends"]
-
 MAX_PAIRS = 200_000_000
 """Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
 

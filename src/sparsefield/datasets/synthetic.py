@@ -12,8 +12,6 @@ from sparsefield.data import Layout, Schema, Variable
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field
 
-__all__ = ["SyntheticField", "make_markov_field"]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 Bounds = tuple[float, float]
 

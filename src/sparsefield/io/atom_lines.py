@@ -8,8 +8,6 @@ from pathlib import Path
 
 from sparsefield.errors import DataError
 
-__all__ = ["Atom", "AtomFile", "Predicate", "parse_atoms", "read_text_or_lines"]
-
 _NAME = r"[^\W\d][\w\-]*"
 _QUOTED = r'"[^"]*"'
 _PREDICATE = re.compile(rf"(!?)\s*({_NAME})\s*\((.*)\)\s*\.?")

@@ -22,8 +22,6 @@ from sparsefield.io.pair_statements import (
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_atoms"]
-
 ENDS = ("subject", "object")
 REMEDY = "Add atoms with '!' before them"
 

@@ -20,17 +20,6 @@ from sparsefield.io.files import PARQUET
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "Connection",
-    "DeclaredKeys",
-    "DuckDBConnection",
-    "ForeignKeyConstraint",
-    "PrimaryKey",
-    "SQLiteConnection",
-    "TableName",
-    "connect",
-]
-
 CATALOG = "source"
 CONNECT_SECONDS = 10
 SHOWN_TABLES = 8

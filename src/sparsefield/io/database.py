@@ -14,8 +14,6 @@ from sparsefield.io.connections import Connection, DeclaredKeys, ForeignKeyConst
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_database"]
-
 
 def read_database(
     database: Path | str,

@@ -13,8 +13,6 @@ from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
 
-__all__ = ["Factor", "FieldFactors", "to_factors"]
-
 MAX_NUMBERS = 2**24
 """The largest table of a factor: a conjunction has one weight, but its table is exponential in its order."""
 

@@ -14,8 +14,6 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "ReadOptions", "is_parquet", "list_columns", "polars_errors", "read_table", "resolve_separator"]
-
 MISSING_MARKERS = ("", "NA", "NaN", "null", "?")
 PARQUET = (".parquet", ".pq")
 SHOWN_COLUMNS = 8

@@ -15,8 +15,6 @@ from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
 
-__all__ = ["FieldGraph", "GraphEdge", "GraphNode", "build_graph", "to_networkx"]
-
 
 @dataclass(frozen=True)
 class GraphNode:

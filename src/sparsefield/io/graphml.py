@@ -13,8 +13,6 @@ from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.graph_export import build_graph
 from sparsefield.model.field import Field
 
-__all__ = ["write_graphml"]
-
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">"""

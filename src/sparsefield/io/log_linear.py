@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["log_linear_weights", "moebius_transform"]
-
 Conjunction = tuple[tuple[int, ...], tuple[int, ...]]
 """The axes of a table, and a nonzero state for each."""
 

@@ -20,8 +20,6 @@ from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
-__all__ = ["check_field", "load_field", "save_field"]
-
 FORMAT = "sparsefield"
 VERSION = 4
 
@@ -44,7 +42,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
         ],
         "templates": [
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
-            for template, ends, counted in zip(layout.templates, layout.ends, layout.counted, strict=True)
+            for template, ends, counted in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
         ],
         "record": field.record.as_plain(),
         "extra": extra or {},

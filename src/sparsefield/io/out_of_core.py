@@ -30,15 +30,6 @@ from sparsefield.data.schema_learning import (
 from sparsefield.data.sparse_table import SparseTable, make_sparse_table, refuse_too_large
 from sparsefield.errors import DataError
 
-__all__ = [
-    "ColumnRoles",
-    "SparseTableWriter",
-    "check_blocks",
-    "check_same_columns",
-    "open_table_writer",
-    "table_from_rows",
-]
-
 # -- blocks ---------------------------------------------------------------------------------------------------------
 
 

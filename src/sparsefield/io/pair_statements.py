@@ -9,16 +9,6 @@ import numpy as np
 
 from sparsefield.errors import DataError
 
-__all__ = [
-    "MAX_PAIRS",
-    "ClosedWorld",
-    "PairRows",
-    "Statements",
-    "build_pair_rows",
-    "check_closed_world",
-    "require_negatives",
-]
-
 ClosedWorld = bool | Literal["mentioned"]
 """The meaning of a relation that is not stated for a pair; see `build_pair_rows`."""
 

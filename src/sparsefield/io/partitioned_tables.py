@@ -29,8 +29,6 @@ from sparsefield.io.row_blocks import (
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["PartitionedTable", "is_dask_collection", "is_parquet_source", "open_partitions", "read_partition"]
-
 CELLS_PER_TASK = 2**24
 """The most cells of a Parquet file that one task reads; larger files are read by several tasks."""
 

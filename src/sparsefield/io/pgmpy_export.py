@@ -11,8 +11,6 @@ from sparsefield.errors import DataError
 from sparsefield.io.field_factors import to_factors
 from sparsefield.model.field import Field
 
-__all__ = ["to_pgmpy"]
-
 
 def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
     """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.

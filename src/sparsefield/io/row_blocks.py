@@ -22,22 +22,6 @@ from sparsefield.io.out_of_core import check_blocks
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "ParquetFiles",
-    "check_same_names",
-    "is_matrix_file",
-    "is_saved_rows",
-    "is_stream",
-    "open_rows",
-    "open_stream",
-    "parquet_columns",
-    "parquet_files",
-    "parquet_rows",
-    "read_blocks",
-    "read_matrix",
-    "save_rows",
-]
-
 MIN_BLOCK_ROWS = 1024
 """The fewest rows per block of a Parquet file, because each read has a fixed cost."""
 

@@ -20,8 +20,6 @@ from sparsefield.io.triples import read_triples
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCHEMA_NAME", "SchemaFile", "TableFile", "parse_schema_file", "read_schema"]
-
 SCHEMA_NAME = "schema.toml"
 
 # The keys of each section of the file, and the kinds of their values.

@@ -25,8 +25,6 @@ from sparsefield.io.pair_statements import (
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_triples"]
-
 ENDS = ("subject", "object")
 PARTS = ("subject", "relation", "object")
 VALUES = ("value", "truth")

@@ -25,8 +25,6 @@ from sparsefield.io.log_linear import moebius_transform
 from sparsefield.io.uai_tokens import UAIModel, parse_uai
 from sparsefield.model.field import Field, widen
 
-__all__ = ["LOG_ZERO", "read_uai", "write_uai"]
-
 Place = str | os.PathLike[str]
 Names = Mapping[str, list[Label]]
 

@@ -10,8 +10,6 @@ from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.uai_tokens import TokenReader
 
-__all__ = ["read_evidence", "write_evidence"]
-
 Names = Mapping[str, Sequence[Label]]
 Named = list[tuple[str, Sequence[Label]]]
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from sparsefield.errors import ModelFileError
 
-__all__ = ["TokenReader", "UAIModel", "parse_uai"]
-
 KINDS = ("MARKOV", "BAYES")
 
 MAX_LOOSE_STATES = 1_000_000
