@@ -13,8 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.layout import COUNT_COLUMN, Layout
-from sparsefield.data.shards import combine_digests, digest_block
-from sparsefield.data.sparse_shards import digest_sparse_block
+from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
@@ -193,7 +192,7 @@ class DenseDataset:
         return engine.distribute([block if convert is None else convert(block, t)[0] for t, block in self.blocks()])
 
     def update_digest(self, digest: Any) -> None:
-        digest.update(combine_digests(digest_block(block) for _, block in self.blocks()).encode())
+        digest.update(combine_digests(block.digest() for _, block in self.blocks()).encode())
         for neighbors in self.neighbors:
             digest.update(neighbors.offsets.tobytes())
             digest.update(neighbors.rows.tobytes())
@@ -264,7 +263,7 @@ class SparseDataset:
             digest.update("\n".join(table.schema.order).encode())
             for part in table.schema.variable_groups:
                 digest.update("\n".join(part.names).encode())
-        digest.update(combine_digests(digest_sparse_block(block) for block in table.blocks).encode())
+        digest.update(combine_digests(block.digest() for block in table.blocks).encode())
 
     @property
     def row_weights(self) -> np.ndarray:

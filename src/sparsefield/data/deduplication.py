@@ -13,7 +13,7 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 
 from sparsefield.data.dataset import Dataset, DenseDataset
-from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
+from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows
 from sparsefield.data.table import Table, cut_into_blocks
 
 MAX_DISTINCT_SHARE = 0.8
@@ -72,10 +72,8 @@ def deduplicate_rows(sample: AnyDataset) -> AnyDataset:
     if not isinstance(sample, DenseDataset) or not sample.is_plain or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
-    schema, rows = (
-        table.schema,
-        _LocalChunks([Piece(block.codes, block.covariates, block.weight) for block in table.blocks]),
-    )
+    schema = table.schema
+    rows = _LocalChunks([Piece(block.codes, block.covariates, block.weight) for block in table.blocks])
     if table.has_missing and any(has_missing(piece, schema) for piece in rows.pieces):
         return sample
     merged = deduplicate_chunks(rows)
@@ -99,7 +97,7 @@ class _LocalChunks(RowChunks):
 
     def _chunks(self) -> Iterator[Piece]:
         for run in self._runs:
-            yield concatenate([slice_piece(self.pieces[k], start, stop) for k, start, stop in run])
+            yield concatenate([self.pieces[k].slice(start, stop) for k, start, stop in run])
 
     def count_distinct(self) -> int:
         self._duplicates = [find_duplicates(chunk) for chunk in self._chunks()]

@@ -35,6 +35,9 @@ class Piece(NamedTuple):
     def n_rows(self) -> int:
         return len(self.weight)
 
+    def slice(self, start: int, stop: int) -> Piece:
+        return Piece(self.codes[:, start:stop], self.covariates[:, start:stop], self.weight[start:stop])
+
 
 def compile_piece(
     source: Columns, schema: Schema, weight: np.ndarray | None = None
@@ -47,10 +50,6 @@ def compile_piece(
     covariates = np.concatenate([np.empty((0, source.n_rows), dtype=config.FLOAT), *columns])
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
     return Piece(codes, covariates, weight), {name: (len(odd.rows), odd.example) for name, odd in unknown.items()}
-
-
-def slice_piece(piece: Piece, start: int, stop: int) -> Piece:
-    return Piece(piece.codes[:, start:stop], piece.covariates[:, start:stop], piece.weight[start:stop])
 
 
 def concatenate(pieces: Sequence[Piece]) -> Piece:
@@ -85,9 +84,6 @@ def writable_blocks(blocks: Sequence[AnyBlock]) -> tuple[AnyBlock, ...]:
     return tuple(block._make(map(own, block)) for block in blocks)
 
 
-# -- runs of rows ---------------------------------------------------------------------------------------------------
-
-
 def runs_of_rows(n_rows: int, size: int) -> list[tuple[int, int]]:
     """Return (start, stop) of consecutive runs of ``size`` rows; the last may be shorter."""
     return [(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
@@ -115,17 +111,6 @@ def overlaps(counts: Sequence[int], runs: Iterable[tuple[int, int]]) -> list[lis
             ]
         )
     return found
-
-
-# -- digests --------------------------------------------------------------------------------------------------------
-
-
-def digest_block(block: Block) -> bytes:
-    """Return a digest of the data of a block."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (block.codes, block.covariates, block.weight):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def combine_digests(digests: Iterable[bytes]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -47,6 +48,17 @@ class Block(NamedTuple):
     @property
     def rows(self) -> slice:
         return slice(self.start, self.start + self.n_rows)
+
+    def digest(self) -> bytes:
+        return digest_arrays(self.codes, self.covariates, self.weight)
+
+
+def digest_arrays(*arrays: np.ndarray) -> bytes:
+    """Return a digest of the data of arrays."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
 
 
 @dataclass(frozen=True)
