@@ -100,6 +100,27 @@ class BinaryCSR(NamedTuple):
             yield sp.csr_matrix(cells, shape=(len(offsets) - 1, self.n_columns))
 
 
+class CSRWriter:
+    """Two growing files with the rows of a 0/1 matrix: a CSR matrix without its values."""
+
+    def __init__(self, offsets: Path, columns: Path) -> None:
+        self.offsets, self.columns = GrowingArray(offsets, np.int64), GrowingArray(columns, np.int32)
+        self.offsets.append(np.zeros(1))
+
+    def append(self, counts: np.ndarray, columns: np.ndarray) -> None:
+        """Append rows, given the number of active columns of each, and their numbers."""
+        self.offsets.append(self.columns.length + np.cumsum(counts, dtype=np.int64))
+        self.columns.append(columns)
+
+    def map(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return offsets and columns as memory-mapped arrays."""
+        return self.offsets.map(), self.columns.map()
+
+    def close(self) -> None:
+        self.offsets.close()
+        self.columns.close()
+
+
 def map_rows(n_columns: int, offsets: Path, columns: Path) -> BinaryCSR:
     """Map rows from two files, and check them once, since kernels assume valid input."""
     rows = BinaryCSR(n_columns, mapped(offsets), mapped(columns))

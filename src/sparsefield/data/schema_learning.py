@@ -39,7 +39,8 @@ def learn_schema(
     check_roles(source.names, observed, numeric, states)
     defaults = not states and (numeric == "auto" or not numeric)
     if isinstance(source, Source) and source.kind == "sparse" and defaults:
-        return _learn_binary_schema(source, set(observed), sample_weight)
+        matrix = source.native
+        return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
     weights = Weights(sample_weight)
     return learn_from_parts(
         source.names,
@@ -115,13 +116,6 @@ def check_roles(
             )
 
 
-def _learn_binary_schema(source: Source, observed: set[str], weight: np.ndarray | None) -> BinarySchema:
-    matrix = source.native
-    counts, sums = count_active(matrix.indptr, matrix.indices, len(source.names), weight)
-    mass = float(source.n_rows) if weight is None else float(weight.sum())
-    return make_binary_schema(source.names, observed, source.n_rows, counts, sums, mass)
-
-
 def count_active(
     offsets: np.ndarray, columns: np.ndarray, n_columns: int, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -149,11 +143,13 @@ def pieces_of_rows(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def make_binary_schema(
-    names: tuple[str, ...], observed: Collection[str], n_rows: int, counts: np.ndarray, sums: np.ndarray, mass: float
+def learn_binary_schema(
+    names: tuple[str, ...], observed: Collection[str], offsets: np.ndarray, columns: np.ndarray, weight: Any = None
 ) -> BinarySchema:
-    """Return the schema of 0/1 columns, each of which is 1 in ``counts`` rows of total weight ``sums``."""
-    shares = np.minimum(sums / mass, 1.0)
+    """Learn the schema of 0/1 columns from sparse rows with (rows,) weights or None; they may be on disk."""
+    n_rows = len(offsets) - 1
+    counts, sums = count_active(offsets, columns, len(names), weight)
+    shares = np.minimum(sums / (float(n_rows) if weight is None else float(weight.sum())), 1.0)
     # 1 in all rows with a weight: sums in two orders may differ in their last digits.
     shares[shares > 1.0 - 1e-12] = 1.0
     covariates = np.array([name in observed for name in names]) if observed else np.zeros(len(counts), dtype=bool)

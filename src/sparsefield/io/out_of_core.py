@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
-from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray
+from sparsefield.data.disk_arrays import BinaryCSR, CSRWriter
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize, label_sort_key, unify_labels
@@ -21,9 +22,8 @@ from sparsefield.data.schema import Role, Schema, Variable
 from sparsefield.data.schema_learning import (
     PIECE,
     check_roles,
-    count_active,
     is_identifier,
-    make_binary_schema,
+    learn_binary_schema,
     make_categorical,
     pieces_of_rows,
 )
@@ -163,22 +163,16 @@ class _BinaryWriter(SparseTableWriter):
 
     def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         super().__init__(folder, names, roles)
-        self._offsets = GrowingArray(folder / "block_offsets.npy", np.int64)
-        self._columns = GrowingArray(folder / "block_columns.npy", np.int32)
-        self._offsets.append(np.zeros(1))
+        self._rows = CSRWriter(folder / "block_offsets.npy", folder / "block_columns.npy")
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
-        matrix = source.native
-        self._offsets.append(self._columns.length + matrix.indptr[1:].astype(np.int64))
-        self._columns.append(matrix.indices)
+        self._rows.append(np.diff(source.native.indptr), source.native.indices)
 
     def _finish(self, weight: np.ndarray) -> SparseTable:
-        rows = BinaryCSR(len(self.names), self._offsets.map(), self._columns.map())
-        return _from_rows(self.folder, rows, self.roles, weight)
+        return _from_rows(self.folder, BinaryCSR(len(self.names), *self._rows.map()), self.roles, weight)
 
     def close(self) -> None:
-        self._offsets.close()
-        self._columns.close()
+        self._rows.close()
 
 
 def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> SparseTable:
@@ -190,9 +184,7 @@ def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> Sparse
 def _from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles, weight: np.ndarray) -> SparseTable:
     """Return the table of ``rows``; they are rewritten only if the schema renumbers columns."""
     given = None if roles.weight is None else weight
-    counts, sums = count_active(rows.offsets, rows.columns, rows.n_columns, given)
-    mass = float(rows.n_rows) if given is None else float(weight.sum())
-    schema = make_binary_schema(rows.names, set(roles.observed), rows.n_rows, counts, sums, mass)
+    schema = learn_binary_schema(rows.names, set(roles.observed), rows.offsets, rows.columns, given)
     number = schema.column_of_input
     if np.array_equal(number, np.arange(len(number))):
         refuse_too_large(schema, len(rows.columns))
@@ -213,17 +205,11 @@ def _write(
     folder: Path, schema: Schema, weight: np.ndarray, pieces: Iterable[tuple[np.ndarray, np.ndarray]]
 ) -> SparseTable:
     """Write a table to disk from pieces of (cells per row, columns)."""
-    offsets, columns = GrowingArray(folder / "offsets.npy", np.int64), GrowingArray(folder / "columns.npy", np.int32)
-    try:
-        offsets.append(np.zeros(1))
-        for counts, placed in pieces:
-            offsets.append(columns.length + np.cumsum(counts))
-            columns.append(placed)
-        refuse_too_large(schema, columns.length)
-        return SparseTable(schema, offsets.map(), columns.map(), weight)
-    finally:
-        offsets.close()
-        columns.close()
+    with closing(CSRWriter(folder / "offsets.npy", folder / "columns.npy")) as rows:
+        for counts, columns in pieces:
+            rows.append(counts, columns)
+        refuse_too_large(schema, rows.columns.length)
+        return SparseTable(schema, *rows.map(), weight)
 
 
 class _CodeBlock(NamedTuple):

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, GrowingArray, map_rows
+from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, CSRWriter, map_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import PARQUET, is_parquet, polars_errors
 from sparsefield.io.out_of_core import check_blocks
@@ -225,22 +226,16 @@ def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
 
 
 def _write_rows(blocks: Any, folder: Path) -> None:
-    offsets, columns = GrowingArray(folder / INDPTR, np.int64), GrowingArray(folder / INDICES, np.int32)
-    try:
-        n_columns = 0
-        offsets.append(np.zeros(1))
+    n_columns = 0
+    with closing(CSRWriter(folder / INDPTR, folder / INDICES)) as rows:
         for _, source in check_blocks(blocks.blocks() if isinstance(blocks, BinaryCSR) else blocks):
             if source.kind != "sparse":
                 raise DataError("save_rows writes sparse 0/1 matrices; write frames to Parquet files instead.")
-            matrix, n_columns = source.native, len(source.names)
-            offsets.append(columns.length + matrix.indptr[1:].astype(np.int64))
-            columns.append(matrix.indices)
-        if offsets.length == 1:
+            n_columns = len(source.names)
+            rows.append(np.diff(source.native.indptr), source.native.indices)
+        if rows.offsets.length == 1:
             raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
-        np.save(folder / SHAPE, np.array([offsets.length - 1, n_columns], dtype=np.int64))
-    finally:
-        offsets.close()
-        columns.close()
+        np.save(folder / SHAPE, np.array([rows.offsets.length - 1, n_columns], dtype=np.int64))
 
 
 def is_saved_rows(folder: Path) -> bool:
