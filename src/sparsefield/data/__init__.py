@@ -1,6 +1,5 @@
 """This package turns frames, arrays, sparse matrices and linked tables into a schema and flat, read-only arrays."""
 
-from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.dataset import (
     Dataset,
     DenseDataset,
@@ -15,7 +14,7 @@ from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, 
 from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout, NeighborView, Side
 from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_template
 from sparsefield.data.relational import Relational
-from sparsefield.data.schema import Label, Role, Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Role, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema
 from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
 from sparsefield.data.splits import hide_cells, row_folds, weigh_rows

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.column_summaries import (
     MANY_LABELS,
     LabelSummary,
@@ -20,7 +19,7 @@ from sparsefield.data.column_summaries import (
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.labels import Label, as_label, label_sort_key
-from sparsefield.data.schema import Role, Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Role, Schema, Variable
 from sparsefield.errors import DataError
 
 PIECE = 2**20

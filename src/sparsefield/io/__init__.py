@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
     from sparsefield.io.database import read_database
-    from sparsefield.io.field_factors import Factor, FieldFactors, to_factors
+    from sparsefield.io.field_factors import Factor, FieldFactors, log_linear_weights, to_factors, to_pgmpy
     from sparsefield.io.files import ReadOptions, read_table
-    from sparsefield.io.graph_export import to_networkx
-    from sparsefield.io.graphml import write_graphml
-    from sparsefield.io.log_linear import log_linear_weights
+    from sparsefield.io.graph_export import to_networkx, write_graphml
     from sparsefield.io.model_file import load_field, save_field
-    from sparsefield.io.pgmpy_export import to_pgmpy
     from sparsefield.io.row_blocks import read_blocks, save_rows
     from sparsefield.io.schema_file import parse_schema_file, read_schema
     from sparsefield.io.triples import read_triples
@@ -52,7 +49,7 @@ _MODULE_OF_NAME = {
     "LOG_ZERO": "uai",
     "ReadOptions": "files",
     "parse_schema_file": "schema_file",
-    "log_linear_weights": "log_linear",
+    "log_linear_weights": "field_factors",
     "to_factors": "field_factors",
     "load_field": "model_file",
     "read_atoms": "atoms",
@@ -66,9 +63,9 @@ _MODULE_OF_NAME = {
     "save_field": "model_file",
     "save_rows": "row_blocks",
     "to_networkx": "graph_export",
-    "to_pgmpy": "pgmpy_export",
+    "to_pgmpy": "field_factors",
     "write_evidence": "uai_evidence",
-    "write_graphml": "graphml",
+    "write_graphml": "graph_export",
     "write_uai": "uai",
 }
 

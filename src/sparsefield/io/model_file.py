@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
-from sparsefield.data.schema import Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Schema, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field

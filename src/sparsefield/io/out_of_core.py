@@ -12,13 +12,12 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
 from sparsefield.data.disk_arrays import BinaryCSR, CSRWriter
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize, label_sort_key, unify_labels
-from sparsefield.data.schema import Role, Schema, Variable
+from sparsefield.data.schema import BinarySchema, Role, Schema, Variable
 from sparsefield.data.schema_learning import (
     PIECE,
     check_roles,

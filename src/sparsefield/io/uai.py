@@ -20,8 +20,7 @@ from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.io.field_factors import FieldFactors, to_factors
-from sparsefield.io.log_linear import moebius_transform
+from sparsefield.io.field_factors import FieldFactors, moebius_transform, to_factors
 from sparsefield.io.uai_tokens import UAIModel, parse_uai
 from sparsefield.model.field import Field, widen
 
