@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +49,16 @@ class Source:
         return self.native.tocsc()
 
     def column(self, name: str) -> RawColumn:
-        raw = self._raw(name)
+        position = self._position[name]
+        if self.kind == "array":
+            raw = _array_column(name, self.native[:, position])
+        elif self.kind == "sparse":
+            dense = np.zeros(self.n_rows, dtype=np.int8)
+            by_column = self._by_column
+            dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
+            raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
+        else:
+            raw = _frame_column(name, self.native[:, position])
         if _holds_times(raw.values):
             raise DataError(
                 f"Column {name!r} holds dates or times; categories are strings, numbers or booleans. "
@@ -74,17 +84,6 @@ class Source:
         codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
         return values, np.asarray(codes.to_numpy())
 
-    def _raw(self, name: str) -> RawColumn:
-        position = self._position[name]
-        if self.kind == "array":
-            return _array_column(name, self.native[:, position])
-        if self.kind == "sparse":
-            dense = np.zeros(self.n_rows, dtype=np.int8)
-            by_column = self._by_column
-            dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
-            return RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
-        return _frame_column(name, self.native[:, position])
-
 
 @dataclass(frozen=True)
 class JoinedColumns:
@@ -108,7 +107,7 @@ class JoinedColumns:
         return self._source_of_name[name].column(name)
 
 
-def as_source(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
+def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
     """Wrap any supported table without copying it.
 
     Parameters
@@ -165,9 +164,8 @@ def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, lis
         return _fill_array(source, cells)
     columns = []
     for position, name in enumerate(source.names):
-        series = source.native[:, position]
-        rows, labels = cells.get(name, (np.empty(0, dtype=np.int64), []))
-        columns.append(_replace_cells(series, rows, labels) if len(rows) else series)
+        if name in cells and len(cells[name][0]):
+            columns.append(_replace_cells(source.native[:, position], *cells[name]))
     frame = source.native.with_columns(*columns)
     native = nw.to_native(frame)
     return native.set_axis(X.columns, axis=1) if source.keys else native
@@ -278,10 +276,7 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 
 def _refuse_duplicates(names: Iterable[str], what: str) -> None:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    duplicates = [name for name, count in counts.items() if count > 1]
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
         shown = ", ".join(repr(name) for name in duplicates[:5])
         raise DataError(f"{what} has several columns named {shown}: rename them so that each name occurs once.")
@@ -291,12 +286,15 @@ def _array_column(name: str, values: np.ndarray) -> RawColumn:
     # Most arrays store the cells of a column far apart, and these are read several times.
     values = np.ascontiguousarray(values)
     if values.dtype.kind == "f":
-        present = ~np.isnan(values)
-    elif values.dtype.kind == "O":
-        # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined.
+        return _float_column(name, values)
+    present = np.ones(len(values), dtype=bool)
+    if values.dtype.kind == "O":
         present = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
-    else:
-        present = np.ones(len(values), dtype=bool)
+    return RawColumn(name, values if present.all() else values[present], present)
+
+
+def _float_column(name: str, values: np.ndarray) -> RawColumn:
+    present = ~np.isnan(values)
     return RawColumn(name, values if present.all() else values[present], present)
 
 
@@ -310,7 +308,7 @@ def _holds_times(values: np.ndarray) -> bool:
 def _is_missing(value: Any) -> bool:
     if value is None:
         return True
-    try:
+    try:  # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined
         return bool(value != value)
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
@@ -320,9 +318,7 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
     if series.dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
-        values = values if values.dtype.kind == "f" else values.astype(np.float64)
-        present = ~np.isnan(values)
-        return RawColumn(name, values if present.all() else values[present], present)
+        return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool))
     present = ~series.is_null().to_numpy().astype(bool)
@@ -362,7 +358,8 @@ def _replace_cells(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Seri
         except Exception:  # libraries have no common exception for a value that does not fit
             continue
         # Some libraries change a value that does not fit: 0.5 becomes 0 among integers, 1 becomes text.
-        if _same_cells(made.to_list(), cells):
+        pairs = zip(made.to_list(), cells, strict=True)
+        if all(_is_missing(now) if _is_missing(wanted) else now == wanted for now, wanted in pairs):
             return made
     raise DataError(f"Column {series.name!r}, of type {series.dtype}, cannot hold labels such as {labels[0]!r}.")
 
@@ -390,7 +387,3 @@ def _make_like(series: nw.Series, values: list, dtype: Any) -> nw.Series:
         made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
         return nw.from_native(made, series_only=True)
     return nw.new_series(series.name, values, dtype, backend=series.implementation)
-
-
-def _same_cells(one: list, other: list) -> bool:
-    return all(a == b if not _is_missing(b) else _is_missing(a) for a, b in zip(one, other, strict=True))

@@ -40,13 +40,6 @@ class TableName(NamedTuple):
         return TableName(self.schema.casefold(), self.name.casefold())
 
 
-class PrimaryKey(NamedTuple):
-    """A primary key of a table."""
-
-    table: TableName
-    columns: tuple[str, ...]
-
-
 class ForeignKeyConstraint(NamedTuple):
     """A foreign key: columns of a table that reference columns of another table."""
 
@@ -60,18 +53,12 @@ class ForeignKeyConstraint(NamedTuple):
 class DeclaredKeys:
     """The primary and foreign keys that a database declares."""
 
-    primary: tuple[PrimaryKey, ...] = ()
-    foreign: tuple[ForeignKeyConstraint, ...] = ()
+    primary: dict[TableName, tuple[str, ...]]
+    foreign: list[ForeignKeyConstraint]
 
 
 class Connection(ABC):
-    """An open database.
-
-    Parameters
-    ----------
-    place : str
-        Name of the database in error messages.
-    """
+    """An open database; ``place`` is its name in error messages."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -166,17 +153,15 @@ class DuckDBConnection(Connection):
         )
         with duckdb_errors(self.place, self._secrets):
             rows = self._connection.execute(query, [self._catalog]).fetchall()
-        primary, foreign = [], []
-        for kind, schema, table, columns, to, referred in rows:
+        keys = DeclaredKeys({}, [])
+        for kind, schema, name, columns, to, referred in rows:
+            table = TableName(schema, name)
             if kind == "PRIMARY KEY":
-                primary.append(PrimaryKey(TableName(schema, table), tuple(columns)))
+                keys.primary[table] = tuple(columns)
             elif kind == "FOREIGN KEY":
-                foreign.append(
-                    ForeignKeyConstraint(
-                        TableName(schema, table), tuple(columns), TableName(schema, to), tuple(referred)
-                    )
-                )
-        return DeclaredKeys(tuple(primary), tuple(foreign))
+                target = TableName(schema, to)
+                keys.foreign.append(ForeignKeyConstraint(table, tuple(columns), target, tuple(referred)))
+        return keys
 
 
 class SQLiteConnection(Connection):
@@ -212,7 +197,7 @@ class SQLiteConnection(Connection):
             if rows:
                 primary[table] = tuple(name for (name,) in rows)
         folded = {table.folded(): columns for table, columns in primary.items()}
-        foreign = []
+        foreign: list[ForeignKeyConstraint] = []
         for table in self.tables:
             query = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
             parts: dict[int, list[tuple]] = {}
@@ -225,7 +210,7 @@ class SQLiteConnection(Connection):
                 referred = named or folded.get(to.folded(), ())
                 if len(referred) == len(several):
                     foreign.append(ForeignKeyConstraint(table, tuple(column for _, column, _ in several), to, referred))
-        return DeclaredKeys(tuple(PrimaryKey(table, columns) for table, columns in primary.items()), tuple(foreign))
+        return DeclaredKeys(primary, foreign)
 
     def _rows(self, query: str, *values: str) -> list[tuple]:
         try:
@@ -271,8 +256,7 @@ def connect(database: Path | str) -> Iterator[Connection]:
             yield opened
     else:
         with _open_duckdb() as connection, duckdb_errors(address):
-            connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} (READ_ONLY)")
-            connection.execute(f"USE {CATALOG}")
+            _attach(connection, address)
             yield DuckDBConnection(address, connection, CATALOG)
 
 
@@ -324,6 +308,11 @@ def _load(connection: Any, extension: str, *, fetch: bool) -> None:
         connection.execute(f"LOAD {extension}")
 
 
+def _attach(connection: Any, address: str, options: str = "") -> None:
+    connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} ({options}READ_ONLY)")
+    connection.execute(f"USE {CATALOG}")
+
+
 def _is_sqlite(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(15) == b"SQLite format 3"
@@ -347,8 +336,7 @@ def _sqlite(path: Path) -> Iterator[Connection]:
                 pass
             else:
                 with duckdb_errors(str(path)):
-                    connection.execute(f"ATTACH {_quote_literal(str(path))} AS {CATALOG} (TYPE sqlite, READ_ONLY)")
-                    connection.execute(f"USE {CATALOG}")
+                    _attach(connection, str(path), "TYPE sqlite, ")
                 yield _SQLiteViaDuckDB(str(path), connection, path)
                 return
     with closing(_open_sqlite(path)) as plain:
@@ -394,6 +382,5 @@ def _postgres(connection: Any, address: str) -> Connection:
     if "connect_timeout" not in parse_qs(parts.query):
         address += ("&" if parts.query else "?") + f"connect_timeout={CONNECT_SECONDS}"
     with duckdb_errors(place, secrets):
-        connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} (TYPE postgres, READ_ONLY)")
-        connection.execute(f"USE {CATALOG}")
+        _attach(connection, address, "TYPE postgres, ")
     return DuckDBConnection(place, connection, CATALOG, secrets=secrets)
