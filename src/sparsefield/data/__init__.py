@@ -17,7 +17,7 @@ from sparsefield.data.relational import Relational
 from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Role, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema
 from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
-from sparsefield.data.splits import hide_cells, row_folds, weigh_rows
+from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
 from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
@@ -58,7 +58,7 @@ __all__ = [
     "compile_table",
     "deduplicate_rows",
     "fill_cells",
-    "hide_cells",
+    "hold_out_cells",
     "learn_schema",
     "make_frame",
     "resolve_templates",

@@ -41,13 +41,11 @@ def learn_schema(
         matrix = source.native
         return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
     weights = Weights(sample_weight)
-    return learn_from_parts(
-        source.names,
-        lambda function, *arguments: function(source, weights, *arguments),
-        observed=observed,
-        numeric=numeric,
-        states=states,
-    )
+
+    def summarize(function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        return function(source, weights, *arguments)
+
+    return learn_from_parts(source.names, summarize, observed=observed, numeric=numeric, states=states)
 
 
 def learn_from_parts(
@@ -168,7 +166,11 @@ def make_categorical(
         raise DataError(f"Column {name!r} has no values at all: drop it, or fill in known ones.")
     if is_identifier(len(labels), n_cells):
         raise DataError(_too_many_labels(name, f"{len(labels):,}", n_cells))
-    labels, totals = _with_known(labels, totals, known, name)
+    extra = sorted({as_label(v, name) for v in known} - set(labels), key=label_sort_key)
+    if extra:
+        total_of = dict(zip(labels, totals, strict=True))
+        labels = sorted(labels + extra, key=label_sort_key)
+        totals = np.array([total_of.get(label, 0.0) for label in labels])
     mass = totals.sum()
     frequencies = totals / mass if mass > 0 else np.full(len(labels), 1 / len(labels))
     # Features of a 0/1 column are about 1, as in the paper (this scores better on Animal); others about rare states.
@@ -186,18 +188,6 @@ def _too_many_labels(name: str, count: str, n_cells: int) -> str:
 def is_identifier(n_labels: int, n_cells: int) -> bool:
     """Whether a column has too many different values to be categorical."""
     return n_labels > config.IDENTIFIER_STATES and n_labels > config.IDENTIFIER_SHARE * n_cells
-
-
-def _with_known(
-    labels: list[Label], totals: np.ndarray, known: Sequence[Label], name: str
-) -> tuple[list[Label], np.ndarray]:
-    """Return the sorted union of observed and known labels, with their totals."""
-    extra = sorted({as_label(v, name) for v in known} - set(labels), key=label_sort_key)
-    if not extra:
-        return labels, totals
-    merged = sorted(labels + extra, key=label_sort_key)
-    count = dict(zip(labels, totals, strict=True))
-    return merged, np.array([count.get(label, 0.0) for label in merged])
 
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:

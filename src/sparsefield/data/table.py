@@ -105,7 +105,8 @@ def compile_table(
     """
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
-    _refuse_too_large(schema, n_rows, width)
+    what = f"{n_rows:,} rows x {width:,} states"
+    refuse_beyond_memory(dense_bytes(n_rows * width), what, lambda: _advice(schema, width))
     weight = np.ones(n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
     codes, covariates, unknown = encode_rows(source, schema, absent_targets=absent_targets)
     for variable in schema.variables:
@@ -174,21 +175,16 @@ def warn_unknown_values(column: str, count: int, example: Label, owner: str = ""
 
 def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
     """Return the columns of an observed variable, (width, rows); missing and unknown values have the training mean."""
+    columns = np.zeros((variable.width, source.n_rows), dtype=config.FLOAT)
     if variable.numeric:
         column = source.column(variable.name)
-        values = np.zeros((1, source.n_rows), dtype=config.FLOAT)
-        values[0, column.present] = (as_numbers(column) - variable.center) / variable.scale
-        return values
-    return _one_hot(encode_column(source, variable, unknown), variable)
-
-
-def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
-    hot = np.empty((variable.width, len(codes)), dtype=config.FLOAT)
-    missing = codes < 0
+        columns[0, column.present] = (as_numbers(column) - variable.center) / variable.scale
+        return columns
+    codes = encode_column(source, variable, unknown)
     for k in range(variable.width):
-        hot[k] = codes == k + 1
-        hot[k, missing] = variable.column_frequencies[k]
-    return hot
+        columns[k] = codes == k + 1
+        columns[k, codes < 0] = variable.column_frequencies[k]
+    return columns
 
 
 def cut_into_blocks(
@@ -221,11 +217,6 @@ def cut_into_blocks(
             beliefs[schema.n_states : schema.n_columns] = np.concatenate([columns[:, rows] for columns in covariates])
         counts = schema.n_states, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
-
-
-def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
-    what = f"{n_rows:,} rows x {width:,} states"
-    refuse_beyond_memory(dense_bytes(n_rows * width), what, lambda: _advice(schema, width))
 
 
 def dense_bytes(cells: float) -> float:

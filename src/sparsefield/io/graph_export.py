@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from sparsefield.data.layout import FeatureName
-from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
@@ -127,29 +127,19 @@ def build_graph(field: Field, *, flat: bool = False) -> FieldGraph:
     return FieldGraph(tuple(nodes), tuple(edges), linked)
 
 
-# -- nodes ---------------------------------------------------------------------------------------------------
-
-
 def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
     layout = field.layout
     known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
-        unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]]
-        for variable, weights in _with_weights(schema, unary):
+        unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]].tolist()
+        weights: dict[str, dict[Any, float]] = {variable.name: {} for variable in schema.variables}
+        for (name, state), weight in zip(schema.column_names, unary, strict=False):
+            weights[name] |= {state: weight} if weight else {}
+        for variable in schema.variables:
             attributes = {"table": table, "variable": variable.name} if linked else {}
-            attributes |= {"role": variable.role, **_state_attributes(variable, known), "weights": weights}
+            attributes |= {"role": variable.role, **_state_attributes(variable, known)}
+            attributes["weights"] = weights[variable.name]
             yield GraphNode(_name(table, variable.name, linked), attributes)
-
-
-def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable, dict[Label, float]]]:
-    """Yield every variable with the unary weights of its states; observed variables have none."""
-    for k, variable in enumerate(schema.variables):
-        if variable.role == "observed":
-            yield variable, {}
-            continue
-        own = unary[schema.offsets[k] : schema.offsets[k + 1]].tolist()
-        states = (variable.states[position] for position in variable.position_of_code[1:])
-        yield variable, {state: weight for state, weight in zip(states, own, strict=True) if weight}
 
 
 def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
@@ -161,9 +151,6 @@ def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
 
 def _name(table: str, variable: str, linked: bool) -> str:
     return f"{table}.{variable}" if linked and table else variable
-
-
-# -- edges ---------------------------------------------------------------------------------------------------
 
 
 def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
@@ -210,19 +197,14 @@ def _conjunction(field: Field, columns: list[int]) -> tuple[dict[str, Any], list
     return states, ends
 
 
-# -- flat ----------------------------------------------------------------------------------------------------
-
-
 def _flat_node(attributes: dict[str, Any]) -> dict[str, Any]:
-    flat = dict(attributes)
-    for what in ("states", "shares"):
-        if what in flat:
-            flat[what] = ", ".join(f"{value:.6g}" if what == "shares" else str(value) for value in flat[what])
-    if "base" in flat:
-        flat["base"] = str(flat["base"])
-    if "weights" in flat:
-        flat["weights"] = "; ".join(f"{state}: {weight:.6g}" for state, weight in flat["weights"].items())
-    return flat
+    as_text: dict[str, Callable[[Any], str]] = {
+        "states": lambda states: ", ".join(map(str, states)),
+        "base": str,
+        "shares": lambda shares: ", ".join(f"{share:.6g}" for share in shares),
+        "weights": lambda weights: "; ".join(f"{state}: {weight:.6g}" for state, weight in weights.items()),
+    }
+    return {name: as_text[name](value) if name in as_text else value for name, value in attributes.items()}
 
 
 def _flat_edge(attributes: dict[str, Any]) -> dict[str, Any]:

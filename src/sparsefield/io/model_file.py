@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,9 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     from safetensors.numpy import save
 
     layout = field.layout
+    tables = layout.tables, layout.schemas
     document = {
-        "tables": [
-            {"name": name, **_schema_as_json(schema)}
-            for name, schema in zip(layout.tables, layout.schemas, strict=True)
-        ],
+        "tables": [{"name": name, **_schema_as_json(schema)} for name, schema in zip(*tables, strict=True)],
         "templates": [
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
             for template, ends, counted in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
@@ -119,11 +117,9 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     record, extra = FitRecord.from_plain(document["record"]), document["extra"]
     if not isinstance(extra, dict):
         raise ValueError("the options are missing")
-    unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    field = Field(layout, unary, pairs, weights, record=record)
-    if "conjunctions" in tensors:
-        names = ("conjunctions", "conjunction_weights")
-        field = replace(field, **{name: tensors[name] for name in names})
+    names = ["unary", "pairs", "weights"]
+    names += ["conjunctions", "conjunction_weights"] if "conjunctions" in tensors else []
+    field = Field(layout, **{name: tensors[name] for name in names}, record=record)
     check_field(field)
     return field, extra
 

@@ -29,8 +29,6 @@ from sparsefield.data.schema_learning import (
 from sparsefield.data.sparse_table import SparseTable, make_sparse_table, refuse_too_large
 from sparsefield.errors import DataError
 
-# -- blocks ---------------------------------------------------------------------------------------------------------
-
 
 def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
     """Yield each block with its `Source`; all blocks must be of one kind and have the same columns.
@@ -40,7 +38,10 @@ def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, 
     first: Source | None = None
     for number, block in enumerate(blocks):
         name = f"block {number} of {what} (counted from 0)"
-        block = _as_table(block)
+        if type(block).__module__.startswith("pyarrow") and type(block).__name__ == "RecordBatch":
+            import pyarrow as pa
+
+            block = pa.Table.from_batches([block])
         source = as_source(block, what=name, may_be_empty=True)
         if first is None:
             first = replace(source, native=None)  # do not keep the block in memory
@@ -51,15 +52,6 @@ def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, 
             f"{what} is a stream without blocks: 0 sample(s) while a minimum of 1 is required. "
             "(A generator can be read only once: pass a new one.)"
         )
-
-
-def _as_table(block: Any) -> Any:
-    """Convert a record batch of Arrow to a table; return any other block unchanged."""
-    if type(block).__module__.startswith("pyarrow") and type(block).__name__ == "RecordBatch":
-        import pyarrow as pa
-
-        return pa.Table.from_batches([block])
-    return block
 
 
 def check_same_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
@@ -85,9 +77,6 @@ def check_same_columns(source: Source, first: Source, name: str, unit: str = "bl
     )
 
 
-# -- writers --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ColumnRoles:
     """The roles and states of the columns, and the weights of the rows."""
@@ -103,13 +92,15 @@ class ColumnRoles:
 
     def weights(self, start: int, stop: int) -> np.ndarray | None:
         """Return the weights of some rows, or None if all are 1."""
-        if self.weight is None or isinstance(self.weight, np.ndarray):
-            if self.weight is not None and stop > len(self.weight):
-                raise DataError(
-                    f"sample_weight has {len(self.weight):,} weights, but there are more rows: pass one weight per row."
-                )
-            return None if self.weight is None else self.weight[start:stop]
-        return np.full(stop - start, self.weight, dtype=config.FLOAT)
+        if self.weight is None:
+            return None
+        if not isinstance(self.weight, np.ndarray):
+            return np.full(stop - start, self.weight, dtype=config.FLOAT)
+        if stop > len(self.weight):
+            raise DataError(
+                f"sample_weight has {len(self.weight):,} weights, but there are more rows: pass one weight per row."
+            )
+        return self.weight[start:stop]
 
     def all_weights(self, n_rows: int) -> np.ndarray:
         weight = self.weights(0, n_rows)
@@ -237,14 +228,11 @@ class _ColumnLabels:
         self.totals = totals
         return codes
 
-    def labels(self) -> list[Label]:
-        """Return all labels sorted, as for a column in memory."""
-        return unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
-
-    def variable(self, role: Role, seen: int, known: Sequence[Label]) -> Variable:
-        labels = self.labels()
+    def variable(self, role: Role, n_cells: int, known: Sequence[Label]) -> Variable:
+        """Return the variable of all cells so far, as for a column in memory."""
+        labels = unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
         totals = self.totals[[self.number[label] for label in labels]]
-        return make_categorical(self.name, role, labels, rounded(totals), seen, known)
+        return make_categorical(self.name, role, labels, rounded(totals), n_cells, known)
 
 
 class _CategoricalWriter(SparseTableWriter):
@@ -308,10 +296,6 @@ class _CategoricalWriter(SparseTableWriter):
 
     def _finish(self, weight: np.ndarray) -> SparseTable:
         self._file.close()
-        schema = self._schema()
-        return _write(self.folder, schema, weight, self._placed(schema))
-
-    def _schema(self) -> Schema:
         roles, given = self.roles, set(self.roles.observed)
         for column in self._columns:
             if column.name in given and roles.numeric == "auto" and not roles.states.get(column.name):
@@ -322,16 +306,18 @@ class _CategoricalWriter(SparseTableWriter):
             for column in self._columns
             if (column.name in given) == (role == "observed")
         ]
-        return Schema(tuple(variables), self.names)
+        schema = Schema(tuple(variables), self.names)
+        return _write(self.folder, schema, weight, self._placed(schema))
 
     def _placed(self, schema: Schema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (cells per row, columns) in pieces."""
+        """Yield (cells per row, columns) in pieces; the reference state of a variable has no column."""
         position = {column.name: k for k, column in enumerate(self._columns)}
-        places = [
-            (position[variable.name], _column_of_label(self._columns[position[variable.name]], variable, int(offset)))
-            for variable, offset in zip(schema.variables, schema.offsets, strict=False)
-            if variable.width
-        ]
+        places = []
+        for variable, offset in zip(schema.variables, schema.offsets.tolist(), strict=False):
+            if variable.width:
+                column = position[variable.name]
+                code = np.array([variable.code_of_label[label] for label in self._columns[column].number])
+                places.append((column, np.where(code > 0, offset + code - 1, -1).astype(np.int32)))
         step = max(PIECE // max(len(self._columns), 1), 1)
         for part in self._parts:
             shape = len(self._columns), part.n_rows
@@ -346,12 +332,6 @@ class _CategoricalWriter(SparseTableWriter):
 
     def close(self) -> None:
         self._file.close()
-
-
-def _column_of_label(column: _ColumnLabels, variable: Variable, offset: int) -> np.ndarray:
-    """Return the (labels,) flat column of each label, -1 for the reference state."""
-    code = np.array([variable.code_of_label[label] for label in column.number], dtype=np.int32)
-    return np.where(code > 0, offset + code - 1, -1).astype(np.int32)
 
 
 def _refuse_numbers(column: _ColumnLabels) -> None:

@@ -133,8 +133,7 @@ def read_blocks(
     if isinstance(path, (str, os.PathLike)) and is_saved_rows(Path(path)):
         if columns is not None:
             raise DataError(f"{path}: saved rows of a sparse matrix are read with all columns: leave columns out.")
-        found = open_rows(Path(path))
-        return found.blocks(rows)
+        return open_rows(Path(path)).blocks(rows)
     files = parquet_files(path)
     names = list(columns) if columns is not None else parquet_columns(files)
     rows = rows or max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
@@ -265,12 +264,17 @@ def _is_path_list(X: Any) -> bool:
 
 
 def _parquet_blocks(files: Sequence[Path], names: list[str], rows: int) -> Iterator[pl.DataFrame]:
-    import polars as pl
-
     for file in files:
         for start in range(0, _height(file), rows):
-            with polars_errors(file):
-                yield pl.scan_parquet(file, glob=False).select(names).slice(start, rows).collect()
+            yield read_parquet_rows(file, names, start, rows)
+
+
+def read_parquet_rows(file: Path, names: Sequence[str], start: int, count: int) -> pl.DataFrame:
+    """Read some columns of consecutive rows."""
+    import polars as pl
+
+    with polars_errors(file):
+        return pl.scan_parquet(file, glob=False).select(names).slice(start, count).collect()
 
 
 def _names(file: Path) -> list[str]:
