@@ -34,7 +34,7 @@ ISING_ROWS, TABLE_ROWS = 2000, 5000
 
 
 @dataclass(frozen=True)
-class Gaps:
+class IncompleteTable:
     """An incomplete table has missing cells whose true values are known.
 
     Attributes
@@ -109,7 +109,7 @@ def run_impute(
     table: list[Row] = []
     for name in data:
         try:
-            gaps = _make_gaps(name, rows, test_rows, missing, seed, nodes)
+            gaps = _make_incomplete(name, rows, test_rows, missing, seed, nodes)
         except DataError as error:
             table.append(_new_row(name, "all") | {"status": f"no data: {error}"})
             report(describe(table[-1]))
@@ -134,7 +134,7 @@ def describe(row: Row) -> str:
     return f"  {row['method']}: {figures}, {row['seconds']:.1f} s{chosen}"
 
 
-def hide_cells(values: Array, share: float, rng: np.random.Generator) -> Array:
+def make_missing(values: Array, share: float, rng: np.random.Generator) -> Array:
     """Return a float copy of ``values`` in which each cell is NaN with probability ``share``."""
     incomplete = np.array(values, dtype=np.float64)
     incomplete[rng.random(incomplete.shape) < share] = np.nan
@@ -254,7 +254,7 @@ METHODS: dict[str, Filler] = {
 }
 
 
-def _filler(gaps: Gaps, method: str, seed: int, **ours: Any) -> Filler:
+def _filler(gaps: IncompleteTable, method: str, seed: int, **ours: Any) -> Filler:
     if method == "oracle":
         assert gaps.source is not None
         source = gaps.source
@@ -264,7 +264,7 @@ def _filler(gaps: Gaps, method: str, seed: int, **ours: Any) -> Filler:
     return METHODS[method]
 
 
-def _row(gaps: Gaps, filler: Filler, missing: float, seed: int) -> Row:
+def _row(gaps: IncompleteTable, filler: Filler, missing: float, seed: int) -> Row:
     row = _new_row(gaps.name, filler.title) | {"tuned": filler.tuned}
     choice: tuple[float, ...] = ()
     with threadpool_limits(limits=1):
@@ -282,12 +282,14 @@ def _best_value(train: Array, filler: Filler, missing: float, seed: int) -> floa
     """Return the value that best imputes further cells, made missing in the last fifth of the training rows."""
     cut = len(train) - len(train) // 5
     fitted, known = train[:cut], train[cut:]
-    probe = hide_cells(known, missing, np.random.default_rng([seed, 1]))
+    probe = make_missing(known, missing, np.random.default_rng([seed, 1]))
     asked = np.isnan(probe) & ~np.isnan(known)
     return climb(filler.grid, lambda value: -filled_scores(filler.fill(fitted, probe, value), known, asked)[1])[0]
 
 
-def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int) -> Gaps:
+def _make_incomplete(
+    name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int
+) -> IncompleteTable:
     rng = np.random.default_rng([seed, 0])
     if name == "ising":
         rows, test_rows = rows or ISING_ROWS, test_rows or ISING_ROWS
@@ -299,7 +301,7 @@ def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: floa
         if not isinstance(splits, Splits):
             raise DataError(f"'{name}' has no test split; take one of nltcs, plants, dna")
         train, truth = splits.train[: rows or TABLE_ROWS], splits.test[:test_rows]
-    return Gaps(title, hide_cells(train, missing, rng), hide_cells(truth, missing, rng), truth, source)
+    return IncompleteTable(title, make_missing(train, missing, rng), make_missing(truth, missing, rng), truth, source)
 
 
 def _new_row(data: str, method: str) -> Row:

@@ -392,7 +392,7 @@ def row_cases(data: Planted) -> Iterator[Case]:
     yield Case("residuals", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
 
 
-def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
+def pair_score_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Yield the kernels of induction: errors by column, and scores of all pairs with threshold 0."""
     layout = DenseDataset.single(data.table).layout
     column, traits = sparse_scores._order_columns(data.contrast, layout, data.cut)
@@ -448,7 +448,7 @@ def _cases(sizes: Sizes, seed: int, engine: Threads, report: Report) -> Iterator
         report(f"Planted data, {columns:,} columns, {rows:,} rows ...")
         data = make_planted(columns, rows, sizes.on, seed, engine)
         yield from row_cases(data)
-        yield from meeting_cases(data, engine)
+        yield from pair_score_cases(data, engine)
     report(f"Ising data, {sizes.ising[0]:,} columns, {sizes.ising[1]:,} rows ...")
     yield from dense_cases(*sizes.ising, seed, engine)
 

@@ -235,7 +235,7 @@ def _plant(
         extra *= (rng.random(groups) < 0.5) & (weights[everyone, edge] == 0.0)
         weights[everyone, edge] += extra
     jitter = rng.uniform(-0.5, 0.5, (groups, size))
-    energies = jitter @ _states(size).T + weights @ _meetings(size)
+    energies = jitter @ _states(size).T + weights @ _both_active(size)
     shift = _shifts(energies, _states(size).sum(axis=1), rates)
     biases = jitter + shift[:, None]
     energies += shift[:, None] * _states(size).sum(axis=1)
@@ -248,7 +248,7 @@ def _states(size: int) -> Array:
     return (np.arange(2**size)[:, None] >> np.arange(size) & 1).astype(np.float64)
 
 
-def _meetings(size: int) -> Array:
+def _both_active(size: int) -> Array:
     """Return whether both ends of each pair are active, (pairs, 2^size)."""
     states = _states(size)
     return np.array([states[:, a] * states[:, b] for a, b in combinations(range(size), 2)]).reshape(-1, 2**size)
@@ -274,7 +274,7 @@ def _shifts(energies: Array, ons: Array, rates: Array) -> Array:
 def _edges(groups: _Groups, rows: int) -> tuple[Array, Array, Array]:
     """Return pairs of columns, their weights, and the expected number of rows in which both are active."""
     size = groups.columns.shape[1]
-    together = groups.chances @ _meetings(size).T
+    together = groups.chances @ _both_active(size).T
     group, place = np.nonzero(groups.weights)
     ends = np.array(list(combinations(range(size), 2)), dtype=np.int64).reshape(-1, 2)[place]
     pairs = np.sort(groups.columns[group[:, None], ends].astype(np.int64), axis=1)

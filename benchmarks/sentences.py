@@ -118,7 +118,7 @@ def draw_sentences(grammar: Grammar, count: int, *, seed: int = 0) -> list[Sente
     """
     rng = np.random.default_rng([seed, 0])
     lists = {kind: _make_words(kind, size, rng) for kind, size in SIZES.items()}
-    tastes = {(label, kind): _taste(size, rng) for label in grammar.labels for kind, size in SIZES.items()}
+    tastes = {(label, kind): _word_probabilities(size, rng) for label in grammar.labels for kind, size in SIZES.items()}
     return [_draw(grammar, lists, tastes, np.random.default_rng([seed, 1, k])) for k in range(count)]
 
 
@@ -183,7 +183,7 @@ def _make_words(kind: str, size: int, rng: np.random.Generator) -> list[str]:
     return list(words)
 
 
-def _taste(size: int, rng: np.random.Generator) -> Array:
+def _word_probabilities(size: int, rng: np.random.Generator) -> Array:
     """Return the probabilities of a list of words: Zipf's law, perturbed at random for one label."""
     weight = np.exp(rng.normal(size=size)) / np.arange(1, size + 1)
     return weight / weight.sum()

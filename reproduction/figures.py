@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.charts import save_figure
 from benchmarks.csv_text import as_csv
-from reproduction.contrasts import Spread, spread_of
 from reproduction.plan import Plan
 from reproduction.plots import Curve, Histogram, HistogramPanel, Level, Panel, Point, draw_histograms, draw_panels
 from reproduction.runs import METHODS, NODEWISE, Run, estimator_of, load_real, made
+from reproduction.signals import Spread, spread_of
 from reproduction.store import Results
 from sparsefield.io.atomic_write import write_atomically
 
@@ -60,12 +60,12 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float | None, int]:
     return float(kept.mean()), error, len(kept)
 
 
-def draw_spreads(plan: Plan, tell: Callable[[str], None] | None = None) -> dict[str, dict[str, Spread]]:
+def draw_spreads(plan: Plan, progress: Callable[[str], None] | None = None) -> dict[str, dict[str, Spread]]:
     """Draw figures 1 and 4: signals and errors at the end of CFI, per figure and objective."""
     found: dict[str, dict[str, Spread]] = {"figure1": {}}
     for objective in plan.objectives:
-        if tell is not None:
-            tell(f"signals and errors, {objective}")
+        if progress is not None:
+            progress(f"signals and errors, {objective}")
         run = Run("cfi-paper", objective, nodes=plan.size)
         network = made(run.nodes, run.seed, plan.settings)
         found["figure1"][objective] = _spread(run, plan, network.samples, network.field.states_)

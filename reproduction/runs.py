@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.nodewise import SOLVERS, fit_nodewise
-from reproduction.contrasts import share_looked_at
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
+from reproduction.signals import share_looked_at
 from reproduction.table1 import DATA, PAPER, SETTINGS, configure
 from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField

@@ -93,13 +93,13 @@ def gather(
     store: Store,
     *,
     jobs: int = 1,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Results:
     """Return the records of all runs; those that are not in the store are performed now and stored.
 
     With several ``jobs``, as many processes run in parallel. Their results are the same; their seconds are those of
-    a busier machine. ``tell`` is called for every run that ends, ``report`` once with the number of stored runs.
+    a busier machine. ``progress`` is called for every run that ends, ``report`` once with the number of stored runs.
     """
     wanted = list(dict.fromkeys(runs))
     found = {run: records for run in wanted if (records := store.get(run, settings)) is not None}
@@ -110,8 +110,8 @@ def gather(
     def done(run: Run, records: list[Record]) -> None:
         store.put(run, settings, records)
         found[run] = records
-        if tell is not None:
-            tell(f"{len(found)} of {len(wanted)} runs done, last {run.words}")
+        if progress is not None:
+            progress(f"{len(found)} of {len(wanted)} runs done, last {run.words}")
 
     if jobs == 1 or len(missing) < 2:
         for run in missing:

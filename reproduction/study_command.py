@@ -164,7 +164,7 @@ def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine
 def _gather(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine) -> Results:
     from reproduction.store import Store, gather
 
-    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, tell=watch.update, report=print_message)
+    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, progress=watch.update, report=print_message)
 
 
 def _show_figures(plan: Plan, results: Results) -> None:

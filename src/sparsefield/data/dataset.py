@@ -195,7 +195,7 @@ class DenseDataset:
     @property
     def row_weights(self) -> np.ndarray:
         """(rows,) of a plain table."""
-        return np.concatenate([block.weight for block in self.tables[0].blocks])
+        return self.tables[0].weight()
 
     def subset(self, rows: np.ndarray) -> DenseDataset:
         """Return some rows of a plain table, in the order of their numbers ``rows``."""
@@ -327,10 +327,8 @@ def rebuild_table(
 ) -> Table:
     """Return some rows of a table with other codes, and with their weights times ``factors``."""
     covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)[:, rows]
-    weight = np.concatenate([block.weight for block in table.blocks])[rows]
-    weight = weight if factors is None else weight * factors
-    codes = np.ascontiguousarray(codes)
-    blocks = cut_into_blocks(table.schema, codes, [covariates] if len(covariates) else [], weight, width)
+    weight = table.weight()[rows] if factors is None else table.weight()[rows] * factors
+    blocks = cut_into_blocks(table.schema, np.ascontiguousarray(codes), covariates, weight, width)
     return Table(table.schema, tuple(blocks), codes.shape[1])
 
 

@@ -79,8 +79,7 @@ def deduplicate_rows(sample: AnyDataset) -> AnyDataset:
     merged = deduplicate_chunks(rows)
     if merged.n_rows == table.n_rows:
         return sample
-    codes, covariates, weight = concatenate(merged.pieces)
-    blocks = cut_into_blocks(schema, codes, [covariates] if len(covariates) else [], weight, schema.n_columns)
+    blocks = cut_into_blocks(schema, *concatenate(merged.pieces), schema.n_columns)
     return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))  # pyright: ignore[reportReturnType]
 
 

@@ -87,13 +87,15 @@ class Source:
 
 @dataclass(frozen=True)
 class JoinedColumns:
-    """The columns of several tables with the same rows."""
+    """The columns of one or several tables with the same rows."""
 
     parts: tuple[Source, ...]
+    selected: tuple[str, ...] | None = None
+    """The columns to use; None takes all."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.parts for name in part.names)
+        return tuple(self._source_of_name) if self.selected is None else self.selected
 
     @cached_property
     def _source_of_name(self) -> dict[str, Source]:

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from sparsefield.data.frames import Source, as_source
+from sparsefield.data.frames import JoinedColumns, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, as_link, as_names, as_templates
 from sparsefield.errors import DataError
 
 SHOWN_OFFENDERS = 3
-
-
-@dataclass(frozen=True)
-class SelectedColumns:
-    """The columns of a table that are variables."""
-
-    source: Source
-    names: tuple[str, ...]
-
-    @property
-    def n_rows(self) -> int:
-        return self.source.n_rows
-
-    def column(self, name: str) -> Any:
-        return self.source.column(name)
 
 
 class Relational:
@@ -107,8 +91,8 @@ class Relational:
         taken.update(column for link in self.links.values() if link.table == table for column in link.columns)
         return tuple(name for name in self.sources[table].names if name not in taken)
 
-    def select_variables(self, table: str) -> SelectedColumns:
-        return SelectedColumns(self.sources[table], self.variables(table))
+    def select_variables(self, table: str) -> JoinedColumns:
+        return JoinedColumns((self.sources[table],), self.variables(table))
 
     def replace(self, **parts: Any) -> Relational:
         """Return a copy with some constructor parameters replaced."""

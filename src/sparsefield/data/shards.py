@@ -46,8 +46,7 @@ def compile_piece(
 
     Unknown values do not occur in training, and become missing.
     """
-    codes, columns, unknown = encode_rows(source, schema)
-    covariates = np.concatenate([np.empty((0, source.n_rows), dtype=config.FLOAT), *columns])
+    codes, covariates, unknown = encode_rows(source, schema)
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
     return Piece(codes, covariates, weight), {name: (len(odd.rows), odd.example) for name, odd in unknown.items()}
 
@@ -67,9 +66,7 @@ def has_missing(piece: Piece, schema: Schema) -> bool:
 
 def cut_piece(schema: Schema, piece: Piece, first: int, size: int) -> tuple[Block, ...]:
     """Cut a piece into blocks of ``size`` rows; it starts with row ``first`` of its table, the first row of a block."""
-    covariates = [piece.covariates] if len(piece.covariates) else []
-    blocks = cut_into_blocks(schema, piece.codes, covariates, piece.weight, schema.n_columns, size=size, first=first)
-    return tuple(blocks)
+    return tuple(cut_into_blocks(schema, *piece, schema.n_columns, size=size, first=first))
 
 
 def writable_blocks(blocks: Sequence[AnyBlock]) -> tuple[AnyBlock, ...]:
@@ -103,13 +100,8 @@ def overlaps(counts: Sequence[int], runs: Iterable[tuple[int, int]]) -> list[lis
     found = []
     for start, stop in runs:
         first, last = np.searchsorted(ends, start, side="right"), np.searchsorted(starts, stop, side="left")
-        found.append(
-            [
-                (k, int(max(start - starts[k], 0)), int(min(stop, ends[k]) - starts[k]))
-                for k in range(int(first), int(last))
-                if counts[k]
-            ]
-        )
+        pieces = [k for k in range(int(first), int(last)) if counts[k]]
+        found.append([(k, int(max(start - starts[k], 0)), int(min(stop, ends[k]) - starts[k])) for k in pieces])
     return found
 
 

@@ -34,8 +34,7 @@ def hold_out_cells(
         tables, held_out = [], []
         for table, width, draw in zip(sample.tables, sample.layout.widths, draws, strict=True):
             codes = table.codes()
-            weight = np.concatenate([block.weight for block in table.blocks])
-            chosen = (codes >= 0) & (draw >= low) & (draw < high) & (weight > 0.0)
+            chosen = (codes >= 0) & (draw >= low) & (draw < high) & (table.weight() > 0.0)
             for states, cells in zip(codes, chosen, strict=True):
                 cells &= np.isin(states, states[~cells])
             held_out.append(chosen)

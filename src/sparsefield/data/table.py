@@ -83,6 +83,10 @@ class Table:
         """(targets, rows) int32."""
         return np.concatenate([block.codes for block in self.blocks], axis=1)
 
+    def weight(self) -> np.ndarray:
+        """(rows,)"""
+        return np.concatenate([block.weight for block in self.blocks])
+
 
 def compile_table(
     source: Columns,
@@ -113,8 +117,8 @@ def compile_table(
         if variable.name in unknown:
             warn_unknown_values(variable.name, len(unknown[variable.name].rows), unknown[variable.name].example, name)
     if repeat > 1:
-        codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
-        covariates = [np.repeat(column, repeat, axis=1) for column in covariates]
+        codes, covariates = np.repeat(codes, repeat, axis=1), np.repeat(covariates, repeat, axis=1)
+        weight = np.repeat(weight, repeat)
     unknown_rows = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
     return Table(
         schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unknown_rows
@@ -130,8 +134,8 @@ class UnknownValues(NamedTuple):
 
 def encode_rows(
     source: Columns, schema: Schema, *, absent_targets: bool = False
-) -> tuple[np.ndarray, list[np.ndarray], dict[str, UnknownValues]]:
-    """Return int32 codes (targets, rows), the columns (width, rows) of each observed variable, and unknown values."""
+) -> tuple[np.ndarray, np.ndarray, dict[str, UnknownValues]]:
+    """Return int32 codes (targets, rows), covariates (observed columns, rows), and unknown values by column."""
     codes = np.full((len(schema.targets), source.n_rows), -1, dtype=np.int32)
     existing = set(source.names)
     unknown: dict[str, UnknownValues] = {}
@@ -141,12 +145,12 @@ def encode_rows(
                 continue
             raise DataError(f"Column {variable.name!r}, with which the field was learned, is not there.")
         codes[v] = encode_column(source, variable, unknown)
-    covariates = []
+    covariates = [np.empty((0, source.n_rows), dtype=config.FLOAT)]
     for variable in schema.observed:
         if variable.name not in existing:
             raise DataError(f"Observed column {variable.name!r}, with which the field was learned, is not there.")
         covariates.append(_observed_columns(source, variable, unknown))
-    return codes, covariates, unknown
+    return codes, np.concatenate(covariates), unknown
 
 
 def encode_column(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
@@ -190,7 +194,7 @@ def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, Un
 def cut_into_blocks(
     schema: Schema,
     codes: np.ndarray,
-    covariates: list[np.ndarray],
+    covariates: np.ndarray,
     weight: np.ndarray,
     width: int,
     *,
@@ -213,8 +217,7 @@ def cut_into_blocks(
             missing = missing_rows[offsets[v] : offsets[v + 1]]
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
             beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
-        if covariates:
-            beliefs[schema.n_states : schema.n_columns] = np.concatenate([columns[:, rows] for columns in covariates])
+        beliefs[schema.n_states : schema.n_columns] = covariates[:, rows]
         counts = schema.n_states, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
 

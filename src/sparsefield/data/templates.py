@@ -81,19 +81,15 @@ def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template
     for k, template in enumerate(resolved):
         if any(template.label == other.label for other in resolved[:k]):
             raise DataError(f"The template {template.label!r} is given twice.")
-        _check_fit(data, template)
+        where = f"The template {template.label!r}"
+        if template.kind == "within":
+            data.require_table(template.names[0], where)
+            continue
+        for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
+            for name in names or ():
+                if name not in data.variables(table):
+                    raise DataError(f"{where} names {name!r}, not a variable of table {table!r}.")
     return resolved
-
-
-def _check_fit(data: Relational, template: Template) -> None:
-    """Refuse a template with unknown tables, links or variables."""
-    if template.kind == "within":
-        data.require_table(template.names[0], f"The template {template.label!r}")
-        return
-    for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
-        for name in names or ():
-            if name not in data.variables(table):
-                raise DataError(f"The template {template.label!r} names {name!r}, not a variable of table {table!r}.")
 
 
 def _default_templates(data: Relational) -> Iterable[Template]:

@@ -66,14 +66,7 @@ def read_text_or_lines(given: Path | str, what: str) -> tuple[str, str]:
 
 
 def parse_atoms(text: str, line_word: str, into: AtomFile, *, only_declarations: bool = False) -> AtomFile:
-    """Parse a text and add its declarations, constants and atoms to ``into``.
-
-    Examples
-    --------
-    >>> lines = parse_atoms("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", AtomFile())
-    >>> lines.predicates["Swims"].types, lines.atoms[0].constants
-    (('animal',), ('Dolphin',))
-    """
+    """Parse a text and add its declarations, constants and atoms to ``into``."""
     for number, raw in enumerate(text.splitlines(), start=1):
         line = _COMMENT.sub(lambda found: found.group(1) or "", raw).strip()
         if not line:

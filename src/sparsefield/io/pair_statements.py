@@ -16,7 +16,8 @@ ENDS = ("subject", "object")
 """Columns of a table of pairs that are links to the entities."""
 
 ClosedWorld = bool | Literal["mentioned"]
-"""The meaning of a relation that is not stated for a pair; see `build_pair_table`."""
+"""The meaning of a relation that is not stated for a pair: true makes it false, and a row for each ordered pair;
+``"mentioned"`` too, but only pairs that occur in a statement are rows; False makes it missing for these pairs."""
 
 MAX_PAIRS = 1_000_000
 """The largest number of rows in a closed world, that of a thousand entities; most rows of more would be all zeros."""
@@ -49,16 +50,8 @@ def build_pair_table(
 ) -> pl.DataFrame:
     """Return one row per pair with the columns ``subject``, ``object`` and a 0/1 column for each relation.
 
-    Parameters
-    ----------
-    statements : statements without contradictions, with indices from 0
-    entities : names of the subjects and of the objects
-    relations : names of the relations
-    closed_world : {True, "mentioned", False}
-        True makes a row for each ordered pair, and unstated relations are 0; ``"mentioned"`` makes rows only for pairs
-        that occur in a statement; False does too, but unstated relations are missing.
-    what : name of the pairs in error messages
-    remedy : advice for relations that are never false
+    ``entities`` are the names of subjects and of objects, ``what`` is the name of the pairs in error messages, and
+    ``remedy`` the advice for relations that are never false.
     """
     import polars as pl
 

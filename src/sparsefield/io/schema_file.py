@@ -210,7 +210,14 @@ def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, 
 
 def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
     tables, database = content["tables"], content.get("database")
-    _check_tables(tables, database, path)
+    for name, table in tables.items():
+        where = f"{path}, [tables.{name}]"
+        if database is None:
+            _check(table, _FILE_TABLE, where, ("file",))
+        else:
+            _check(table, _DATABASE_TABLE, where)
+            if "table" in table and "query" in table:
+                raise DataError(f"{where}: there are both 'table' and 'query': remove one.")
     links = {name: _link(given, f"{path}, [links.{name}]") for name, given in content.get("links", {}).items()}
     options: dict[str, Any] = {
         part: {name: table[part] for name, table in tables.items() if part in table} for part in ("observed", "ignore")
@@ -235,17 +242,6 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         with _prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
     return SchemaFile(_with_numeric_observed(data, numeric, path), numeric, files, inputs)
-
-
-def _check_tables(tables: Mapping[str, Any], database: str | None, path: Path) -> None:
-    for name, table in tables.items():
-        where = f"{path}, [tables.{name}]"
-        if database is None:
-            _check(table, _FILE_TABLE, where, ("file",))
-        else:
-            _check(table, _DATABASE_TABLE, where)
-            if "table" in table and "query" in table:
-                raise DataError(f"{where}: there are both 'table' and 'query': remove one.")
 
 
 def _read_keys_as_one_type(

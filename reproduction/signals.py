@@ -37,9 +37,9 @@ class Spread:
 
 def spread_of(estimator: Any, X: Any) -> Spread:
     """Return histograms over the states of all target cells of a table, or of linked tables."""
-    contrast = _contrast(estimator, X)
+    factors = _gradient_factors(estimator, X)
     signals, errors = np.zeros(len(EDGES) - 1), np.zeros(len(EDGES) - 1)
-    for _, signal, error in _blocks(contrast):
+    for _, signal, error in _blocks(factors):
         signals += np.histogram(signal[: len(error)], EDGES)[0]
         errors += np.histogram(error, EDGES)[0]
     return Spread(EDGES, signals, errors)
@@ -50,22 +50,22 @@ def share_looked_at(estimator: Any, X: Any, threshold: float) -> float:
 
     These products make up the gradients of the candidates; Algorithm 1 would compute this share of them."""
     met, all_pairs = 0.0, 0.0
-    for _, signal, error in _blocks(_contrast(estimator, X)):
+    for _, signal, error in _blocks(_gradient_factors(estimator, X)):
         met += float((np.abs(signal) > threshold).sum(axis=0) @ (np.abs(error) > threshold).sum(axis=0))
         all_pairs += float(signal.shape[0]) * error.size
     return met / max(all_pairs, 1.0)
 
 
-def _blocks(contrast: GradientFactors) -> list[tuple[Array, Array, Array]]:
+def _blocks(factors: GradientFactors) -> list[tuple[Array, Array, Array]]:
     """Yield row weights, signals and errors of each block of rows; errors are not weighted."""
     return [
         (part.block.weight, part.expectations - means[:, None], part.errors / part.block.weight)
-        for table, means in zip(contrast.local_blocks, contrast.means, strict=True)
+        for table, means in zip(factors.local_blocks, factors.means, strict=True)
         for part in table
     ]
 
 
-def _contrast(estimator: Any, X: Any) -> GradientFactors:
+def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
     """Return errors and expectations at the weights of the field, with missing cells imputed."""
     compiled = estimator._compile(X)
     sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
