@@ -199,10 +199,10 @@ def make_label_columns(columns: Mapping[str, Sequence[Any]], kind: str) -> dict[
 
 def _type_of(labels: list) -> Any:
     types = {type(label) for label in labels}
-    if types == {int}:
-        for dtype in (np.int64, np.uint64):
-            if np.iinfo(dtype).min <= min(labels) and max(labels) <= np.iinfo(dtype).max:
-                return nw.Int64 if dtype == np.int64 else nw.UInt64
+    if types == {int} and min(labels) >= -(2**63) and max(labels) < 2**63:
+        return nw.Int64
+    if types == {int} and min(labels) >= 0 and max(labels) < 2**64:
+        return nw.UInt64
     return {(bool,): nw.Boolean, (float,): nw.Float64}.get(tuple(types), nw.String)
 
 

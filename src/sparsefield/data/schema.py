@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, overload
@@ -67,6 +67,12 @@ class Schema:
     variables: tuple[Variable, ...]
     order: tuple[str, ...]
     """Column names in the order of the input, then the names of latent variables."""
+
+    @classmethod
+    def uniform(cls, states: Mapping[str, Sequence[Label]]) -> Schema:
+        """Return a schema of targets with equally frequent states, the first of which is the reference state."""
+        variables = [Variable(name, "target", tuple(s), 0, (1.0 / len(s),) * len(s)) for name, s in states.items()]
+        return cls(tuple(variables), tuple(states))
 
     @property
     def n_variables(self) -> int:

@@ -155,7 +155,8 @@ def _members(lines: AtomFile, predicates: Mapping[str, Predicate]) -> dict[str, 
                 raise DataError(f"{atom.place}: {constant} is not in the list of constants of {kind!r}: add it.")
             known, where = home.setdefault(constant, (kind, atom.place))
             # The same number may be a constant of several types.
-            if known != kind and constant not in listed.get(kind, ()) and not _is_number(constant):
+            number = constant.lstrip("-").replace(".", "", 1).isdigit()
+            if known != kind and constant not in listed.get(kind, ()) and not number:
                 raise DataError(f"{atom.place}: {constant} is of type {kind!r} here, but {known!r} in {where}.")
             met.setdefault(kind, {}).setdefault(constant)
     kinds = [p.types[:1] if p.valued else p.types for p in predicates.values()]
@@ -165,10 +166,6 @@ def _members(lines: AtomFile, predicates: Mapping[str, Predicate]) -> dict[str, 
         if not members[kind]:
             raise DataError(f"There are no constants of type {kind!r}: list some, as in {kind} = {{A, B}}.")
     return members
-
-
-def _is_number(constant: str) -> bool:
-    return constant.lstrip("-").replace(".", "", 1).isdigit()
 
 
 def _entity_table(

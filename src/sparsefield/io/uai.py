@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data.layout import Layout
-from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.field_factors import FieldFactors, moebius_transform, to_factors
@@ -198,10 +198,7 @@ def _schema(model: UAIModel, names: Names | None, path: Place) -> Schema:
             f"{path}: the names are for {len(known)} variables with {_shown([len(s) for s in known.values()])} "
             f"states, but the file has {len(model.states)} variables with {_shown(model.states)}."
         )
-    variables = tuple(
-        Variable(name, "target", tuple(states), 0, (1.0 / len(states),) * len(states)) for name, states in known.items()
-    )
-    return Schema(variables, tuple(known))
+    return Schema.uniform(known)
 
 
 def _names(names: Names | Place | None) -> Names | None:
