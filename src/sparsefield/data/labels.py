@@ -54,7 +54,7 @@ def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]
     shifted = values.astype(np.int64) - low
     present = np.bincount(shifted) > 0
     rank = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + low).tolist(), rank[shifted]
+    return list((np.flatnonzero(present) + low).tolist()), rank[shifted]
 
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:

@@ -282,10 +282,9 @@ class Layout:
             return FeatureName(self.within_label(here[0]), *here, *self.own_column_name(b))
         view = self.neighbor_views[number]
         column = int(view.columns[b - self.column_starts[view.target_table] - view.start])
-        state = (
-            (NEIGHBOR_COUNT, None) if column == COUNT_COLUMN else self.schemas[view.source_table].column_name(column)
-        )
-        there = self.tables[view.source_table], *state
+        table, schema = self.tables[view.source_table], self.schemas[view.source_table]
+        name, state = (NEIGHBOR_COUNT, None) if column == COUNT_COLUMN else schema.column_name(column)
+        there = table, name, state
         # Names follow the direction of the template: "across subject" names the relation first, then the nation.
         left, right = (here, there) if view.forward else (there, here)
         return FeatureName(self.templates[view.template].label, *left, *right)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -19,40 +19,19 @@ from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
 
-
-@dataclass(frozen=True)
-class GraphNode:
-    """A node represents a variable."""
-
-    name: str
-    attributes: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class GraphEdge:
-    """An edge joins two variables that share features; over links both ends may be one variable of two rows."""
-
-    ends: tuple[str, str]
-    attributes: dict[str, Any]
+Attributes = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class FieldGraph:
     """The nodes and edges of a field, independent of any graph library."""
 
-    nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
-    """Edges, strongest first."""
+    nodes: dict[str, Attributes]
+    """A node for each variable."""
+    edges: list[tuple[str, str, Attributes]]
+    """An edge for every two variables that share features, strongest first; over links, the two may be the same."""
     linked: bool
     """Whether the tables are linked, so that several templates may join the same two variables."""
-
-
-class _Ends(NamedTuple):
-    template: str
-    table_a: str
-    variable_a: str
-    table_b: str
-    variable_b: str
 
 
 def to_networkx(field: Field, *, flat: bool = False) -> Any:
@@ -99,11 +78,10 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
         raise DataError("networkx is not installed: pip install 'sparsefield[graph]'.") from None
     field_graph = build_graph(field, flat=flat)
     graph: Any = nx.MultiGraph() if field_graph.linked else nx.Graph()
-    graph.add_nodes_from((node.name, node.attributes) for node in field_graph.nodes)
-    if field_graph.linked:
-        graph.add_edges_from((*edge.ends, k, edge.attributes) for k, edge in enumerate(field_graph.edges))
-    else:
-        graph.add_edges_from((*edge.ends, edge.attributes) for edge in field_graph.edges)
+    graph.add_nodes_from(field_graph.nodes.items())
+    edges = field_graph.edges
+    # Edges of a multigraph are numbered.
+    graph.add_edges_from([(a, b, k, edge) for k, (a, b, edge) in enumerate(edges)] if field_graph.linked else edges)
     return graph
 
 
@@ -111,23 +89,21 @@ def build_graph(field: Field, *, flat: bool = False) -> FieldGraph:
     """Return the nodes and edges of a field, with the attributes that `to_networkx` lists."""
     layout = field.layout
     linked = layout.tables != ("",) or bool(layout.neighbor_views)
-    edges = list(_edges(field, linked))
-    nodes = list(_nodes(field, linked))
-    names = [node.name for node in nodes]
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise DataError(f"Two nodes would have the name {twice!r}: rename a table or a column.")
-    there = set(names)
-    for end in dict.fromkeys(end for edge in edges for end in edge.ends if end not in there):
-        nodes.append(GraphNode(end, {"role": "count"}))
-    edges.sort(key=lambda edge: -edge.attributes["strength"])
+    edges, nodes = list(_edges(field, linked)), {}
+    for name, attributes in _nodes(field, linked):
+        if name in nodes:
+            raise DataError(f"Two nodes would have the name {name!r}: rename a table or a column.")
+        nodes[name] = attributes
+    for end in [end for edge in edges for end in edge[:2]]:
+        nodes.setdefault(end, {"role": "count"})
+    edges.sort(key=lambda edge: -edge[2]["strength"])
     if flat:
-        nodes = [GraphNode(node.name, {"label": node.name, **_flat_node(node.attributes)}) for node in nodes]
-        edges = [GraphEdge(edge.ends, _flat_edge(edge.attributes)) for edge in edges]
-    return FieldGraph(tuple(nodes), tuple(edges), linked)
+        nodes = {name: {"label": name, **_flat_node(attributes)} for name, attributes in nodes.items()}
+        edges = [(a, b, _flat_edge(attributes)) for a, b, attributes in edges]
+    return FieldGraph(nodes, edges, linked)
 
 
-def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
+def _nodes(field: Field, linked: bool) -> Iterator[tuple[str, Attributes]]:
     layout = field.layout
     known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
@@ -136,10 +112,10 @@ def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
         for (name, state), weight in zip(schema.column_names, unary, strict=False):
             weights[name] |= {state: weight} if weight else {}
         for variable in schema.variables:
-            attributes = {"table": table, "variable": variable.name} if linked else {}
+            attributes: Attributes = {"table": table, "variable": variable.name} if linked else {}
             attributes |= {"role": variable.role, **_state_attributes(variable, known)}
             attributes["weights"] = weights[variable.name]
-            yield GraphNode(_name(table, variable.name, linked), attributes)
+            yield _name(table, variable.name, linked), attributes
 
 
 def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
@@ -153,17 +129,21 @@ def _name(table: str, variable: str, linked: bool) -> str:
     return f"{table}.{variable}" if linked and table else variable
 
 
-def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
-    pairs: dict[_Ends, dict[tuple[Any, Any], float]] = {}
+def _edges(field: Field, linked: bool) -> Iterator[tuple[str, str, Attributes]]:
+    # An edge is identified by the names of its features without their states.
+    pairs: dict[FeatureName, dict[tuple[Any, Any], float]] = {}
     for columns, weight in _active(field.pairs, field.weights):
         name = field.layout.feature_name(*sorted(columns))
-        own, states = pairs.setdefault(_ends(name), {}), (name.state_a, name.state_b)
+        own, states = pairs.setdefault(_without_states(name), {}), (name.state_a, name.state_b)
         own[states] = own.get(states, 0.0) + weight
-    more: dict[_Ends, list[tuple[dict[str, Any], float]]] = {}
+    more: dict[FeatureName, list[tuple[dict[str, Any], float]]] = {}
     for columns, weight in _active(field.conjunctions, field.conjunction_weights):
-        states, ends = _conjunction(field, [column for column in columns if column >= 0])
-        for key in ends:
-            more.setdefault(key, []).append((states, weight))
+        names = [field.layout.feature_name(*pair) for pair in combinations([c for c in columns if c >= 0], 2)]
+        states = {}
+        for name in names:
+            states |= {name.variable_a: name.state_a, name.variable_b: name.state_b}
+        for name in names:
+            more.setdefault(_without_states(name), []).append((states, weight))
     for key in dict.fromkeys([*pairs, *more]):
         weights, conjunctions = pairs.get(key, {}), more.get(key, [])
         all_weights = [*weights.values(), *(weight for _, weight in conjunctions)]
@@ -174,8 +154,7 @@ def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
             attributes[f"variable_{end}"] = variable
         attributes["weights"] = weights
         attributes |= {"conjunctions": conjunctions} if conjunctions else {}
-        ends = _name(key.table_a, key.variable_a, linked), _name(key.table_b, key.variable_b, linked)
-        yield GraphEdge(ends, attributes)
+        yield _name(key.table_a, key.variable_a, linked), _name(key.table_b, key.variable_b, linked), attributes
 
 
 def _active(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[int], float]]:
@@ -183,18 +162,8 @@ def _active(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[in
     return zip(features[used].tolist(), weights[used].tolist(), strict=True)
 
 
-def _ends(name: FeatureName) -> _Ends:
-    return _Ends(name.template, name.table_a, name.variable_a, name.table_b, name.variable_b)
-
-
-def _conjunction(field: Field, columns: list[int]) -> tuple[dict[str, Any], list[_Ends]]:
-    """Return the states of a higher-order feature by column, and every pair of its variables."""
-    states, ends = {}, []
-    for a, b in combinations(columns, 2):
-        name = field.layout.feature_name(a, b)
-        states |= {name.variable_a: name.state_a, name.variable_b: name.state_b}
-        ends.append(_ends(name))
-    return states, ends
+def _without_states(name: FeatureName) -> FeatureName:
+    return name._replace(state_a=None, state_b=None)
 
 
 def _flat_node(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -256,25 +225,23 @@ def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
     (3, 1)
     """
     graph = build_graph(field, flat=True)
-    names = {node.name: _clean(node.name) for node in graph.nodes}
+    names = {name: _clean(name) for name in graph.nodes}
     if len(set(names.values())) < len(names):
         raise DataError("Two columns have names that differ only in characters that XML does not allow: rename one.")
-    lines = [HEAD]
-    lines += _keys("node", (node.attributes for node in graph.nodes))
-    lines += _keys("edge", (edge.attributes for edge in graph.edges))
+    lines = [HEAD, *_keys("node", graph.nodes.values()), *_keys("edge", (edge[2] for edge in graph.edges))]
     lines.append('<graph edgedefault="undirected">')
-    for node in graph.nodes:
-        lines += [f"<node id={quoteattr(names[node.name])}>", *_data("node", node.attributes), "</node>"]
-    for k, edge in enumerate(graph.edges):
+    for name, attributes in graph.nodes.items():
+        lines += [f"<node id={quoteattr(names[name])}>", *_data("node", attributes), "</node>"]
+    for k, (a, b, attributes) in enumerate(graph.edges):
         # networkx takes ids for the keys of parallel edges, and for one more attribute where there are none.
         own = f' id="{k}"' if graph.linked else ""
-        ends = (quoteattr(names[end]) for end in edge.ends)
-        lines += ["<edge{} source={} target={}>".format(own, *ends), *_data("edge", edge.attributes), "</edge>"]
+        lines.append(f"<edge{own} source={quoteattr(names[a])} target={quoteattr(names[b])}>")
+        lines += [*_data("edge", attributes), "</edge>"]
     lines += ["</graph>", "</graphml>", ""]
     write_atomically(path, "\n".join(lines).encode())
 
 
-def _keys(what: str, attributes: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _keys(what: str, attributes: Iterable[Attributes]) -> Iterator[str]:
     """Yield the declarations of all attributes of nodes or edges."""
     found: dict[str, str] = {}
     for own in attributes:
@@ -284,7 +251,7 @@ def _keys(what: str, attributes: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield f'<key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>'
 
 
-def _data(what: str, attributes: dict[str, Any]) -> Iterator[str]:
+def _data(what: str, attributes: Attributes) -> Iterator[str]:
     for name, value in attributes.items():
         text = _clean(value) if isinstance(value, str) else repr(value)
         # An unescaped carriage return would be read as a line feed.
