@@ -206,10 +206,10 @@ class DenseDataset:
 
     def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
         """Return which of some rows of a plain table have a state that no row outside ``rows`` has, (rows,)."""
-        rest = np.setdiff1d(np.arange(self.n_rows), rows)
+        others = np.setdiff1d(np.arange(self.n_rows), rows)
         found = np.zeros(len(rows), dtype=bool)
         for states in self.tables[0].codes():
-            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[rest])
+            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[others])
         return found
 
 

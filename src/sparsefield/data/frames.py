@@ -174,7 +174,7 @@ def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, lis
 
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
-    """Build a frame of the given kind; polars stands in for arrays and matrices."""
+    """Build a frame of the given kind; arrays and matrices become polars frames."""
     return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
 
 
@@ -250,7 +250,7 @@ def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
 
 
 def _all_ones(values: np.ndarray) -> bool:
-    """Whether all values are 1; checked in pieces, since they may be on disk."""
+    """Return whether all values are 1; checked in pieces, since they may be on disk."""
     return all(bool((values[k : k + 2**20] == 1).all()) for k in range(0, len(values), 2**20))
 
 
@@ -301,7 +301,7 @@ def _float_column(name: str, values: np.ndarray) -> RawColumn:
 
 
 def _holds_times(values: np.ndarray) -> bool:
-    """Whether ``values`` contain NumPy dates or durations, which would pass for integers in nanoseconds."""
+    """Return whether ``values`` contain NumPy dates or durations, which would pass for integers in nanoseconds."""
     if values.dtype.kind == "O":
         return any(isinstance(value, (np.datetime64, np.timedelta64)) for value in values)
     return values.dtype.kind in "mM"

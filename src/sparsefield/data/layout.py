@@ -300,7 +300,7 @@ class Layout:
         return self.tables[table], *self.schemas[table].column_name(column - int(self.column_starts[table]))
 
     def are_valid_pairs(self, pairs: Array) -> bool:
-        """Whether every pair is a target state and a column that a template pairs with it, as kernels assume."""
+        """Return whether every pair is a target state and a column that a template pairs with it, as kernels assume."""
         if (pairs < 0).any() or (pairs >= self.n_columns).any():
             return False
         a, b = pairs[:, 0], pairs[:, 1]
@@ -322,7 +322,7 @@ class Layout:
         return True
 
     def are_valid_conjunctions(self, conjunctions: Array) -> bool:
-        """Whether features of three columns and more are valid.
+        """Return whether features of three columns and more are valid.
 
         Each needs ascending own columns of one table and of different variables, a target state first, padded with -1.
         """

@@ -124,7 +124,7 @@ class Schema:
 
     @property
     def n_columns(self) -> int:
-        """Number of target states and observed columns together."""
+        """Number of target states and observed columns."""
         return int(self.offsets[-1])
 
     @cached_property

@@ -186,7 +186,7 @@ def _too_many_labels(name: str, count: str, n_cells: int) -> str:
 
 
 def is_identifier(n_labels: int, n_cells: int) -> bool:
-    """Whether a column has too many different values to be categorical."""
+    """Return whether a column has too many different values to be categorical."""
     return n_labels > config.IDENTIFIER_STATES and n_labels > config.IDENTIFIER_SHARE * n_cells
 
 

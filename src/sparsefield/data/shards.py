@@ -59,7 +59,7 @@ def concatenate(pieces: Sequence[Piece]) -> Piece:
 
 
 def has_missing(piece: Piece, schema: Schema) -> bool:
-    """Whether any cell is missing, not counting those of latent variables."""
+    """Return whether any cell is missing, not counting those of latent variables."""
     own = len(schema.targets) - len(schema.latent)
     return bool((piece.codes[:own] < 0).any())
 

@@ -126,7 +126,7 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
 
 
 def _is_sparse(n_active: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
+    """Return whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
     cells = n_rows * schema.n_columns
     return n_active <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > (
         machine_memory() if memory is None else memory
@@ -144,7 +144,7 @@ def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Sparse
 
 
 def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Whether a table without missing cells is stored sparsely, judged by the frequencies of reference states.
+    """Return whether a table without missing cells is stored sparsely, judged by the frequencies of reference states.
 
     ``memory`` is by default that of this machine.
     """
