@@ -10,7 +10,6 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.column_summaries import (
     MANY_LABELS,
-    LabelSummary,
     Moments,
     find_numeric_traits,
     sum_squared_deviations,
@@ -72,10 +71,14 @@ def learn_from_parts(
     squares = dict(zip(means, summarize(sum_squared_deviations, means) if means else [], strict=True))
 
     def variable(name: str) -> Variable:
-        if name not in means:
-            return _categorical(found[name], "observed" if name in covariates else "target", known.get(name, ()))
-        deviation = found[name].deviation(squares[name])
-        return Variable(name, "observed", center=means[name], scale=deviation if deviation > 0 else 1.0)
+        summary, role = found[name], "observed" if name in covariates else "target"
+        if name in means:
+            deviation = summary.deviation(squares[name])
+            return Variable(name, role, center=means[name], scale=deviation if deviation > 0 else 1.0)
+        if summary.too_many:
+            raise DataError(_too_many_labels(name, f"more than {MANY_LABELS:,}", summary.n_cells))
+        labels, totals = summary.in_order()
+        return make_categorical(name, role, labels, rounded(totals), summary.n_cells, known.get(name, ()))
 
     order = sorted(names, key=covariates.__contains__)
     return Schema(tuple(variable(name) for name in order), names)
@@ -85,13 +88,6 @@ def _mean(name: str, moments: Moments) -> float:
     if moments.weight <= 0:
         raise DataError(f"Observed column {name!r} has no values at all: drop it, or fill in known ones.")
     return moments.mean
-
-
-def _categorical(found: LabelSummary, role: Role, known: Sequence[Label]) -> Variable:
-    if found.too_many:
-        raise DataError(_too_many_labels(found.name, f"more than {MANY_LABELS:,}", found.n_cells))
-    labels, totals = found.in_order()
-    return make_categorical(found.name, role, labels, rounded(totals), found.n_cells, known)
 
 
 def check_roles(

@@ -63,9 +63,10 @@ class Connection(ABC):
     def __init__(self, place: str) -> None:
         self.place = place
 
+    @property
     @abstractmethod
-    def list_tables(self) -> list[TableName]:
-        """Return tables and views."""
+    def tables(self) -> list[TableName]:
+        """Tables and views."""
 
     @abstractmethod
     def query(self, name: str, query: str) -> pl.DataFrame:
@@ -74,10 +75,6 @@ class Connection(ABC):
     @abstractmethod
     def declared_keys(self) -> DeclaredKeys:
         """Return the declared primary and foreign keys."""
-
-    @cached_property
-    def tables(self) -> list[TableName]:
-        return self.list_tables()
 
     def table(self, table: TableName) -> pl.DataFrame:
         """Return all rows of a table."""
@@ -124,7 +121,8 @@ class DuckDBConnection(Connection):
         self._catalog = catalog
         self._secrets = secrets
 
-    def list_tables(self) -> list[TableName]:
+    @cached_property
+    def tables(self) -> list[TableName]:
         query = (
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = ? "
             "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY ALL"
@@ -171,7 +169,8 @@ class SQLiteConnection(Connection):
         super().__init__(place)
         self._connection = connection
 
-    def list_tables(self) -> list[TableName]:
+    @cached_property
+    def tables(self) -> list[TableName]:
         query = (
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!' "
             "ORDER BY name"

@@ -181,7 +181,13 @@ def check_same_names(file: Path, names: Sequence[str], first: Path, those: Seque
 
 def parquet_rows(files: Sequence[Path]) -> int:
     """Return the number of rows of all files."""
-    return sum(_height(file) for file in files)
+    import polars as pl
+
+    total = 0
+    for file in files:
+        with polars_errors(file):
+            total += pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    return total
 
 
 def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
@@ -265,7 +271,7 @@ def _is_path_list(X: Any) -> bool:
 
 def _parquet_blocks(files: Sequence[Path], names: list[str], rows: int) -> Iterator[pl.DataFrame]:
     for file in files:
-        for start in range(0, _height(file), rows):
+        for start in range(0, parquet_rows([file]), rows):
             yield read_parquet_rows(file, names, start, rows)
 
 
@@ -282,10 +288,3 @@ def _names(file: Path) -> list[str]:
 
     with polars_errors(file):
         return pl.scan_parquet(file, glob=False).collect_schema().names()
-
-
-def _height(file: Path) -> int:
-    import polars as pl
-
-    with polars_errors(file):
-        return pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()

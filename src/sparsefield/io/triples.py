@@ -138,7 +138,9 @@ def _entity_table(entities: Any, columns: Sequence[RawColumn], entity: str) -> p
 
     if entities is None:
         labels = {label for column in (columns[0], columns[2]) for label in factorize(column)[0]}
-        return pl.DataFrame({entity: _sorted(labels)})
+        if len({isinstance(label, str) for label in labels}) > 1:  # a column has one type
+            labels = {str(label) for label in labels}
+        return pl.DataFrame({entity: sorted(labels)})  # pyright: ignore[reportArgumentType]
     source = _source(entities, "entities")
     key = entity if entity in source.names else source.names[0]
     frame = _as_polars(source)
@@ -153,13 +155,6 @@ def _entity_table(entities: Any, columns: Sequence[RawColumn], entity: str) -> p
         twice = names[int(np.argmax(counts > 1))]
         raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: keep one row for each entity.")
     return frame.with_columns(pl.Series(key, [names[code] for code in codes])).rename({key: entity})
-
-
-def _sorted(labels: set[Label]) -> list[Label]:
-    """Sort labels; mixed numbers and text become text, because a column has one type."""
-    if len({isinstance(label, str) for label in labels}) > 1:
-        return sorted({str(label) for label in labels})
-    return sorted(labels)  # pyright: ignore[reportArgumentType]
 
 
 def _as_polars(source: Source) -> pl.DataFrame:
