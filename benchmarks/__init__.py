@@ -1,1 +1,1 @@
-"""Benchmarks of sparsefield beside other tools; ``python -m benchmarks --help`` lists them."""
+"""This package compares sparsefield with other tools; ``python -m benchmarks --help`` lists the benchmarks."""

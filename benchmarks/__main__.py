@@ -1,4 +1,4 @@
-"""Run a benchmark: ``python -m benchmarks NAME``."""
+"""This module runs a benchmark: ``python -m benchmarks NAME``."""
 
 import sys
 

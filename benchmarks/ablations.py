@@ -1,4 +1,4 @@
-"""What single decisions of the design bring: the same fit with and without them."""
+"""This module measures single decisions of the design: the same fit with and without each of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 def run_ablations(
     report: Callable[[str], None] = print, *, nodes: int = 200, rows: int = 2000, seed: int = 0
 ) -> list[Row]:
-    """A row per decision and setting: optimizer steps, seconds, and held-out quality where it is at stake."""
+    """Return a row per decision and setting: optimizer steps, seconds, and the held-out score where it may change."""
     source = as_source(draw_ising(nodes, rows, seed=seed).samples)
     table = compile_table(source, learn_schema(source))
     found = []
@@ -42,7 +42,7 @@ def run_ablations(
 
 
 def _steps(table: Table, nodes: int) -> Iterator[Row]:
-    """Coordinates and batches change the way, not the end: the certified optimum is the same."""
+    """Return optimizer steps and seconds with and without centering and batches, which lead to the same optimum."""
     free = {"l1": 30.0, "l2": 0.0, "penalize_unary": False}
     settings: list[tuple[str, str, int | str, TrainingOptions]] = [
         ("coordinates", "centered", "auto", TrainingOptions(**free)),
@@ -69,9 +69,9 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
 
 
 def _on_animals(report: Callable[[str], None]) -> Iterator[Row]:
-    """What unary penalties and base states do to held-out quality, on Animal.
+    """Return held-out scores on Animal with and without unary penalties, for two kinds of reference states.
 
-    As 0/1 its columns have the base 0; as no/yes, text, they have the most frequent state.
+    As 0/1 its columns have the reference state 0; as text, no and yes, they have the most frequent state.
     """
     try:
         animals = load_dataset("animals").frame

@@ -1,4 +1,4 @@
-"""0/1 data of both kinds that learners of binary fields are compared on: dense, and sparse."""
+"""This module makes dense and sparse 0/1 data on which learners of binary fields are compared."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class BinaryData:
-    """0/1 rows of a known field, split three ways.
+    """0/1 rows are drawn from a known field and split three ways.
 
     Attributes
     ----------
     name : str
     train : array or CSR matrix (rows, nodes)
-        In the form that everyone gets it.
+        In the form that every method gets.
     validation, held_out : array (rows, nodes) of int8
     biases : array (nodes,)
     weights : array (nodes, nodes)

@@ -1,4 +1,4 @@
-"""Charts of measurements, drawn by matplotlib, which is imported only when a chart is drawn."""
+"""This module draws charts of measurements with matplotlib, which is imported only when a chart is drawn."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STYLE = {
 
 
 class ChartsUnavailableError(DataError):
-    """matplotlib is not installed."""
+    """This error says that matplotlib is not installed."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """A named line of a chart.
+    """A series is a named line of a chart.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Bar:
-    """A horizontal bar with its name; ``part`` of it is drawn darker, and ``note`` is written behind it."""
+    """A bar is horizontal and has a name; ``part`` of it is drawn darker, and ``note`` is written after it."""
 
     name: str
     value: float
@@ -66,7 +66,7 @@ def new_figure(width: float, height: float, title: str, subtitle: str = "") -> F
     Raises
     ------
     ChartsUnavailableError
-        If matplotlib is not installed; the message names the extra that brings it.
+        If matplotlib is not installed; the message names the extra that installs it.
     """
     try:
         import matplotlib as mpl
@@ -81,7 +81,7 @@ def new_figure(width: float, height: float, title: str, subtitle: str = "") -> F
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the file's suffix, whole or not at all."""
+    """Write a figure atomically, in the format of the file's suffix."""
     out = io.BytesIO()
     kind = path.suffix.removeprefix(".")
     figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)

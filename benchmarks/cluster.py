@@ -1,4 +1,4 @@
-"""The same fit on threads and on local Dask workers: seconds, bytes sent, and whether the saved files are equal."""
+"""This module compares a fit on threads and on local Dask workers: seconds, bytes sent, equality of saved files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_cluster(
 
 
 def _measure(method: str, data: np.ndarray, l1: float, repeats: int, **options: Any) -> tuple[Row, bytes]:
-    """Return the row of the quickest of several fits, and the bytes of its saved model."""
+    """Return the row of the fastest of several fits, and the bytes of its saved model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # compiles the kernels; whether the small fit converges does not matter
         warm_up = data[:WARM_UP_ROWS]

@@ -1,4 +1,4 @@
-"""Options and output that all benchmark commands share."""
+"""This module defines the options and the output that all benchmark commands share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def print_rows(rows: Sequence[Row], shown: Sequence[str], as_json: bool = False,
 
 
 def write_charts(draw: Callable[[list[Row]], Mapping[str, Figure]], rows: list[Row], folder: Path) -> None:
-    """Draw rows as charts, each written to the file of its name; without matplotlib, only say so."""
+    """Draw rows as charts, each in a file of its own; if matplotlib is not installed, print that."""
     try:
         charts = draw(rows)
     except ChartsUnavailableError as error:

@@ -1,4 +1,4 @@
-"""Rows as the text of a CSV file."""
+"""This module writes rows as the text of a CSV file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["as_csv"]
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line per row, below the names of the first one's columns; None is empty.
+    """Return a line per row, below the column names of the first one; None becomes an empty cell.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Cleaning pictures: a field over linked pixels against filters, and against pixels on their own."""
+"""This module denoises images: a field over linked pixels against filters, and against independent pixels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DRAWS, SWEEPS = 15, 40
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures of 0 and 1, (pictures, height, width), with and without noise."""
+    """Pictures are 0/1 arrays (pictures, height, width), with and without noise."""
 
     clean: Array
     noisy: Array
@@ -47,7 +47,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Method:
-    """A field over pixels: what it sees of a pixel, whether pixels are linked, and whether draws vote."""
+    """A method is a field over pixels: its covariates, whether pixels are linked, and whether samples vote."""
 
     title: str
     observed: tuple[str, ...] = ("noisy",)
@@ -83,7 +83,7 @@ def run_denoising(
     test_rows: int = 300,
     **ours: Any,
 ) -> list[Row]:
-    """Learn from pairs of a clean and a noisy picture, then clean pictures of which the noisy one alone is known.
+    """Learn from pairs of clean and noisy pictures, then clean pictures of which only the noisy one is known.
 
     The penalties of each field are chosen on validation pictures, by the share of wrong pixels.
 
@@ -93,9 +93,9 @@ def run_denoising(
     rows, validation_rows, test_rows : pictures for training, choosing and scoring, 1,797 in all
     flipped : share of the pixels that noise flips
     seed : of the shuffle and of the noise
-    methods : keys of `METHODS`; all when left out
+    methods : keys of `METHODS`; None runs all
     report : callable
-        Gets a line of text whenever something is done.
+        Called with a line of text after each step.
     **ours
         Options of the fields, such as ``objective="cd"``.
 
@@ -126,7 +126,7 @@ def run_denoising(
 
 
 def describe(row: Row) -> str:
-    """One row of :func:`run_denoising` in a line of text."""
+    """Return one row of :func:`run_denoising` as a line of text."""
     text = f"  {row['method']}: {row['error']:.4f} of pixels wrong"
     if row["weights"] is None:
         return text
@@ -134,7 +134,7 @@ def describe(row: Row) -> str:
 
 
 def draw_pictures(flipped: float, *, scale: int = 1, seed: int = 0) -> Pictures:
-    """scikit-learn's digits in black and white, enlarged and shuffled, with a share of their pixels flipped."""
+    """Return scikit-learn's digits in black and white, enlarged and shuffled, with a share of their pixels flipped."""
     from sklearn.datasets import load_digits
 
     data: Any = load_digits()
@@ -145,7 +145,7 @@ def draw_pictures(flipped: float, *, scale: int = 1, seed: int = 0) -> Pictures:
 
 
 def make_frame(pictures: Pictures, *, known: bool = True) -> pl.DataFrame:
-    """A row per pixel: where it stands, clean (null unless ``known``), noisy, and the noisy ones around it."""
+    """Return a row per pixel: its position, clean (null unless ``known``), noisy, and the noisy pixels around it."""
     which, y, x = np.indices(pictures.noisy.shape)
     height, width = pictures.noisy.shape[1:]
     padded = np.pad(pictures.noisy, ((0, 0), (1, 1), (1, 1)))  # paper goes on beyond the edge
@@ -158,7 +158,7 @@ def make_frame(pictures: Pictures, *, known: bool = True) -> pl.DataFrame:
 
 
 def link_pixels(frame: pl.DataFrame, observed: Sequence[str], *, linked: bool = True) -> Relational:
-    """Pixels as rows, linked to the right and down; features pair a clean pixel with what is known, or the next."""
+    """Link pixels to the right and down; features pair a clean pixel with a covariate, or with the next clean pixel."""
     grid = [Template("across", (name,), left=("clean",), right=("clean",)) for name in ("right", "down")]
     return Relational(
         {"pixel": frame.select("picture", "y", "x", "clean", *observed)},

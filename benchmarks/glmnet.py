@@ -1,4 +1,4 @@
-"""One L1 logistic regression per node by glmnet, which is R's: called as a script, and timed by R itself."""
+"""This module fits one L1 logistic regression per node with R's glmnet, as a script that R itself times."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ cat(seconds, "\\n", file = file.path(folder, "seconds.txt"))
 
 @dataclass(frozen=True)
 class TimedFits:
-    """Regressions, and the seconds that they took by their own clock."""
+    """Timed fits are regressions with the seconds that R measured for them."""
 
     fits: list[NodeFit]
     seconds: float
@@ -64,7 +64,7 @@ class TimedFits:
 
 @cache
 def has_glmnet() -> bool:
-    """Whether there is R with its package glmnet."""
+    """Return whether R and its package glmnet are installed."""
     if shutil.which("Rscript") is None:
         return False
     asked = "quit(status = !all(sapply(c('glmnet', 'Matrix'), requireNamespace, quietly = TRUE)))"
@@ -72,12 +72,12 @@ def has_glmnet() -> bool:
 
 
 def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> TimedFits:
-    """The regressions of some nodes, or of all.
+    """Fit the regressions of some nodes, or of all.
 
     Parameters
     ----------
     samples : array or sparse matrix (rows, nodes) of 0/1
-        glmnet gets a dense matrix or a sparse one, whichever came in.
+        glmnet gets a dense or a sparse matrix, as given here.
     l1 : float
         For losses summed over rows; glmnet's lambda is this over the rows.
     chosen : sequence of int, optional
@@ -107,7 +107,7 @@ def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> 
 
 
 def read_weights(text: str, seconds: float = 0.0) -> list[NodeFit]:
-    """What the script wrote; a node without a fit has a bias that is no number.
+    """Parse the output of the script; a node without a fit has the bias NaN.
 
     Examples
     --------

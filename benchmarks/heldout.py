@@ -1,4 +1,4 @@
-"""Held-out pseudo-log-likelihood on public binary data sets with fixed splits, penalties chosen on validation rows."""
+"""This module scores held-out rows of public binary datasets; penalties are chosen on validation rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ GRIDS: dict[str, tuple[float, ...]] = {
     "dna": (4.0, 6.0, 8.0, 10.0, 12.0),
     "plants": (2.0, 3.0, 5.0, 7.0, 10.0),
 }
-"""Values of l1 to choose from: what a data set calls for grows with its rows and falls with its signal."""
+"""Candidate values of l1: the best one grows with the rows of a dataset and falls with its signal."""
 
 HIGHER_GRIDS: dict[str, tuple[float, ...]] = {
     "nltcs": (2.0, 4.0, 8.0),
     "dna": (6.0, 8.0, 10.0, 12.0),
     "plants": (5.0, 7.0, 10.0),
 }
-"""The same for features of three columns and more."""
+"""Candidate values of l1 for features of three columns and more."""
 
 
 def run_heldout(
@@ -45,10 +45,10 @@ def run_heldout(
     boosting: bool = False,
     n_jobs: int | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per data set: the chosen l1, test score per row, features, certificate and the time of the chosen fit.
+    """Return a row per dataset: the chosen l1, test score per row, features, certificate and time of the chosen fit.
 
-    With ``boosting``, a second row for gradient boosting, one model a column, which is no joint distribution; both then
-    run on one thread by default, and the boosting always does.
+    With ``boosting``, there is a second row for gradient boosting, one model per column, which is no joint
+    distribution; both then run on one thread by default, and boosting always does.
     """
     n_jobs = 1 if n_jobs is None and boosting else n_jobs
     rows = []
@@ -92,8 +92,9 @@ def run_heldout(
 
 
 def score_boosting(train: np.ndarray, test: np.ndarray, **options: Any) -> tuple[float, float]:
-    """Test score per row of scikit-learn's histogram boosting of each 0/1 column on all others, and the time of the
-    fits. Trees of depth 3 do better on these data than its defaults, and are faster."""
+    """Return the test score per row, and the seconds, of boosting each 0/1 column on all others.
+
+    This is scikit-learn's histogram boosting. Trees of depth 3 score better here than its defaults, and are faster."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     total, seconds = 0.0, 0.0

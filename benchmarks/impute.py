@@ -1,4 +1,4 @@
-"""Filling gaps: ours against the ways to fill a table of 0/1 columns that scikit-learn offers."""
+"""This module imputes missing 0/1 cells with sparsefield and with scikit-learn's imputers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ ISING_ROWS, TABLE_ROWS = 2000, 5000
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """A table with missing cells, and the truth.
+class IncompleteTable:
+    """An incomplete table has missing cells whose true values are known.
 
     Attributes
     ----------
     train, test : array (rows, columns) of float
-        NaN marks a gap.
+        NaN marks a missing cell.
     truth : array (rows, columns) of int8
         The complete test rows.
     source : IsingData or None
@@ -67,7 +67,7 @@ def run_impute(
     l2: float = 1.0,
     penalize_unary: bool = False,
 ) -> list[Row]:
-    """Hide cells at random in training and test rows, and compare what each method fills in.
+    """Make cells of training and test rows missing at random, and compare what each method imputes.
 
     What a method has to choose (an l1, the size of trees) is chosen on a fifth of the training rows, in which
     further cells are made missing; then it is fitted to all of them. Everything runs on one thread.
@@ -77,22 +77,22 @@ def run_impute(
     data : sequence of str
         "ising", or the name of a binary data set of :func:`sparsefield.datasets.load_dataset`.
     rows, test_rows : int, optional
-        At most this many. When left out: 2,000 training and 2,000 test rows of "ising", 5,000 training rows
+        Upper limits. None is 2,000 training and 2,000 test rows of "ising", 5,000 training rows
         and the whole test split of the others.
     missing : float
         The share of cells that is made missing.
     seed : int
-        Of the data and of the gaps.
+        Seed of the data and of the missing cells.
     methods : sequence of str, optional
-        Some of the keys of ``METHODS``, or "oracle"; all when left out.
+        Some of the keys of ``METHODS``, or "oracle"; None runs all.
     report : callable
-        Gets a line of text whenever something is done.
+        Called with a line of text after each step.
     nodes : int
         Columns of "ising".
     l2 : float
-        Ours has an L2 penalty as well as the L1 that is chosen.
+        L2 penalty of the field, besides the L1 that is chosen.
     penalize_unary : bool
-        Whether ours penalizes unary weights.
+        Whether the field penalizes unary weights.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def run_impute(
     table: list[Row] = []
     for name in data:
         try:
-            gaps = _make_gaps(name, rows, test_rows, missing, seed, nodes)
+            gaps = _make_incomplete(name, rows, test_rows, missing, seed, nodes)
         except DataError as error:
             table.append(_new_row(name, "all") | {"status": f"no data: {error}"})
             report(describe(table[-1]))
@@ -126,7 +126,7 @@ def run_impute(
 
 
 def describe(row: Row) -> str:
-    """One row of :func:`run_impute` in a line of text."""
+    """Return one row of :func:`run_impute` as a line of text."""
     if row["status"] != "done":
         return f"  {row['method']}: {row['status']}"
     chosen = "" if row["tuned"] is None else f", {row['tuned']} {row['value']:.3g}"
@@ -134,8 +134,8 @@ def describe(row: Row) -> str:
     return f"  {row['method']}: {figures}, {row['seconds']:.1f} s{chosen}"
 
 
-def hide_cells(values: Array, share: float, rng: np.random.Generator) -> Array:
-    """A float copy of ``values`` with each cell made NaN with probability ``share``."""
+def make_missing(values: Array, share: float, rng: np.random.Generator) -> Array:
+    """Return a float copy of ``values`` in which each cell is NaN with probability ``share``."""
     incomplete = np.array(values, dtype=np.float64)
     incomplete[rng.random(incomplete.shape) < share] = np.nan
     return incomplete
@@ -150,13 +150,13 @@ def filled_scores(beliefs: Array, truth: Array, missing: Array) -> tuple[float, 
 
 
 def fill_with_frequencies(train: Array, test: Array) -> Array:
-    """Every gap of a column gets the share of ones in the column, with one count added to each state."""
+    """Impute the share of ones in each column, with one count added to each state."""
     seen, ones = np.sum(~np.isnan(train), axis=0), np.nansum(train, axis=0)
     return np.broadcast_to((ones + 1.0) / (seen + 2.0), test.shape)
 
 
 def fill_with_iterative_imputer(train: Array, test: Array) -> Array:
-    """scikit-learn's IterativeImputer as it comes (Bayesian ridge regressions), cut to probabilities."""
+    """Impute with scikit-learn's IterativeImputer (Bayesian ridge regressions), clipped to probabilities."""
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
 
@@ -167,9 +167,9 @@ def fill_with_iterative_imputer(train: Array, test: Array) -> Array:
 
 
 def fill_with_boosting(train: Array, test: Array, leaves: float | None = None) -> Array:
-    """One HistGradientBoostingClassifier per column, which takes gaps in the other columns as they are.
+    """Impute with one HistGradientBoostingClassifier per column, which accepts missing values in the others.
 
-    With its own settings, or, where ``leaves`` is given, with trees of that size and early stopping.
+    It has its default settings, or, if ``leaves`` is given, with trees of that size and early stopping.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -187,7 +187,7 @@ def fill_with_boosting(train: Array, test: Array, leaves: float | None = None) -
 
 
 def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int = ROUNDS) -> Array:
-    """L1 logistic regressions, column after column, each on the others with their gaps filled by beliefs.
+    """Impute with L1 logistic regressions, column by column, each on the others with their missing cells imputed.
 
     Regressions are fitted to training rows and fill training and test rows alike, for several rounds.
     """
@@ -208,7 +208,7 @@ def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int
 
 
 def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penalize_unary: bool = False) -> Array:
-    """Ours: one field, learned from the rows with their gaps; a gap gets its belief."""
+    """Impute with one field, learned from the incomplete rows; a missing cell gets its marginal."""
     from sparsefield import MarkovField
 
     field = MarkovField(l1=l1, l2=l2, penalize_unary=penalize_unary, n_jobs=1).fit(train)
@@ -223,12 +223,12 @@ def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penal
 
 @dataclass(frozen=True)
 class Filler:
-    """A way to fill gaps.
+    """A filler is a method that imputes missing cells.
 
     Attributes
     ----------
     title : str
-        What it is, in words.
+        Its name in words.
     fill : callable
         ``fill(train, test)`` gives the probability of 1 in every test cell; ``fill(train, test, value)``
         where something is to be chosen.
@@ -254,7 +254,7 @@ METHODS: dict[str, Filler] = {
 }
 
 
-def _filler(gaps: Gaps, method: str, seed: int, **ours: Any) -> Filler:
+def _filler(gaps: IncompleteTable, method: str, seed: int, **ours: Any) -> Filler:
     if method == "oracle":
         assert gaps.source is not None
         source = gaps.source
@@ -264,7 +264,7 @@ def _filler(gaps: Gaps, method: str, seed: int, **ours: Any) -> Filler:
     return METHODS[method]
 
 
-def _row(gaps: Gaps, filler: Filler, missing: float, seed: int) -> Row:
+def _row(gaps: IncompleteTable, filler: Filler, missing: float, seed: int) -> Row:
     row = _new_row(gaps.name, filler.title) | {"tuned": filler.tuned}
     choice: tuple[float, ...] = ()
     with threadpool_limits(limits=1):
@@ -279,15 +279,17 @@ def _row(gaps: Gaps, filler: Filler, missing: float, seed: int) -> Row:
 
 
 def _best_value(train: Array, filler: Filler, missing: float, seed: int) -> float:
-    """Hide further cells in the last fifth of the training rows; the best value fills these best."""
+    """Return the value that best imputes further cells, made missing in the last fifth of the training rows."""
     cut = len(train) - len(train) // 5
     fitted, known = train[:cut], train[cut:]
-    probe = hide_cells(known, missing, np.random.default_rng([seed, 1]))
+    probe = make_missing(known, missing, np.random.default_rng([seed, 1]))
     asked = np.isnan(probe) & ~np.isnan(known)
     return climb(filler.grid, lambda value: -filled_scores(filler.fill(fitted, probe, value), known, asked)[1])[0]
 
 
-def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int) -> Gaps:
+def _make_incomplete(
+    name: str, rows: int | None, test_rows: int | None, missing: float, seed: int, nodes: int
+) -> IncompleteTable:
     rng = np.random.default_rng([seed, 0])
     if name == "ising":
         rows, test_rows = rows or ISING_ROWS, test_rows or ISING_ROWS
@@ -299,7 +301,7 @@ def _make_gaps(name: str, rows: int | None, test_rows: int | None, missing: floa
         if not isinstance(splits, Splits):
             raise DataError(f"'{name}' has no test split; take one of nltcs, plants, dna")
         train, truth = splits.train[: rows or TABLE_ROWS], splits.test[:test_rows]
-    return Gaps(title, hide_cells(train, missing, rng), hide_cells(truth, missing, rng), truth, source)
+    return IncompleteTable(title, make_missing(train, missing, rng), make_missing(truth, missing, rng), truth, source)
 
 
 def _new_row(data: str, method: str) -> Row:

@@ -1,4 +1,4 @@
-"""Inference methods on missing cells of synthetic fields, compared with exact marginals."""
+"""This module compares inference methods on missing cells of synthetic fields with exact marginals."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ BURN_IN = 500
 """Sweeps before each row, which has a chain of its own."""
 
 MAX_CELLS = 2**24
-"""Exact beliefs are the measure of the others, so they may take long."""
+"""Exact marginals are the reference of the others, so they may take long."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of made field."""
+    """A kind of synthetic field."""
 
     neighbors: float
     weights: tuple[float, float]
@@ -56,7 +56,7 @@ def run_inference(
     methods: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
-    """A row per field and method: seconds, distance from exact marginals, CLL of missing cells, share unconverged."""
+    """Return a row per field and method: seconds, distance from exact marginals, CLL and share unconverged."""
     found = []
     names = list(methods or INFERENCE)
     for kind in (*fields, *names):
@@ -94,7 +94,7 @@ def run_learned(
     methods: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
-    """A row per field, method of the fit and method of the answers: CLL of the cells that were missing in the fit."""
+    """Return a row per field and pair of methods for fit and inference: CLL of the cells that the fit missed."""
     found = []
     for name in fields:
         made, incomplete = _make(name, nodes, rows, states, missing, seed)
@@ -129,7 +129,7 @@ def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: i
 
 
 def _measure(made: SyntheticField, incomplete: Array, method: InferenceMethod) -> dict[str, Any]:
-    """Ask two rows first, so that nothing is compiled while the clock runs."""
+    """Return a row of measurements; two rows are queried first, so that nothing is compiled while timing."""
     field = made.field.field_
     table, truth = (compile_table(as_source(X), field.schema) for X in (incomplete, made.samples))
     with Threads(1) as engine:
@@ -148,7 +148,7 @@ def _measure(made: SyntheticField, incomplete: Array, method: InferenceMethod) -
 
 
 def _distance(table: Table, beliefs: Array, exact: Array) -> float:
-    """Mean over the states, the base too, of all gaps of |belief - exact|."""
+    """Return the mean of |belief - exact| over all states of all missing cells."""
     offsets, total, count = table.schema.state_offsets, 0.0, 0
     codes = table.codes()
     for v in range(len(table.schema.targets)):

@@ -1,4 +1,4 @@
-"""Random Ising-like fields with known weights, and exact-in-the-limit samples of them."""
+"""This module draws random Ising-like fields with known weights, and samples of them by Gibbs sampling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_PER_CHAIN = 20
 
 
 class _Graph(NamedTuple):
-    """Neighbors of node i stand at ``starts[i]:starts[i + 1]``, each edge once per direction."""
+    """A graph has the neighbors of node i at ``starts[i]:starts[i + 1]``, each edge once per direction."""
 
     starts: Array
     neighbors: Array
@@ -41,7 +41,7 @@ def _gibbs(state, free, graph, sweeps, rng, belief_sums):
 
 @dataclass(frozen=True)
 class IsingData:
-    """Samples of a field over 0/1 nodes, with the field itself.
+    """Ising data are samples of a field over 0/1 nodes, with the field itself.
 
     The field is p(x) ~ exp(sum_i biases[i] x_i + sum_e weights[e] x_a x_b), where (a, b) = pairs[e].
 
@@ -60,13 +60,13 @@ class IsingData:
     biases: Array
 
     def weight_matrix(self) -> Array:
-        """Symmetric array (nodes, nodes) of the true weights, zero where there is no edge."""
+        """Return the symmetric matrix (nodes, nodes) of the true weights, zero where there is no edge."""
         matrix = np.zeros((self.biases.size, self.biases.size))
         matrix[self.pairs[:, 0], self.pairs[:, 1]] = self.weights
         return matrix + matrix.T
 
     def edge_mask(self) -> Array:
-        """Boolean array (nodes, nodes), true at the edges, in both directions."""
+        """Return the boolean adjacency matrix (nodes, nodes)."""
         mask = np.zeros((self.biases.size, self.biases.size), dtype=bool)
         mask[self.pairs[:, 0], self.pairs[:, 1]] = True
         return mask | mask.T
@@ -74,14 +74,14 @@ class IsingData:
     def pseudo_log_likelihood(
         self, bias: Array | None = None, weights: Array | None = None, rows: slice = slice(None)
     ) -> float:
-        """Mean over the cells of ``samples[rows]`` of log p(cell | the rest of its row).
+        """Return the mean over the cells of ``samples[rows]`` of log p(cell | the rest of its row).
 
         Parameters
         ----------
         bias : array (nodes,), optional
-            The true biases when left out.
+            None takes the true biases.
         weights : array (nodes, nodes), optional
-            The true weights when left out.
+            None takes the true weights.
         rows : slice
             Which rows to score.
         """
@@ -90,10 +90,10 @@ class IsingData:
         return pseudo_log_likelihood(self.samples[rows], bias, weights)
 
     def beliefs(self, incomplete: Array, *, burn_in: int = 100, sweeps: int = 1000, seed: int = 0) -> Array:
-        """Probability of 1 in each gap given the seen cells of its row, under the true field.
+        """Return the probability of 1 in each missing cell given the others of its row, under the true field.
 
-        Gibbs sampling over the gaps; the conditional probabilities themselves are averaged, not the draws
-        (Rao-Blackwell), which is the more exact of the two.
+        Gibbs sampling runs over the missing cells; conditional probabilities are averaged, not the draws
+        (Rao-Blackwell), which is more exact.
 
         Parameters
         ----------
@@ -133,8 +133,8 @@ def draw_ising(
     """Draw a random field and samples of it.
 
     Every pair of nodes is an edge with the same probability; weights are uniform in [-strength, strength];
-    the biases undo the mean pull of the weights, so every node is 1 half of the time. Rows that stand next to
-    each other come from one chain, ``thin`` sweeps apart, so two consecutive parts of the rows share at most
+    the biases cancel the mean effect of the weights, so every node is 1 half of the time. Consecutive rows
+    come from one chain, ``thin`` sweeps apart, so two consecutive parts of the rows share at most
     one chain.
 
     Parameters
@@ -175,7 +175,7 @@ def draw_ising(
 
 
 def pseudo_log_likelihood(samples: Array, bias: Array, weights: Array) -> float:
-    """Mean over cells of log p(cell | the rest of its row), natural log.
+    """Return the mean over cells of log p(cell | the rest of its row), natural log.
 
     Parameters
     ----------

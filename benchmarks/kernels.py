@@ -1,4 +1,4 @@
-"""How far each kernel is from what the machine can do, on one thread.
+"""This module measures how far each kernel is from what the machine can do, on one thread.
 
 First the machine is measured: bytes per second of a copy, scattered updates, exponentials and multiply-adds. Then each
 kernel runs on data of a fixed seed. What it must at least do is counted from the data: bytes, scattered places,
@@ -70,7 +70,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """What to run: (columns, rows) of planted and of Ising data, and how long to measure."""
+    """Sizes say what to run: (columns, rows) of planted and of Ising data, and how long to measure."""
 
     planted: tuple[tuple[int, int], ...]
     ising: tuple[int, int]
@@ -89,7 +89,7 @@ TABLE_BYTES = (80_000, 800_000, 8_000_000)
 
 
 class Demand(NamedTuple):
-    """So much of one thing that the machine was measured at; ``size`` is the memory, in bytes, that it goes to."""
+    """A demand is an amount of one kind of operation; ``size`` is the memory, in bytes, that it accesses."""
 
     what: str
     amount: float
@@ -98,7 +98,7 @@ class Demand(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What a kernel does in one run: units of work, bytes that it must read and write, and demands on the machine."""
+    """Work is what a kernel does in one run: units of work, bytes read and written, and demands on the machine."""
 
     units: dict[str, int]
     n_bytes: int
@@ -107,7 +107,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel on some data; ``prepare`` runs before each run and is not timed."""
+    """A case is a kernel on some data; ``prepare`` runs before each run and is not timed."""
 
     kernel: str
     data: str
@@ -126,8 +126,7 @@ def _scatter(table, index, value):
 
 
 def measure_machine(sizes: Sizes, seed: int = 0) -> Machine:
-    """Rates per second, on one thread where BLAS is held to one: copy (bytes read and written), scatter, exp and
-    multiply-add."""
+    """Measure rates per second on one thread: copy (bytes read and written), scatter, exp and multiply-add."""
     rng = np.random.default_rng(seed)
     found: Machine = {}
     for size in (*TABLE_BYTES[1:], sizes.largest_copy):  # the smallest takes less time than the call
@@ -161,7 +160,7 @@ def _call(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
 
 
 def _best(run: Callable[[], Any], seconds: float, prepare: Callable[[], Any] = lambda: None) -> float:
-    """Shortest time of a run; a first one, which may compile, does not count."""
+    """Return the shortest time of a run, without the first one, which may compile."""
     prepare()
     run()
     times: list[float] = []
@@ -174,7 +173,7 @@ def _best(run: Callable[[], Any], seconds: float, prepare: Callable[[], Any] = l
 
 
 def limit_of(work: Work, machine: Machine) -> tuple[str, float]:
-    """Which figure of the machine takes longest, and how many seconds that is."""
+    """Return the rate of the machine that limits the work, and the seconds that it needs."""
     times = {}
     for demand in work.demands:
         near = [size for what, size in machine if what == demand.what]
@@ -184,7 +183,7 @@ def limit_of(work: Work, machine: Machine) -> tuple[str, float]:
 
 
 def figure_name(what: str, size: int) -> str:
-    """A figure of the machine in words.
+    """Return a rate of the machine in words.
 
     Examples
     --------
@@ -207,7 +206,7 @@ LINE = 64
 
 
 class Walk(NamedTuple):
-    """What the rows of a table walk through: counts over all rows."""
+    """A walk counts what a pass over all rows of a table visits."""
 
     cells: int
     arcs: int
@@ -220,7 +219,7 @@ class Walk(NamedTuple):
 
 
 def count_walk(table: SparseTable, arcs: Sources, watched: Sources) -> Walk:
-    """Counts of a table of 0/1 columns; what a row touches is what is on and what an arc leads to from there."""
+    """Count what a pass over 0/1 columns visits: a row touches its active cells and the targets of their arcs."""
     columns = table.schema.n_columns
     on = _ones(table.columns, table.offsets, columns)
     touched = on + on @ _ones(arcs.target, arcs.offsets, columns)
@@ -236,7 +235,7 @@ def _ones(columns: Array, offsets: Array, width: int) -> Any:
 
 def work_of_pass(walk: Walk, states: int, arcs: int) -> Work:
     """A cell: column and offsets. An arc: target, weight, its sums read and written, its place in the trail written and
-    read. A touched state: its resting row, its sums read and written, one exponential.
+    read. A touched state: its baseline row, its sums read and written, one exponential.
 
     Scattered places: the arcs of a cell, which lie together; the target of an arc; the rows of a touched state.
     """
@@ -278,12 +277,12 @@ def work_of_transpose(entries: int, columns: int) -> Work:
 
 
 def count_updates(on: Entries, errors: Entries) -> tuple[int, int]:
-    """Additions into scores, over all a: errors of later columns where a is on, and later columns on where a errs."""
+    """Count additions to scores, over all a: errors of later columns where a is 1, and later columns where a errs."""
     return _later(on, errors), _later(errors, on)
 
 
 def _later(first: Entries, second: Entries) -> int:
-    """Entries of ``second`` in a row beyond each entry of ``first`` in the same row."""
+    """Count the entries of ``second`` beyond each entry of ``first`` in the same row."""
     width = np.int64(len(first.column_offsets))
     one, other = (np.repeat(np.arange(len(x.offsets) - 1), np.diff(x.offsets)) * width + x.columns
                   for x in (first, second))  # fmt: skip
@@ -334,7 +333,7 @@ def work_of_tiles(states: int, rows: int, dtype: str) -> Work:
 
 @dataclass(frozen=True)
 class Planted:
-    """Sparse data at the field that they were drawn from, and arcs to watch: pairs that are on together somewhere."""
+    """Planted data are sparse rows with their true field, and arcs to watch: pairs that are both 1 in some row."""
 
     name: str
     table: SparseTable
@@ -346,7 +345,7 @@ class Planted:
 
 
 def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads) -> Planted:
-    """Columns that are never on are no part of the field."""
+    """Make planted data; columns that are never 1 are no part of the field."""
     data = draw_planted(columns, rows, on=on, seed=seed)
     source = as_source(data.matrix)
     schema = learn_schema(source)
@@ -370,7 +369,7 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
 
 
 def row_cases(data: Planted) -> Iterator[Case]:
-    """Kernels over rows, block by block as the evaluator calls them."""
+    """Yield the kernels over sparse rows, block by block as the evaluator calls them."""
     arcs, at_rest, blocks, watched = data.arcs, data.contrast.resting, data.table.blocks, data.watched
     walk = count_walk(data.table, arcs, watched)
     states, n_arcs = len(at_rest), len(arcs.target)
@@ -393,8 +392,8 @@ def row_cases(data: Planted) -> Iterator[Case]:
     yield Case("residuals", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
 
 
-def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
-    """Errors by column, and scores of all pairs, as induction calls them with threshold 0."""
+def pair_score_cases(data: Planted, engine: Threads) -> Iterator[Case]:
+    """Yield the kernels of induction: errors by column, and scores of all pairs with threshold 0."""
     layout = DenseDataset.single(data.table).layout
     column, traits = sparse_scores._order_columns(data.contrast, layout, data.cut)
     number = np.full(len(data.contrast.together), -1, dtype=np.int32)
@@ -413,7 +412,7 @@ def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
 
 
 def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[Case]:
-    """Kernels over dense blocks: at the true field, with all pairs in the field, and the scores of all pairs."""
+    """Yield the kernels over dense blocks: at the true field, with all pairs in the field, and scores of all pairs."""
     data = draw_ising(nodes, rows, seed=seed)
     source = as_source(data.samples)
     table = compile_table(source, learn_schema(source))
@@ -449,13 +448,13 @@ def _cases(sizes: Sizes, seed: int, engine: Threads, report: Report) -> Iterator
         report(f"Planted data, {columns:,} columns, {rows:,} rows ...")
         data = make_planted(columns, rows, sizes.on, seed, engine)
         yield from row_cases(data)
-        yield from meeting_cases(data, engine)
+        yield from pair_score_cases(data, engine)
     report(f"Ising data, {sizes.ising[0]:,} columns, {sizes.ising[1]:,} rows ...")
     yield from dense_cases(*sizes.ising, seed, engine)
 
 
 def run_kernels(sizes: Sizes = LONG, *, seed: int = 0, report: Report = print) -> tuple[list[Row], list[Row]]:
-    """The machine's figures, and a row for each kernel, its data and a unit of its work.
+    """Return the rates of the machine, and a row for each kernel, its data and a unit of its work.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Held-out score with a latent variable and without one, on data of latent classes and on real tables."""
+"""This module scores held-out rows with and without a latent variable, on latent classes and on real tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATES = {"latent classes": 4, "digits": 10, "nltcs": 4, "dna": 3, "plants": 8}
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """0/1 rows whose columns are independent of each other given a class that nobody sees."""
+    """0/1 rows have columns that are independent of each other given a latent class."""
 
     rows: Array
     """(rows, columns) of 0 and 1"""
@@ -45,7 +45,7 @@ class LatentClasses:
     """(classes, columns): of a 1; classes are equally frequent."""
 
     def score(self, rows: Array) -> float:
-        """Mean over rows of the sum of ln p(cell | other cells) under the truth."""
+        """Return the mean over rows of the sum of ln p(cell | other cells) under the truth."""
         logs = np.where(rows[:, None, :] == 1, np.log(self.chances), np.log1p(-self.chances))
         joint = logs.sum(axis=2, keepdims=True) - logs  # without the cell
         weight = np.exp(joint - joint.max(axis=1, keepdims=True))
@@ -54,7 +54,7 @@ class LatentClasses:
 
 
 def draw_latent_classes(rows: int, columns: int = 24, classes: int = 4, *, seed: int = 0) -> LatentClasses:
-    """Rows of so many equally frequent classes.
+    """Draw rows of equally frequent classes.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def run_latent(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of both fields per data set, each with the l1 that scores best on validation rows; and of the truth."""
+    """Return rows for both fields and the truth per dataset, each with the l1 that is best on validation rows."""
     found = []
     for name in data:
         if name not in GRIDS:
@@ -97,7 +97,7 @@ def _choose(
     n_jobs: int | None,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Fit once per l1 until scores fall, and measure the best."""
+    """Fit once per l1 until scores fall, and measure the best fit."""
     train, valid, test = splits
     fits: dict[float, tuple[MarkovField, float]] = {}
 
@@ -124,7 +124,7 @@ def _choose(
 
 
 def _load(name: str, seed: int) -> tuple[tuple[Array, Array, Array], LatentClasses | None]:
-    """Rows to learn from, to choose by and to test on; and the truth, where it is known."""
+    """Return training, validation and test rows, and the truth, if it is known."""
     if name == "latent classes":
         drawn = draw_latent_classes(6000, seed=seed)
         train, valid, test = np.split(drawn.rows, 3)

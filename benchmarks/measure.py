@@ -1,4 +1,4 @@
-"""Wall time, peak memory and time limits of a fit, each taken in a process of its own."""
+"""This module measures wall time and peak memory of a fit, with a time limit, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Report = Callable[[str], None]
 
 
 class CutOffError(RuntimeError):
-    """A child process ran past its time limit and was ended."""
+    """This error says that a child process exceeded its time limit and was ended."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one method cost.
+    """A measurement holds the time and memory of one method.
 
     Attributes
     ----------
@@ -53,17 +53,17 @@ class Measured:
 
     @property
     def best(self) -> float:
-        """The shortest of the wall times."""
+        """Return the shortest of the wall times."""
         return min(self.seconds)
 
 
 def installed(module: str) -> bool:
-    """Whether ``module`` could be imported; it is not imported."""
+    """Return whether ``module`` could be imported; it is not imported."""
     return importlib.util.find_spec(module) is not None
 
 
 def measure(fit: Callable[[], Any], *, repeats: int = 3, threads: int = 1) -> Measured:
-    """Run ``fit`` and take its time and memory; repeat it when it is quick.
+    """Run ``fit`` and measure its time and memory; repeat it if it is fast.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def climb(grid: Sequence[float], score: Callable[[float], float]) -> tuple[float
 
 
 def growth(sizes: Sequence[float], costs: Sequence[float | None]) -> float | None:
-    """The exponent k in cost ~ size^k, by least squares on logarithms; None where fewer than two points tell.
+    """Return the exponent k in cost ~ size^k, by least squares on logarithms; None with fewer than two points.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def growth(sizes: Sequence[float], costs: Sequence[float | None]) -> float | Non
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error's text: what happened, without the path that led there."""
+    """Return the last line of an error's text, without the traceback."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 
@@ -194,7 +194,7 @@ def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, .
 
 
 def _settled_memory() -> int:
-    """Memory of this process now, with what was freed given back and the recorded peak set to the present."""
+    """Return the memory of this process, after freed memory is released and the recorded peak is reset."""
     gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -207,7 +207,7 @@ def _settled_memory() -> int:
 
 
 def _peak_memory() -> int:
-    """Highest resident size of this process in bytes.
+    """Return the highest resident size of this process in bytes.
 
     ``ru_maxrss`` outlives a fork and exec, so a child starts with its parent's; Linux's own record does not.
     """

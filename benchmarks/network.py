@@ -1,4 +1,4 @@
-"""A large network of linked entities with a known field, and how learning it grows with its links."""
+"""This module learns large networks of linked entities with a known field, to see how cost grows with links."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WITHIN, ACROSS = "within person", "joined who whom"
 
 @dataclass(frozen=True)
 class PlantedNetwork:
-    """Entities with 0/1 attributes, who knows whom, and the edges of the field that they were drawn from.
+    """A planted network has entities with 0/1 attributes, their links, and the edges of the true field.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def run_network(
     seed: int = 0,
     report: Callable[[str], None] = print,
 ) -> list[Row]:
-    """A row per size: seconds and memory of the fit, and how much of the planted structure it found.
+    """Return a row per size: seconds and memory of the fit, and how much of the planted structure it found.
 
     ``exponent`` is the slope of log seconds against log links since the size before.
     """
@@ -146,7 +146,7 @@ def _slope(before: Row, after: Row) -> float:
 
 
 def _plant(names: Sequence[str], rng: np.random.Generator) -> tuple[Field, frozenset[Edge]]:
-    """A field whose attributes make a chain within an entity, and each of which has one partner across links."""
+    """Return a field whose attributes form a chain within an entity, each with one partner across links."""
     count = len(names)
     schema = Schema(tuple(Variable(n, "target", (0, 1), 0, (0.5, 0.5)) for n in names), tuple(names))
     templates = (Template("within", ("person",)), Template("joined", ("who", "whom")))

@@ -1,4 +1,4 @@
-"""One sparse logistic regression per node: what people use today to learn a binary field."""
+"""This module learns a binary field by one sparse logistic regression per node, as is common today."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERCEPT_SCALE = 10
 
 @dataclass(frozen=True)
 class Regressions:
-    """One logistic regression per node, on 0/1 columns.
+    """Regressions hold one logistic regression per node, on 0/1 columns.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Regressions:
 
 @dataclass(frozen=True)
 class NodeFit:
-    """The regression of one node: intercept, weights on 0/1 columns, whether it warned, and the seconds of its fit."""
+    """A node fit has the intercept of a node, its weights, whether the fit warned, and its seconds."""
 
     node: int
     bias: float
@@ -50,7 +50,7 @@ class NodeFit:
 
 @dataclass(frozen=True)
 class Solver:
-    """How one library fits an L1 logistic regression.
+    """A solver is a library that fits an L1 logistic regression.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Solver:
 
 
 def l1_logistic(l1: float, rows: int = 0) -> Any:
-    """scikit-learn's L1 logistic regression by liblinear, unfitted."""
+    """Return scikit-learn's L1 logistic regression by liblinear, unfitted."""
     from sklearn.linear_model import LogisticRegression
 
     # scikit-learn 1.8 renamed the way to ask for L1.
@@ -119,7 +119,7 @@ def fit_nodewise(samples: Any, l1: float, solver: Solver) -> Regressions:
 
 
 def fit_nodes(samples: Any, l1: float, solver: Solver, chosen: Sequence[int] | None = None) -> list[NodeFit]:
-    """The regressions of some nodes, ascending, or of all; weights that are 0 are left out."""
+    """Fit the regressions of some nodes, ascending, or of all; weights that are 0 are left out."""
     rows, nodes = samples.shape
     order = range(nodes) if chosen is None else sorted(chosen)
     designs = _sparse_designs if sp.issparse(samples) else _dense_designs
@@ -149,7 +149,7 @@ def fit_nodes(samples: Any, l1: float, solver: Solver, chosen: Sequence[int] | N
 
 
 def assemble(fits: Sequence[NodeFit], nodes: int) -> Regressions:
-    """All nodes' regressions as arrays; nodes that were not fitted have zeros."""
+    """Return the regressions of all nodes as arrays; nodes that were not fitted have zeros."""
     bias, weights = np.zeros(nodes), np.zeros((nodes, nodes))
     for fit in fits:
         bias[fit.node] = fit.bias
@@ -177,7 +177,7 @@ def _dense_designs(samples: Array, solver: Solver, order: Sequence[int]) -> Iter
 
 
 def _sparse_designs(samples: Any, solver: Solver, order: Sequence[int]) -> Iterator[Design]:
-    """One matrix for all nodes, in which a node's own column is zeroed while it is fitted, and not centered."""
+    """Yield one matrix for all nodes, in which a node's own column is zeroed during its fit, and not centered."""
     rows, nodes = samples.shape
     by_column = sp.csc_matrix(samples)
     form = sp.csr_matrix(samples, dtype=np.float64)
@@ -198,7 +198,7 @@ def _sparse_designs(samples: Any, solver: Solver, order: Sequence[int]) -> Itera
 
 
 def symmetrize(regressions: Regressions) -> tuple[Array, Array]:
-    """One field from separate regressions: the two directed weights of a pair are averaged.
+    """Return one field from separate regressions: the two directed weights of a pair are averaged.
 
     Returns
     -------
@@ -209,6 +209,6 @@ def symmetrize(regressions: Regressions) -> tuple[Array, Array]:
 
 
 def constant_logit(mean: float, rows: int) -> float:
-    """Logit of a column that never changes, with half a count added to each state."""
+    """Return the logit of a constant column, with half a count added to each state."""
     ones = mean * rows
     return float(np.log((ones + 0.5) / (rows - ones + 0.5)))

@@ -1,4 +1,4 @@
-"""The paper's synthetic networks (section 4.1, Figure 3) at the size it ends with: CFI, Grafting and Full-L1."""
+"""This module runs CFI, Grafting and Full-L1 on the paper's largest synthetic networks (section 4.1, Figure 3)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_paper(
     seed: int = 0,
     report: Report = print,
 ) -> list[Row]:
-    """A row per method and batch: time to train, time spent on scoring candidates, features and held-out quality.
+    """Return a row per method and batch: training time, time of scoring candidates, features and held-out score.
 
     Five neighbors on average, weights uniform in [-5, 5], l1 = 2, l2 = 1. Full-L1 has all candidates from the start,
     so it has no batches and one row.
@@ -142,7 +142,7 @@ def _fit(field: MarkovField, train: Array, scoring: list[float]) -> None:
 
 
 def _compare(table: list[Row]) -> None:
-    """Put ratios to CFI into the rows."""
+    """Add ratios to CFI to the rows."""
     cfi = {row["batch"]: row for row in table if row["method"] == "CFI" and row["status"] == "done"}
     for row in table:
         beside = cfi.get(row["batch"], next(iter(cfi.values()), None))

@@ -1,4 +1,4 @@
-"""Learning a binary field: ours against one L1 logistic regression per node, by the libraries people pick."""
+"""This module compares learning a binary field with one L1 logistic regression per node by common libraries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WARM_UP_ROWS, WARM_UP_NODES = 60, 6
 
 @dataclass(frozen=True)
 class Method:
-    """Something that learns a field from 0/1 samples.
+    """A method learns a field from 0/1 samples.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def draw_peers(table: Sequence[Row]) -> dict[str, Figure]:
 
 
 def describe(row: Row) -> str:
-    """One row of :func:`run_peers` in a line of text."""
+    """Return one row of :func:`run_peers` as a line of text."""
     if row["status"] != "done":
         return f"  {row['method']}: {row['status']}"
     parts = []
@@ -202,7 +202,7 @@ def describe(row: Row) -> str:
 
 
 class _Bench:
-    """One data set, and what the rows of its table share."""
+    """A bench is one dataset, and what the rows of its table share."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class _Bench:
         self.our_seconds: float | None = None
 
     def oracle(self) -> Row:
-        """The true weights, which nobody can beat for long."""
+        """Return the row of the true weights, an upper limit of the score."""
         truth = Regressions(self.data.biases, self.data.weights, 0)
         row = self._new_row("oracle (true weights)") | self._quality(truth, one_field=True)
         return row | {"status": "done"}
@@ -251,7 +251,7 @@ class _Bench:
         return row
 
     def _best_l1(self, method: Method) -> tuple[float, float | None]:
-        """The best l1, and for separate regressions the seconds that all nodes would take at it."""
+        """Return the best l1, and for separate regressions the seconds that all nodes would take at it."""
         family = method.name.split(",")[0]  # the number of threads changes no result
         if family not in self.chosen:
             limit = None if self.time_limit is None else self.time_limit * len(self.grid) + AROUND_A_FIT
@@ -299,7 +299,7 @@ def _choose_l1(method: Method, train: Any, validation: Array, grid: Sequence[flo
 def _choose_by_nodes(
     method: Method, train: Any, validation: Array, grid: Sequence[float], nodes: Sequence[int]
 ) -> tuple[float, float]:
-    """The l1 that is best for the regressions of some nodes, and the seconds that all nodes would take at it."""
+    """Return the l1 that is best for the regressions of some nodes, and the seconds that all nodes would take."""
     _warm_up(method, train)
     cells = validation.astype(np.float64)
     seconds: dict[float, float] = {}
@@ -329,7 +329,7 @@ def _timed_fit(method: Method, train: Any, l1: float, repeats: int) -> tuple[Mea
 
 
 def _warm_up(method: Method, train: Any) -> None:
-    """Small fits of the same form, so that all that is compiled is compiled."""
+    """Run small fits of the same form, so that everything is compiled."""
     cells = np.random.default_rng(0).integers(0, 2, (WARM_UP_ROWS, WARM_UP_NODES)).astype(np.int8)
     method.fit(sp.csr_matrix(cells) if sp.issparse(train) else cells, 1.0)
     if sp.issparse(train):  # where few cells are on, ours goes another way
@@ -374,7 +374,7 @@ def _read_ours(field: Any, nodes: int) -> Regressions:
 
 
 def read_field(field: Any) -> Regressions:
-    """Biases and weights of a learned field on x_i and x_i x_j, for columns of 0/1 called x0, x1, ...
+    """Return biases and weights of a learned field on x_i and x_i x_j, for 0/1 columns x0, x1, ...
 
     A field may have its features on the state 0; [x = 0] is 1 - x, and the product is multiplied out.
     """

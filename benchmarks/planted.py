@@ -1,4 +1,4 @@
-"""Large sparse 0/1 data from a field that is known exactly, drawn at a cost that grows with the cells that are on.
+"""This module draws large sparse 0/1 data from a known field, at a cost that grows with the active cells.
 
 Columns stand in small groups that know nothing of each other. Each group is a pairwise field over so few variables that
 its states can be listed, so rows are drawn from the field itself, not from a chain that is hoped to have mixed.
@@ -26,7 +26,7 @@ HIGHEST_RATE = 0.25
 
 @dataclass(frozen=True)
 class PlantedData:
-    """Rows of a sparse field, with the field itself.
+    """Planted data are rows of a sparse field, with the field itself.
 
     The field is p(x) ~ exp(sum_i biases[i] x_i + sum_e weights[e] x_a x_b), where (a, b) = pairs[e].
 
@@ -52,13 +52,13 @@ class PlantedData:
     expected_together: Array
 
     def weight_matrix(self) -> sp.csr_matrix:
-        """Symmetric sparse matrix (columns, columns) of the true weights."""
+        """Return the symmetric sparse matrix (columns, columns) of the true weights."""
         return _symmetric(self.pairs, self.weights, self.biases.size)
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """All groups of one size.
+    """Groups of columns that have one size.
 
     ``columns`` and ``biases`` are (groups, size), ``weights`` (groups, pairs of places) with 0 for no edge, and
     ``chances`` (groups, 2^size), where bit k of a state is the k-th variable.
@@ -72,7 +72,7 @@ class _Groups:
 
 @njit(nogil=True, cache=True)
 def _draw_cells(rows, columns, active, cumulative, rng, row_of, column_of):
-    """Cells of one size of groups: from one active row to the next with geometric steps, which is a coin per row."""
+    """Draw the cells of groups of one size, with geometric steps from one active row to the next."""
     count = 0
     for group in range(columns.shape[0]):
         fails = np.log1p(-active[group])
@@ -106,7 +106,7 @@ def draw_planted(
     common: float = 0.02,
     seed: int = 0,
 ) -> PlantedData:
-    """Draw a field and rows of it.
+    """Draw a field and rows from it.
 
     Each group of 4 to 6 columns is a random tree of attractive edges; half of the groups have one more edge, and half
     of these are repulsive, between two variables that others bring together, so that there is something to see. Groups
@@ -168,7 +168,7 @@ def draw_planted(
 
 
 def score_per_row(matrix: Any, biases: Array, pairs: Array | None = None, weights: Array | None = None) -> float:
-    """Pseudo-log-likelihood per row (natural log) of sparse rows under a field over 0/1 columns.
+    """Return the pseudo-log-likelihood per row (natural log) of sparse rows under a field over 0/1 columns.
 
     Cells whose neighbors are all off have the logit of their bias alone, so the cost grows with the cells that are on
     and their neighbors. Without pairs, columns are independent.
@@ -191,7 +191,7 @@ def _symmetric(pairs: Array, weights: Array, columns: int) -> sp.csr_matrix:
 
 
 def _group_sizes(columns: int, rng: np.random.Generator) -> Array:
-    """Sizes that add up to ``columns``; the last ones are what remains, so they may be smaller."""
+    """Return group sizes that add up to ``columns``; the last ones may be smaller."""
     drawn = rng.choice(SIZES, columns // min(SIZES) + 1)
     ends = np.minimum(np.cumsum(drawn), columns)
     sizes = np.diff(ends, prepend=0)
@@ -199,7 +199,7 @@ def _group_sizes(columns: int, rng: np.random.Generator) -> Array:
 
 
 def _group_rates(sizes: Array, on: float, skew: float) -> Array:
-    """Expected cells that are on, per group: a power law with a ceiling, adding up to ``on``."""
+    """Return the expected number of active cells per group: a bounded power law that adds up to ``on``."""
     ceiling = HIGHEST_RATE * sizes
     if not 0.0 < on < ceiling.sum():
         raise ValueError(f"on must lie between 0 and {ceiling.sum():g}, a quarter of the columns; got {on:g}.")
@@ -218,7 +218,7 @@ def _plant(
     common: float,
     rng: np.random.Generator,
 ) -> _Groups:
-    """Edges, weights and biases of all groups of one size."""
+    """Return edges, weights and biases of all groups of one size."""
     groups, size = columns.shape
     places = list(combinations(range(size), 2))
     number = {pair: k for k, pair in enumerate(places)}
@@ -235,7 +235,7 @@ def _plant(
         extra *= (rng.random(groups) < 0.5) & (weights[everyone, edge] == 0.0)
         weights[everyone, edge] += extra
     jitter = rng.uniform(-0.5, 0.5, (groups, size))
-    energies = jitter @ _states(size).T + weights @ _meetings(size)
+    energies = jitter @ _states(size).T + weights @ _both_active(size)
     shift = _shifts(energies, _states(size).sum(axis=1), rates)
     biases = jitter + shift[:, None]
     energies += shift[:, None] * _states(size).sum(axis=1)
@@ -244,18 +244,18 @@ def _plant(
 
 
 def _states(size: int) -> Array:
-    """(2^size, size): bit k of a state is its k-th variable."""
+    """Return all joint states, (2^size, size); bit k of a state is its k-th variable."""
     return (np.arange(2**size)[:, None] >> np.arange(size) & 1).astype(np.float64)
 
 
-def _meetings(size: int) -> Array:
-    """(pairs of places, 2^size): whether both are on."""
+def _both_active(size: int) -> Array:
+    """Return whether both ends of each pair are active, (pairs, 2^size)."""
     states = _states(size)
     return np.array([states[:, a] * states[:, b] for a, b in combinations(range(size), 2)]).reshape(-1, 2**size)
 
 
 def _shifts(energies: Array, ons: Array, rates: Array) -> Array:
-    """What to add to all biases of a group so that ``rates`` of its cells are on, by bisection.
+    """Return what to add to all biases of a group so that ``rates`` of its cells are active, by bisection.
 
     A shift s multiplies states with k cells on by exp(s k), so the states are summed up by k beforehand.
     """
@@ -272,9 +272,9 @@ def _shifts(energies: Array, ons: Array, rates: Array) -> Array:
 
 
 def _edges(groups: _Groups, rows: int) -> tuple[Array, Array, Array]:
-    """Pairs of columns, their weights, and in how many rows both are expected."""
+    """Return pairs of columns, their weights, and the expected number of rows in which both are active."""
     size = groups.columns.shape[1]
-    together = groups.chances @ _meetings(size).T
+    together = groups.chances @ _both_active(size).T
     group, place = np.nonzero(groups.weights)
     ends = np.array(list(combinations(range(size), 2)), dtype=np.int64).reshape(-1, 2)[place]
     pairs = np.sort(groups.columns[group[:, None], ends].astype(np.int64), axis=1)
@@ -282,7 +282,7 @@ def _edges(groups: _Groups, rows: int) -> tuple[Array, Array, Array]:
 
 
 def _cells(groups: _Groups, rows: int, rate: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Row and column of every cell that is on."""
+    """Return row and column of every active cell."""
     cumulative = np.cumsum(groups.chances[:, 1:], axis=1)
     room = int(1.05 * rate * rows) + 1024
     buffers = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""How time and memory grow with columns and rows of sparse 0/1 data, and what of a planted field is found again."""
+"""This module measures how time, memory and recovery of a planted field grow with sparse 0/1 data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SEEN = 10.0
 
 @dataclass(frozen=True)
 class Task:
-    """One size: what its process is to do."""
+    """A task is what the process of one size does."""
 
     columns: int
     rows: int
@@ -55,7 +55,7 @@ class Task:
 
 
 def sizes_of(columns: Sequence[int] | None = None, rows: Sequence[int] | None = None) -> list[Size]:
-    """(columns, rows) to run, small ones first.
+    """Return (columns, rows) to run, small ones first.
 
     With neither given: both series, columns at 100,000 rows and rows at 10,000 columns, and the named aims. Otherwise
     every number of columns with every number of rows, where what is left out is the fixed size of the series.
@@ -72,7 +72,7 @@ def sizes_of(columns: Sequence[int] | None = None, rows: Sequence[int] | None = 
 
 
 def default_l1(matrix: Any) -> float:
-    """A penalty from the data alone that keeps chance out: 8 + 14 sqrt(rows) r.
+    """Return a penalty from the data alone that excludes chance: 8 + 14 sqrt(rows) r.
 
     At the start the gradient of a pair is about 2 (rows in which both are on, less those expected by chance). The noise
     of that is 2 sqrt(rows p p'), taken seven times with p = p' = r, the rate of a typical cell that is on: the mean
@@ -101,7 +101,7 @@ def run_scale(
     seed: int = 0,
     report: Report = print,
 ) -> list[Row]:
-    """A row per size: seconds and memory of the fit, its certificate, and how much of the planted field it found.
+    """Return a row per size: seconds and memory of the fit, its certificate, and the recovery of the planted field.
 
     Each size has a process to itself and a small fit first, so that nothing is compiled while the clock runs.
 
@@ -142,7 +142,7 @@ def run_scale(
 
 
 def growth_of(table: Sequence[Row]) -> list[Row]:
-    """Exponents of seconds and memory along each series: over columns at fixed rows, over rows at fixed columns.
+    """Return exponents of seconds and memory over columns at fixed rows, and over rows at fixed columns.
 
     At fixed rows the number of cells that are on stays the same, so the exponent there is against columns; at fixed
     columns it is against the cells that are on.
@@ -163,7 +163,7 @@ def growth_of(table: Sequence[Row]) -> list[Row]:
 
 
 def draw_growth(table: Sequence[Row]) -> dict[str, Figure]:
-    """Draw seconds and memory of :func:`run_scale` against columns and against cells that are on."""
+    """Draw seconds and memory of :func:`run_scale` against columns and against active cells."""
     done = [row for row in table if row["status"] == "done"]
     charts = {}
     for fixed, against, words in (("rows", "columns", "columns"), ("columns", "cells_on", "cells that are on")):
@@ -222,7 +222,7 @@ def _quality(field: MarkovField, data: PlantedData) -> Row:
 
 
 def learned(field: Any, matrix: Any) -> tuple[Array, Array, Array]:
-    """Biases, pairs (the smaller column first) and their weights, those that are not 0, of a field over 0/1 columns.
+    """Return biases, pairs (the smaller column first) and nonzero weights of a field over 0/1 columns.
 
     A column that was never on in ``matrix`` has no state in the field; its bias is that of half a count.
     """
@@ -238,7 +238,7 @@ def learned(field: Any, matrix: Any) -> tuple[Array, Array, Array]:
 
 
 def _independent(matrix: Any) -> Array:
-    """Logits of the columns' own frequencies, with half a count added to each state."""
+    """Return the logits of the columns' frequencies, with half a count added to each state."""
     on = np.bincount(matrix.indices, minlength=matrix.shape[1])
     return np.log((on + 0.5) / (matrix.shape[0] - on + 0.5))
 

@@ -1,4 +1,4 @@
-"""The automatic fit against what people do today: a path of L1 regressions per node, EBIC, the AND rule, a refit."""
+"""This module compares the automatic l1 with a path of L1 regressions per node, EBIC, the AND rule and a refit."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ def run_selection(
     *,
     n_jobs: int = 1,
 ) -> list[Row]:
-    """One row per size and method, on the Ising data of `bench peers`: seconds, precision and recall of the true edges,
-    and the held-out pseudo-log-likelihood per cell.
+    """Return a row per size and method: seconds, precision and recall of the true edges, and the held-out score.
+
+    The score is the pseudo-log-likelihood per cell, on the Ising data of `peers`.
 
     A peer is one L1 logistic regression per node along a path of 20 values, the best by EBIC (gamma 0.25) for each
     node; an edge is one that both ends select; the edges are refitted without L1, which is not timed.
@@ -79,7 +80,7 @@ def run_selection(
 
 
 def _nodewise(samples: Array, name: str) -> tuple[list[tuple[str, str]], float]:
-    """Edges by the AND rule, and the seconds of all regressions of the path."""
+    """Return edges by the AND rule, and the seconds of all regressions of the path."""
     rows, nodes = samples.shape
     centered = samples - samples.mean(axis=0)
     products = np.abs(centered.T @ centered)

@@ -1,4 +1,4 @@
-"""Made-up sentences with a label for each word, drawn from small grammars."""
+"""This module draws synthetic sentences with a label for each word from small grammars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 
 @dataclass(frozen=True)
 class Grammar:
-    """Labels follow one another by chance, and words are drawn given their label: a hidden Markov model.
+    """A grammar is a hidden Markov model: a Markov chain of labels, and words drawn given their labels.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Sentence:
 
 
 def draw_sentences(grammar: Grammar, count: int, *, seed: int = 0) -> list[Sentence]:
-    """Sentences drawn at random; more of them begin with the same ones.
+    """Draw sentences at random; a longer draw begins with the same ones.
 
     Examples
     --------
@@ -118,18 +118,18 @@ def draw_sentences(grammar: Grammar, count: int, *, seed: int = 0) -> list[Sente
     """
     rng = np.random.default_rng([seed, 0])
     lists = {kind: _make_words(kind, size, rng) for kind, size in SIZES.items()}
-    tastes = {(label, kind): _taste(size, rng) for label in grammar.labels for kind, size in SIZES.items()}
+    tastes = {(label, kind): _word_probabilities(size, rng) for label in grammar.labels for kind, size in SIZES.items()}
     return [_draw(grammar, lists, tastes, np.random.default_rng([seed, 1, k])) for k in range(count)]
 
 
 def common_words(sentences: Sequence[Sentence], at_least: int = 2) -> set[str]:
-    """Words that occur so often; nothing could be learned about one that occurs once."""
+    """Return the words that occur often enough to learn about them."""
     words, counts = np.unique([word for one in sentences for word in one.words], return_counts=True)
     return set(words[counts >= at_least].tolist())
 
 
 def make_frame(sentences: Sequence[Sentence], known: set[str]) -> pl.DataFrame:
-    """A row per word: its sentence, its label, and `FEATURES`, with "?" for words that are not ``known``."""
+    """Return a row per word: its sentence, its label, and `FEATURES`, with "?" for words that are not ``known``."""
     words = [word for one in sentences for word in one.words]
     shapes = [[START, *map(_shape, one.words), END] for one in sentences]
     return pl.DataFrame(
@@ -174,7 +174,7 @@ def _make_token(source: str, rng: np.random.Generator) -> str:
 
 
 def _make_words(kind: str, size: int, rng: np.random.Generator) -> list[str]:
-    """Different words of one to three syllables with an ending; words of the kind "link" are short."""
+    """Make different words of one to three syllables with an ending; words of the kind "link" are short."""
     words: dict[str, None] = {}
     while len(words) < size:
         count = int(rng.integers(1, 4))
@@ -183,8 +183,8 @@ def _make_words(kind: str, size: int, rng: np.random.Generator) -> list[str]:
     return list(words)
 
 
-def _taste(size: int, rng: np.random.Generator) -> Array:
-    """Chances of the words of a list: Zipf's law, bent at random for one label."""
+def _word_probabilities(size: int, rng: np.random.Generator) -> Array:
+    """Return the probabilities of a list of words: Zipf's law, perturbed at random for one label."""
     weight = np.exp(rng.normal(size=size)) / np.arange(1, size + 1)
     return weight / weight.sum()
 
@@ -194,7 +194,7 @@ def _choose(chances: Mapping[str, float], rng: np.random.Generator) -> str:
 
 
 def _shape(word: str) -> str:
-    """Kinds of characters, each run as one, but every digit of a number: "Xx", "9999", "9-9"."""
+    """Return the kinds of characters, each run as one, but every digit of a number: "Xx", "9999", "9-9"."""
     kinds = ["9" if c.isdigit() else "X" if c.isupper() else "x" if c.islower() else c for c in word]
     if word.isdigit():
         return "".join(kinds)

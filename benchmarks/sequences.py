@@ -1,4 +1,4 @@
-"""Labeling the words of sentences: a field over linked words against a chain CRF and a regression per word."""
+"""This module labels words of sentences: a field over linked words against a chain CRF and regressions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DRAWS, SWEEPS = 15, 40
 
 @dataclass(frozen=True)
 class Model:
-    """Something that was fitted: ``label(frame)`` gives a label per row."""
+    """A fitted model has ``label(frame)``, which returns a label per row."""
 
     label: Callable[[pl.DataFrame], Array]
     weights: int
@@ -46,7 +46,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to label words.
+    """A method labels words.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def run_sequences(
     test_sentences: int = 400,
     **ours: Any,
 ) -> list[Row]:
-    """Learn from labeled sentences, then label sentences whose labels are all gaps.
+    """Learn from labeled sentences, then label sentences whose labels are all missing.
 
     Every method has the same features of each word, and may choose its penalties on the same validation sentences,
     by the share of words that it labels rightly there. Test sentences are labeled once, at that choice.
@@ -119,7 +119,7 @@ def run_sequences(
 
 
 def describe(row: Row) -> str:
-    """One row of :func:`run_sequences` in a line of text."""
+    """Return one row of :func:`run_sequences` as a line of text."""
     if row["status"] != "done":
         return f"  {row['method']}: {row['status']}"
     figures = f"{row['words_right']:.4f} of words, {row['sentences_right']:.4f} of sentences right"
@@ -127,14 +127,14 @@ def describe(row: Row) -> str:
 
 
 def score_labels(found: Array, frame: pl.DataFrame) -> dict[str, float]:
-    """Shares of the words, and of the sentences as a whole, that are labeled rightly."""
+    """Return the shares of words and of whole sentences that are labeled correctly."""
     right = frame.select("sentence", right=pl.Series(found) == pl.col("label"))
     whole = right.group_by("sentence").agg(pl.col("right").all())
     return {"words_right": _mean(right["right"]), "sentences_right": _mean(whole["right"])}
 
 
 def link_words(frame: pl.DataFrame) -> Relational:
-    """Words as rows, each linked to the next of its sentence; features pair a label with what is known, or the next."""
+    """Link each word to the next of its sentence; features pair a label with a covariate, or with the next label."""
     return Relational(
         {"word": frame},
         links={"next": OffsetLink("word", within=("sentence",))},
@@ -146,8 +146,9 @@ def link_words(frame: pl.DataFrame) -> Relational:
 def fit_ours(
     train: pl.DataFrame, l1: float, l2: float, *, decoding: str, penalize_unary: bool = False, **options: Any
 ) -> Model:
-    """Ours; labels by mean field, by belief propagation (exact on a chain), by a vote of Gibbs draws, or by an exact
-    search with the learned weights."""
+    """Fit a field; labels are inferred by mean field, belief propagation, Gibbs samples or an exact search.
+
+    Belief propagation is exact on a chain; the exact search uses the learned weights."""
     field = RelationalField(
         l1=l1, l2=l2, penalize_unary=penalize_unary, inference=MeanField(tolerance=1e-3), n_jobs=1, **options
     ).fit(link_words(train))
@@ -156,7 +157,7 @@ def fit_ours(
 
 
 def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float) -> Model:
-    """CRFsuite's chain, trained by L-BFGS on the exact likelihood and decoded exactly."""
+    """Fit CRFsuite's chain by L-BFGS on the exact likelihood; it is decoded exactly."""
     crfsuite: Any = import_module("pycrfsuite")  # compiled, without types, and not always there
     trainer = crfsuite.Trainer("lbfgs", verbose=False)
     trainer.set_params({"c1": c1, "c2": c2, "max_iterations": 1000, "feature.possible_transitions": True})
@@ -176,7 +177,7 @@ def fit_crfsuite(train: pl.DataFrame, c1: float, c2: float) -> Model:
 
 
 def fit_regression(train: pl.DataFrame, C: float) -> Model:
-    """scikit-learn's logistic regression of a word's label on what is known of the word."""
+    """Fit scikit-learn's logistic regression of a word's label on the word's covariates."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
@@ -199,7 +200,7 @@ METHODS: dict[str, Method] = {
 
 
 def read_chain(field: RelationalField) -> tuple[Array, dict[tuple[str, Any], Array], Array]:
-    """Weights of a field of `link_words`: (labels,), (labels,) per value of a feature, and (labels, next labels)."""
+    """Return the weights of a chain: (labels,), (labels,) per value of a feature, and (labels, next labels)."""
     place = {state: k for k, state in enumerate(field.states_["word"]["label"])}
     bias, steps = np.zeros(len(place)), np.zeros((len(place), len(place)))
     known: dict[tuple[str, Any], Array] = {}
@@ -224,7 +225,7 @@ NEXT, BEFORE = ("(next)", True), ("(before)", True)
 
 
 def viterbi(logits: Array, steps: Array) -> list[int]:
-    """The most probable chain.
+    """Return the most probable chain.
 
     Examples
     --------
@@ -285,7 +286,7 @@ def _quietly(ask: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _as_chains(frame: pl.DataFrame) -> Iterator[tuple[list[list[str]], list[str]]]:
-    """What is known of the words of each sentence, in CRFsuite's way, and their labels."""
+    """Return the covariates of the words of each sentence in CRFsuite's format, and their labels."""
     for part in frame.partition_by("sentence", maintain_order=True):
         rows = part.select(FEATURES).iter_rows(named=True)
         yield [[f"{name}={value}" for name, value in row.items()] for row in rows], part["label"].to_list()

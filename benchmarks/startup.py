@@ -1,4 +1,4 @@
-"""What a newcomer waits for: importing the library, and the first fit, which compiles."""
+"""This module measures what a new user waits for: the import, and the first fit, which compiles."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ print("seconds", time.perf_counter() - started)
 
 
 def run_startup(*, repeats: int = 3, time_limit: float | None = 600.0, report: Report = print) -> list[Row]:
-    """A row per thing to wait for, each in a fresh process.
+    """Return a row per import or fit, each in a fresh process.
 
     Imports: the best of ``repeats``, since the first one may wait for the disk. Fits: the first in a process whose
     folder of compiled code is empty, then the best of ``repeats`` fits, each the first of its own process, with the
@@ -102,7 +102,7 @@ def draw_startup(table: Sequence[Row]) -> dict[str, Figure]:
 
 
 def _seconds(before: str, timed: str, more: dict[str, str], time_limit: float | None) -> float | str:
-    """Seconds that ``timed`` takes in a fresh process after ``before``, or why there is no such number."""
+    """Return the seconds that ``timed`` takes in a fresh process after ``before``, or why there are none."""
     code = TIMED.format(before=before, timed=timed)
     try:
         done = subprocess.run(

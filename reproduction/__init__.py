@@ -1,1 +1,1 @@
-"""The paper's table, figures and claims; ``python -m reproduction --help`` lists them."""
+"""This package reproduces the paper's table, figures and claims: ``python -m reproduction --help``."""

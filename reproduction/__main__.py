@@ -1,4 +1,4 @@
-"""Reproduce a result of the paper: ``python -m reproduction table1 | figures | claims``."""
+"""This module reproduces a result of the paper: ``python -m reproduction table1 | figures | claims``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A field that chooses its penalty from the training cells of each fold."""
+"""This module defines a field that chooses its penalty from the training cells of each fold."""
 
 from __future__ import annotations
 

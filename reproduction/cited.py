@@ -1,4 +1,4 @@
-"""Results that others report, as they report them: nothing in this file was measured by this library.
+"""This module quotes results of others as they report them; nothing in it was measured by this library.
 
 Sources
 -------
@@ -23,7 +23,7 @@ SAAD_MANSINGHKA = "probcomp/hierarchical-irm"
 
 @dataclass(frozen=True)
 class Cited:
-    """A line of somebody's table; None where nothing is reported.
+    """A cited result is a line of a published table; None where nothing is reported.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ rate, CFI and Grafting are not significantly different, but both are significant
 
 
 def agrees(claim: str, verdict: str) -> bool:
-    """Whether a verdict (better, worse, no difference) is what was claimed.
+    """Return whether a verdict (better, worse, no difference) is what was claimed.
 
     Examples
     --------

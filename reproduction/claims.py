@@ -1,4 +1,4 @@
-"""What the paper says in words, and whether it holds here."""
+"""This module tests the claims that the paper makes in words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALLER_IS_BETTER = ("error_rate", "cpu_seconds")
 
 @dataclass(frozen=True)
 class Part:
-    """One comparison that a claim rests on.
+    """A part is one comparison that a claim needs.
 
     Attributes
     ----------
@@ -55,13 +55,13 @@ class Part:
 
     @property
     def scale(self) -> str:
-        """What the differences are of: "slope", "ratio" (then they are of logarithms) or "difference"."""
+        """Return the scale of the differences: "slope", "ratio" (of logarithms) or "difference"."""
         return "slope" if self.slope else "ratio" if self.measure in RATIOS else "difference"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, and the comparisons that it comes down to."""
+    """A claim quotes the paper, with the comparisons that test it."""
 
     words: str
     where: str
@@ -70,7 +70,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """A part of a claim for one objective."""
+    """A finding is the result of one part of a claim for one objective."""
 
     claim: str
     part: Part
@@ -81,7 +81,7 @@ class Finding:
 
     @property
     def size(self) -> str:
-        """The difference with its interval; a ratio where the measure is compared by ratios."""
+        """Return the difference with its interval, as a ratio if the measure is compared by ratios."""
         ends = [self.interval.mean, self.interval.low, self.interval.high]
         if self.part.scale == "ratio":
             mean, low, high = (f"{math.exp(min(end, 700.0)):.3g}" for end in ends)
@@ -92,7 +92,7 @@ class Finding:
 
 
 def judge(plan: Plan, results: Results) -> list[Finding]:
-    """Every part of every claim that the plan has runs for, for each objective."""
+    """Return the findings for all parts of all claims that the plan has runs for, for each objective."""
     found = []
     for claim in CLAIMS:
         for part, objective in product(claim.parts(plan), plan.objectives):
@@ -104,9 +104,9 @@ def judge(plan: Plan, results: Results) -> list[Finding]:
 
 
 def verdict_of(findings: Sequence[Finding]) -> str:
-    """Of a claim: holds when all of its parts do, does not hold when one does not, and is within noise otherwise.
+    """Return whether a claim holds (all parts do), does not hold (one part does not), or is within noise.
 
-    Where the paper sees a difference and there is none to speak of, the claim does not hold.
+    If the paper sees a difference where none is found, the claim does not hold.
     """
     verdicts = {finding.verdict for finding in findings}
     if verdicts & {"does not hold", "no difference"}:
@@ -149,7 +149,7 @@ def _compare(
     words: str, measure: str, relation: Relation, first: Callable[[str, int], Run | list[Run]],
     second: Callable[[str, int], Run | list[Run]], plan: Plan, bound: float = 0.0,
 ) -> Part:  # fmt: skip
-    """Two runs, or the means over two lists of runs, for each seed."""
+    """Compare two runs, or the means over two lists of runs, for each seed."""
 
     def gaps(results: Results, objective: str) -> list[float]:
         def value(runs: Run | list[Run]) -> float:
@@ -164,7 +164,7 @@ def _compare(
 def _compare_folds(
     words: str, measure: str, relation: Relation, data: str, methods: tuple[str, str], plan: Plan
 ) -> Part:
-    """Two methods on the same folds of real data, over all splits."""
+    """Compare two methods on the same folds of real data, over all splits."""
 
     def gaps(results: Results, objective: str) -> list[float]:
         found = []
@@ -185,7 +185,7 @@ def _of(plan: Plan, method: str, **options: object) -> Callable[[str, int], Run]
 
 
 def _faster_with_threshold(plan: Plan) -> Iterator[Part]:
-    """Over all thresholds, and over those below 0.5: past it a field may be fast because it has nothing in it."""
+    """Compare over all thresholds, and over those below 0.5: beyond it a field may be fast because it is empty."""
 
     def slope(measure: str, thresholds: Sequence[float]) -> Callable[[Results, str], list[float]]:
         def gaps(results: Results, objective: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""What `judge` found, as plain records and as a file."""
+"""This module writes the findings of `judge` as plain records and as a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["as_records", "write_claims"]
 
 
 def as_records(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """A flat record for each comparison; ``claim_verdict`` is that of the whole claim with its objective."""
+    """Return a flat record for each comparison; ``claim_verdict`` belongs to the whole claim with its objective."""
     whole = {
         (claim, objective): verdict_of([f for f in found if (f.claim, f.objective) == (claim, objective)])
         for claim, objective in {(f.claim, f.objective) for f in found}
@@ -39,7 +39,7 @@ def as_records(found: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def write_claims(found: Sequence[Finding], folder: Path) -> Path:
-    """Write claims.csv, whole or not at all. Differences of times and counts are of their logarithms."""
+    """Write claims.csv atomically; differences of times and counts are differences of logarithms."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "claims.csv", as_csv(as_records(found)).encode("utf-8"))
     return folder / "claims.csv"

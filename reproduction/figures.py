@@ -1,4 +1,4 @@
-"""Figures 1 to 4 of the paper, from finished runs."""
+"""This module draws figures 1 to 4 of the paper from finished runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.charts import save_figure
 from benchmarks.csv_text import as_csv
-from reproduction.contrasts import Spread, spread_of
 from reproduction.plan import Plan
 from reproduction.plots import Curve, Histogram, HistogramPanel, Level, Panel, Point, draw_histograms, draw_panels
 from reproduction.runs import METHODS, NODEWISE, Run, estimator_of, load_real, made
+from reproduction.signals import Spread, spread_of
 from reproduction.store import Results
 from sparsefield.io.atomic_write import write_atomically
 
@@ -46,7 +46,7 @@ COLORS = {
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float | None, int]:
-    """Mean over seeds, its standard error (None for a single value), and how many values there are.
+    """Return the mean over seeds, its standard error (None for a single value), and the number of values.
 
     Examples
     --------
@@ -60,12 +60,12 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float | None, int]:
     return float(kept.mean()), error, len(kept)
 
 
-def draw_spreads(plan: Plan, tell: Callable[[str], None] | None = None) -> dict[str, dict[str, Spread]]:
-    """Figures 1 and 4: per figure and objective, signals and errors where CFI has ended."""
+def draw_spreads(plan: Plan, progress: Callable[[str], None] | None = None) -> dict[str, dict[str, Spread]]:
+    """Draw figures 1 and 4: signals and errors at the end of CFI, per figure and objective."""
     found: dict[str, dict[str, Spread]] = {"figure1": {}}
     for objective in plan.objectives:
-        if tell is not None:
-            tell(f"signals and errors, {objective}")
+        if progress is not None:
+            progress(f"signals and errors, {objective}")
         run = Run("cfi-paper", objective, nodes=plan.size)
         network = made(run.nodes, run.seed, plan.settings)
         found["figure1"][objective] = _spread(run, plan, network.samples, network.field.states_)
@@ -102,7 +102,7 @@ def write_figures(
 
 
 def structure_table(plan: Plan, results: Results) -> list[Row]:
-    """Fits to complete tables: a row per size, method and objective, with means and standard errors over seeds."""
+    """Return a row per size, method and objective of the fits to complete tables, with means and standard errors."""
     rows = []
     for nodes in plan.nodes:
         for method, objective in plan.structure_methods():
@@ -188,7 +188,7 @@ def _point(x: float, results: Results, runs: Sequence[Run], measure: str) -> Poi
 
 
 def threshold_rows(plan: Plan, results: Results) -> list[Row]:
-    """Figure 2 in numbers: means and standard errors over seeds, Grafting last."""
+    """Return figure 2 in numbers: means and standard errors over seeds, Grafting last."""
     rows = []
     for objective in plan.objectives:
         for threshold in plan.thresholds:
@@ -201,7 +201,7 @@ def threshold_rows(plan: Plan, results: Results) -> list[Row]:
 
 
 def size_rows(plan: Plan, results: Results) -> list[Row]:
-    """Figure 3 in numbers."""
+    """Return figure 3 in numbers."""
     rows = []
     for objective in plan.objectives:
         for method, name in METHODS.items():
@@ -229,5 +229,5 @@ def _means(results: Results, runs: Sequence[Run], measures: Iterable[str]) -> Ro
 
 
 def _as_csv(rows: Sequence[Row]) -> str:
-    """Six digits of what is measured."""
+    """Return rows as CSV, with six digits of measured numbers."""
     return as_csv([{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows])

@@ -1,4 +1,4 @@
-"""Is one method better than another, given both on the same folds?"""
+"""This module tests whether one method is better than another on the same folds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A paired t-test over folds.
+    """A paired t-test compares two methods over folds.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class PairedTest:
     p_plain: float
 
     def verdict(self, *, larger_is_better: bool = True) -> str:
-        """Of the first method: better, worse, or no difference at 5%."""
+        """Return whether the first method is better, worse, or not different at 5%."""
         if self.p >= LEVEL:
             return "no difference"
         return "better" if (self.difference > 0) == larger_is_better else "worse"
@@ -39,7 +39,7 @@ class PairedTest:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean difference and its 95% confidence interval; the ends are NaN where there is one value only."""
+    """An interval holds a mean difference and its 95% confidence bounds, NaN for a single value."""
 
     mean: float
     low: float
@@ -47,7 +47,7 @@ class Interval:
 
 
 def interval(gaps: Sequence[float], *, test_to_train: float = 0.0) -> Interval:
-    """Where the mean of paired differences lies, by Student's t.
+    """Return the confidence interval of the mean of paired differences, by Student's t.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which runs the figures and the claims need."""
+"""This module lists the runs that the figures and the claims need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["QUICK", "Plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of a study. Its runs come seed by seed, so that an interrupted one has whole seeds.
+    """A plan has the sizes of a study; its runs are ordered by seed, so that an interrupted one has whole seeds.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class Plan:
             raise ValueError("a network has at least 2 nodes, and a study at least 1 seed.")
 
     def over_thresholds(self, objective: str, threshold: float, seed: int) -> Run:
-        """A point of figure 2."""
+        """Return the run of a point of figure 2."""
         return Run("cfi-paper", objective, nodes=self.size, seed=seed, threshold=threshold)
 
     def over_sizes(self, method: str, objective: str, nodes: int, seed: int) -> Run:
-        """A point of figure 3."""
+        """Return the run of a point of figure 3."""
         return Run(method, objective, nodes=nodes, seed=seed)
 
     def figure_2(self) -> Iterator[Run]:
@@ -65,17 +65,17 @@ class Plan:
             yield self.over_sizes(method, objective, nodes, seed)
 
     def structure(self) -> Iterator[Run]:
-        """Fits to complete tables, beside regressions of each node."""
+        """Return the fits to complete tables, and regressions of each node."""
         for seed, nodes, (method, objective) in product(range(self.seeds), self.nodes, self.structure_methods()):
             yield Run(method, objective, nodes=nodes, seed=seed, complete=True)
 
     def structure_methods(self) -> list[tuple[str, str]]:
-        """(method, objective) of the fits to complete tables; regressions of each node are for nodes of two states."""
+        """Return (method, objective) of the fits to complete tables; nodewise regressions need nodes of two states."""
         ours = [(method, objective) for objective in self.objectives for method in METHODS]
         return ours + [(method, "") for method in NODEWISE if self.settings.states == 2]
 
     def claims(self) -> Iterator[Run]:
-        """All that is said of networks of one size, and of real data."""
+        """Return the runs of the claims about networks of one size, and about real data."""
         yield from self.figure_2()
         for seed, objective in product(range(self.seeds), self.objectives):
             for method in ("full", "grafting", "cfi-paper", "graph"):

@@ -1,4 +1,4 @@
-"""Small multiples of curves with error bars and of histograms, and dots with whiskers, drawn by matplotlib."""
+"""This module draws panels of curves, of histograms, and of dots with whiskers, with matplotlib."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DOT_STYLES = {
 
 @dataclass(frozen=True)
 class Point:
-    """A mean at a place on the x axis, and its standard error; None if there is one value only."""
+    """A point is a mean at a position on the x axis, with its standard error; None for a single value."""
 
     x: float
     mean: float
@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A named line through points; a point whose mean is not finite is left out."""
+    """A curve is a named line through points; a point whose mean is not finite is left out."""
 
     name: str
     points: Sequence[Point]
@@ -49,7 +49,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line to compare curves with, and a band of one standard error to either side."""
+    """A level is a horizontal line to compare curves with, with a band of one standard error to either side."""
 
     name: str
     mean: float
@@ -60,7 +60,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of a figure: its title, the names of its axes, and its curves."""
+    """A panel is one chart of a figure: its title, the names of its axes, and its curves."""
 
     title: str
     x_label: str
@@ -73,7 +73,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts between ascending edges, of which there is one more than counts."""
+    """A histogram has counts between ascending edges, of which there is one more than counts."""
 
     name: str
     edges: Sequence[float]
@@ -82,7 +82,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class HistogramPanel:
-    """Histograms drawn over each other as outlines."""
+    """A histogram panel draws histograms over each other as outlines."""
 
     title: str
     x_label: str
@@ -91,7 +91,7 @@ class HistogramPanel:
 
 @dataclass(frozen=True)
 class Mark:
-    """A dot of a kind of `DOT_STYLES`, and a whisker of one standard deviation to either side if it is known."""
+    """A mark is a dot of a kind of `DOT_STYLES`, with a whisker of one standard deviation if it is known."""
 
     mean: float
     sd: float | None
@@ -100,7 +100,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class DotLine:
-    """A method, and its marks for each measure."""
+    """A dot line has a method and its marks for each measure."""
 
     label: str
     marks: Mapping[str, tuple[Mark, ...]]
@@ -108,7 +108,7 @@ class DotLine:
 
 @dataclass(frozen=True)
 class DotBoard:
-    """The methods on one data set, and for some measures a reference value that is drawn as a line."""
+    """A dot board has the methods on one dataset, and for some measures a reference value, drawn as a line."""
 
     title: str
     lines: Sequence[DotLine]
@@ -204,7 +204,7 @@ def _draw_marks(axes: Any, place: int, marks: Sequence[Mark]) -> None:
 
 
 def _family(name: str) -> str:
-    """Return the part of a curve's name that decides its marker: what comes before the first comma."""
+    """Return the part of a curve's name that decides its marker: the text before the first comma."""
     return name.partition(",")[0]
 
 

@@ -1,4 +1,4 @@
-"""How much of the true network a field has found."""
+"""This module measures how much of the true network a field has found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def strengths_of(field: Field) -> Array:
-    """(nodes, nodes): the norm of the weights that two columns share."""
+    """Return the norm of the weights that two columns share, (nodes, nodes)."""
     variables = field.schema.variable_of_column[field.pairs]
     squares = np.zeros((field.schema.n_variables,) * 2)
     np.add.at(squares, (variables[:, 0], variables[:, 1]), field.weights**2)
@@ -22,13 +22,13 @@ def strengths_of(field: Field) -> Array:
 
 
 def nodewise_strengths(weights: Array, *, both: bool) -> Array:
-    """(nodes, nodes) from one regression per node: an edge needs both of its two weights (the AND rule), or either."""
+    """Return strengths (nodes, nodes) of regressions: an edge needs both of its weights (the AND rule), or either."""
     size = np.abs(weights)
     return np.minimum(size, size.T) if both else np.maximum(size, size.T)
 
 
 def compare_edges(strengths: Array, true_edges: Array) -> dict[str, float]:
-    """What was found beside what is there.
+    """Compare the edges that were found with the true ones.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def compare_edges(strengths: Array, true_edges: Array) -> dict[str, float]:
     dict
         edges, how many were found; edge_precision, the share of these that is true, NaN when there are none;
         edge_recall, the share of the true ones that was found; edge_ap, the area under the precision-recall curve
-        when all pairs are ranked by strength; edge_roc, the chance that a true edge stands before another pair.
+        when all pairs are ranked by strength; edge_roc, the probability that a true edge ranks before another pair.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One run of the study: a method on one data set, fold by fold."""
+"""This module performs one run of the study: a method on one dataset, fold by fold."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.nodewise import SOLVERS, fit_nodewise
-from reproduction.contrasts import share_looked_at
 from reproduction.recovery import compare_edges, nodewise_strengths, strengths_of
+from reproduction.signals import share_looked_at
 from reproduction.table1 import DATA, PAPER, SETTINGS, configure
 from sparsefield.datasets import SyntheticField, make_markov_field
 from sparsefield.estimators import MarkovField
@@ -39,14 +39,14 @@ THRESHOLD, BATCH = PAPER["induction__threshold"], PAPER["induction__batch_size"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that all runs of a study share; by default those of the paper's section 4.
+    """Settings are shared by all runs of a study; the defaults are those of the paper's section 4.
 
     Attributes
     ----------
     rows, neighbors, weights, states, burn_in, thin, chains
         Of `make_markov_field`.
     folds : int
-        Each hides one of so many parts of the cells.
+        Number of parts of the cells; each fold holds out one.
     l1, l2 : float
         On synthetic data; Animal and Nation have the paper's own.
     penalize_unary : bool
@@ -68,7 +68,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """What is fitted to what.
+    """A run is a method, its options and its data.
 
     Attributes
     ----------
@@ -76,13 +76,13 @@ class Run:
     objective : "pl" or "cd"; "" for `NODEWISE`
     data : "synthetic", "animals" or "nations"
     nodes : int
-        Of a synthetic network.
+        Size of a synthetic network.
     seed : int
-        Of the network, its rows and the split into folds.
+        Seed of the network, its rows and the split into folds.
     threshold, batch, stages
-        Of the fit. Those that a method has no use for are 0, so that equal runs are equal.
+        Options of the fit. Those that a method does not use are 0, so that equal runs are equal.
     complete : bool
-        One fit to the whole table, which hides nothing: what is compared is the structure.
+        Whether there is one fit to the whole table, without held-out cells, to compare structures.
     """
 
     method: str
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def words(self) -> str:
-        """For progress."""
+        """Return a description for progress messages."""
         name = (METHODS | NODEWISE)[self.method]
         place = f"N = {self.nodes}, seed {self.seed}" if self.data == "synthetic" else f"{self.data}, split {self.seed}"
         more = [f"threshold {self.threshold:g}"] if self.method in CFI and self.threshold != THRESHOLD else []
@@ -116,7 +116,7 @@ class Run:
 
 
 def perform(run: Run, settings: Settings) -> list[Record]:
-    """A record per fold, or one for a complete table."""
+    """Return a record per fold, or one for a complete table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cells of a fold may hide every example of a state, and cd has no certificate
         if run.data != "synthetic":
@@ -129,14 +129,14 @@ def perform(run: Run, settings: Settings) -> list[Record]:
 
 @lru_cache(maxsize=2)
 def made(nodes: int, seed: int, settings: Settings) -> SyntheticField:
-    """The network of a run, and its rows."""
+    """Return the network of a run, and its rows."""
     names = ("rows", "neighbors", "weights", "states", "burn_in", "thin", "chains")
     options = {name: getattr(settings, name) for name in names}
     return make_markov_field(nodes, **{**options, "neighbors": min(settings.neighbors, nodes - 1.0)}, seed=seed)
 
 
 def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = None) -> Any:
-    """What is fitted."""
+    """Return the estimator of a run."""
     changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1, "penalize_unary": settings.penalize_unary}
     changes |= {"induction__threshold": run.threshold} if run.method in CFI else {}
     changes |= {"induction__batch_size": run.batch} if run.batch else {}
@@ -151,7 +151,7 @@ def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = 
 
 @dataclass
 class _Watching:
-    """Takes notes of each fold's fit, which the protocol itself has no use for."""
+    """This class records facts about each fold's fit that the protocol does not need."""
 
     run: Run
     true_edges: np.ndarray | None = None
@@ -187,7 +187,7 @@ def _on_real_data(run: Run, settings: Settings) -> list[Record]:
 
 @lru_cache(maxsize=2)
 def load_real(name: str) -> Any:
-    """Animal or Nation, in the paper's closed world."""
+    """Return Animal or Nation, in the paper's closed world."""
     return DATA[name].load()
 
 

@@ -1,4 +1,4 @@
-"""Finished runs on disk, so that an interrupted study goes on where it stood."""
+"""This module stores finished runs on disk, so that an interrupted study can continue."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sparsefield.io.atomic_write import write_atomically
 __all__ = ["Results", "Store", "gather"]
 
 FORMAT = 1
-"""To be raised whenever a change of the library, within a version, changes what a run finds."""
+"""Increased whenever a change of the library, within a version, changes the results of a run."""
 
 
 class Store:
-    """A folder with a small JSON file for each run. A file of another version, or of other settings, is another run.
+    """A store is a folder with a JSON file for each run; another version or other settings make another run.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Store:
         self.folder = Path(folder)
 
     def get(self, run: Run, settings: Settings) -> list[Record] | None:
-        """The records of a run, or None when it has not been done, or its file is damaged."""
+        """Return the records of a run, or None if it was not performed or its file is damaged."""
         key = _key(run, settings)
         try:
             kept = json.loads(self._path(run, key).read_text(encoding="utf-8"))
@@ -66,7 +66,7 @@ class Store:
 
 
 class Results(Mapping[Run, list[Record]]):
-    """Finished runs, and what is often asked of them."""
+    """Results hold finished runs, and answer common queries about them."""
 
     def __init__(self, found: Mapping[Run, list[Record]]) -> None:
         self._found = dict(found)
@@ -81,7 +81,7 @@ class Results(Mapping[Run, list[Record]]):
         return len(self._found)
 
     def mean(self, run: Run, measure: str) -> float:
-        """Over the folds of a run; NaN when it was not measured."""
+        """Return the mean over the folds of a run; NaN if it was not measured."""
         values = [record.get(measure, math.nan) for record in self._found[run]]
         kept = [value for value in values if not math.isnan(value)]
         return sum(kept) / len(kept) if kept else math.nan
@@ -93,13 +93,13 @@ def gather(
     store: Store,
     *,
     jobs: int = 1,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Results:
-    """The records of all runs: those that are in the store, and the others, which are done now and put there.
+    """Return the records of all runs; those that are not in the store are performed now and stored.
 
-    With several ``jobs``, as many processes work side by side. What they find is the same; their seconds are those of
-    a busier machine. ``tell`` hears of every run that ends, ``report`` once how many were done before.
+    With several ``jobs``, as many processes run in parallel. Their results are the same; their seconds are those of
+    a busier machine. ``progress`` is called for every run that ends, ``report`` once with the number of stored runs.
     """
     wanted = list(dict.fromkeys(runs))
     found = {run: records for run in wanted if (records := store.get(run, settings)) is not None}
@@ -110,8 +110,8 @@ def gather(
     def done(run: Run, records: list[Record]) -> None:
         store.put(run, settings, records)
         found[run] = records
-        if tell is not None:
-            tell(f"{len(found)} of {len(wanted)} runs done, last {run.words}")
+        if progress is not None:
+            progress(f"{len(found)} of {len(wanted)} runs done, last {run.words}")
 
     if jobs == 1 or len(missing) < 2:
         for run in missing:
@@ -132,7 +132,7 @@ def gather(
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """End this worker if its parent is killed; otherwise it would wait forever."""
     parent = parent_process()
     if parent is not None:
         Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
@@ -144,7 +144,7 @@ def _key(run: Run, settings: Settings) -> dict[str, Any]:
 
 
 def _sound(records: Any) -> bool:
-    """Whether these are what `Store.put` writes."""
+    """Return whether these are records as `Store.put` writes them."""
     return (
         isinstance(records, list)
         and len(records) > 0

@@ -1,4 +1,4 @@
-"""``python -m reproduction figures | claims``: the paper's synthetic study."""
+"""This module defines ``python -m reproduction figures | claims``: the paper's synthetic study."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _plan(
 
 @contextmanager
 def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine]:
-    """Watch a study; what is finished when it is interrupted stays."""
+    """Show the progress of a study; runs that are finished when it is interrupted are kept."""
     from reproduction.runs import load_real
     from reproduction.table1_command import check_folder
 
@@ -164,7 +164,7 @@ def _study(output: Path, title: str, data: Iterable[str]) -> Iterator[StatusLine
 def _gather(runs: Iterable[Run], plan: Plan, output: Path, jobs: int, watch: StatusLine) -> Results:
     from reproduction.store import Store, gather
 
-    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, tell=watch.update, report=print_message)
+    return gather(runs, plan.settings, Store(output / "runs"), jobs=jobs, progress=watch.update, report=print_message)
 
 
 def _show_figures(plan: Plan, results: Results) -> None:

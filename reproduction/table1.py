@@ -1,4 +1,4 @@
-"""The paper's Table 1, measured: Full-L1, Grafting and CFI on Animal and Nation, and what lies beyond its setting."""
+"""This module measures the paper's Table 1: Full-L1, Grafting and CFI on Animal and Nation, and further settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PAPER = {
 """Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, unary ones too."""
 
 EPSILON = 0.1
-"""Section 4.2's rule for linked entities: rounds of mean field end when no belief moves by more."""
+"""Section 4.2's rule for linked entities: rounds of mean field end when no belief changes by more."""
 
 DEFAULT_TEMPLATES = ("within nation", "within pair", "across subject", "across object")
 """Those that the paper counts its candidates over, and that a `RelationalField` uses by default."""
@@ -54,14 +54,14 @@ SHARED = (*SWAPPED, "shared subject")
 
 @dataclass(frozen=True)
 class Data:
-    """A data set of the table, with the paper's l1 for it."""
+    """A dataset of the table, with the paper's l1 for it."""
 
     name: str
     title: str
     l1: float
 
     def load(self, *, open_world: bool = False) -> Any:
-        """One frame, or linked tables."""
+        """Return one frame, or linked tables."""
         if self.name == "animals":
             return load_dataset("animals").frame
         nations = load_dataset("nations")
@@ -73,7 +73,7 @@ DATA = {data.name: data for data in (Data("animals", "Animal", 0.5), Data("natio
 
 @dataclass(frozen=True)
 class Setting:
-    """A block of rows: the paper's setting, or one that departs from it.
+    """A setting is a block of rows: the paper's setting, or one that differs from it.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class Setting:
     changes : parameters that differ from the paper's
     methods, data, objectives : who and what it is run for
     open_world : bool
-        Unknown cells are gaps, not false.
+        Whether unknown cells are missing, not false.
     chosen : bool
-        l1 is picked within each fold, see `ChosenPenalty`.
+        Whether l1 is chosen within each fold, see `ChosenPenalty`.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Setting:
     chosen: bool = False
 
     def estimator(self, data: Data, method: str, objective: str, seed: int = 0) -> MarkovField | RelationalField:
-        """What is fitted in each fold."""
+        """Return the estimator that is fitted in each fold."""
         params = {**PAPER, "l1": data.l1, "induction": METHODS[method], "objective": objective, **self.changes}
         if data.name == "animals":
             return configure(MarkovField(), params)
@@ -132,7 +132,7 @@ QUICK = (
 
 @dataclass(frozen=True)
 class Row:
-    """A measured line of the table; ``picks`` are the l1 of each fold where they were chosen."""
+    """A row is a measured line of the table; ``picks`` are the chosen l1 of each fold."""
 
     data: str
     setting: Setting
@@ -144,7 +144,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Features that may join a field: one for each state, and one for each pair that a template lets meet."""
+    """Candidates are the possible features: one for each state, and one for each pair that a template allows."""
 
     unary: int
     pairs: int
@@ -156,7 +156,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods in the same setting, on the same folds."""
+    """A comparison tests two methods in the same setting, on the same folds."""
 
     data: str
     setting: str
@@ -175,7 +175,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Table1:
-    """All that was measured."""
+    """Table 1 holds all measured rows."""
 
     folds: int
     seed: int
@@ -184,7 +184,7 @@ class Table1:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Every pair of methods that a setting has, by every measure."""
+        """Return the comparisons of every pair of methods of a setting, by every measure."""
         return tuple(compare(self.rows))
 
 
@@ -207,11 +207,11 @@ def run_table1(
     folds : int
         By default 10, or 3 if ``quick``.
     seed : int
-        Of the split into folds, and of the cells that a choice of l1 hides.
+        Seed of the split into folds, and of the cells that a choice of l1 holds out.
     quick : bool
-        The paper's setting alone, and on Nation CFI alone.
-    report : gets a line for each row that is done
-    progress : gets a few words for each fold that is done
+        Whether to run the paper's setting only, and on Nation CFI only.
+    report : called with a line for each finished row
+    progress : called with a few words for each finished fold
     """
     _check("data", data, DATA)
     objectives = objectives or (OBJECTIVES[:1] if quick else OBJECTIVES)
@@ -230,7 +230,7 @@ def run_table1(
 
 
 def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
-    """Paired tests between the methods of each setting, for those pairs that the paper speaks of."""
+    """Return paired tests between the methods of each setting, for the pairs that the paper mentions."""
     known = {(row.data, row.setting.name, row.objective, row.method): row for row in rows}
     blocks = dict.fromkeys((row.data, row.setting.name, row.objective) for row in rows)
     for (data, first, second), claims in CLAIMS.items():

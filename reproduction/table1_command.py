@@ -1,4 +1,4 @@
-"""``python -m reproduction``: the paper's results, measured again beside the reported ones."""
+"""This module defines ``python -m reproduction``: the paper's results, measured again beside the reported ones."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def table1(
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a place that cannot be written to before the long work starts."""
+    """Refuse a folder that cannot be written to before the long work starts."""
     from sparsefield.errors import DataError
 
     if folder.exists() and not folder.is_dir():

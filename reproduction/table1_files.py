@@ -1,4 +1,4 @@
-"""What `run_table1` found, as files: a line per method, every fold, and a picture."""
+"""This module writes the result of `run_table1` as files: a line per method, every fold, and a picture."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Record = dict[str, Any]
 
 
 def write_files(found: Table1, folder: Path) -> list[Path]:
-    """Write table1.csv, table1.json and table1.svg, each whole or not at all; return the files."""
+    """Write table1.csv, table1.json and table1.svg, each atomically; return the files."""
     contents = {"table1.csv": as_csv(records(found)), "table1.json": as_json(found)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
@@ -38,7 +38,7 @@ def write_files(found: Table1, folder: Path) -> list[Path]:
 
 
 def records(found: Table1) -> list[Record]:
-    """A flat record per line of the table: for each data set the cited ones, then the measured ones."""
+    """Return a flat record per line of the table: for each data set the cited ones, then the measured ones."""
     lines = []
     for data in found.candidates:
         lines += [_cited_record(cited) for cited in CITED if cited.data == data]
@@ -47,7 +47,7 @@ def records(found: Table1) -> list[Record]:
 
 
 def as_json(found: Table1) -> str:
-    """`records` with every fold, the paired tests, the counts of candidates and the paper's setting."""
+    """Return `records` with every fold, the paired tests, the counts of candidates and the paper's setting."""
     measured = iter(found.rows)
     rows = []
     for record in records(found):
@@ -123,7 +123,7 @@ def _cited_line(cited: Cited) -> DotLine:
 
 
 def _measured_lines(rows: list[Row]) -> Iterator[DotLine]:
-    """A line per method and setting, with a mark for each objective."""
+    """Return a line per method and setting, with a mark for each objective."""
     for key in dict.fromkeys((row.setting.label, row.method) for row in rows):
         same = [row for row in rows if (row.setting.label, row.method) == key]
         marks = {
@@ -136,7 +136,7 @@ def _measured_lines(rows: list[Row]) -> Iterator[DotLine]:
 
 
 def _finite(value: Any) -> Any:
-    """The same with None for what JSON has no number for."""
+    """Return a value in which numbers that JSON does not have are None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

@@ -61,14 +61,15 @@ def test_features_on_either_state_give_the_same_conditionals() -> None:
     """[x0 = 0][x1 = 1] and the like are multiplied out into weights on x and x x'."""
     features = pl.DataFrame(
         {
-            "variable_a": ["x0", "x0", "x1"],
-            "state_a": [0, 0, 1],
-            "variable_b": [None, "x1", "x2"],
-            "state_b": [None, 1, 0],
-            "weight": [0.3, -1.2, 0.7],
+            "variable_a": ["x0", "x1"],
+            "state_a": [0, 1],
+            "variable_b": ["x1", "x2"],
+            "state_b": [1, 0],
+            "weight": [-1.2, 0.7],
         }
     )
-    read = peers.read_field(SimpleNamespace(features_=features, n_features_in_=3))
+    biases = pl.DataFrame({"variable": ["x0"], "state": [0], "weight": [0.3]})
+    read = peers.read_field(SimpleNamespace(features_=features, biases_=biases, n_features_in_=3))
     for x in np.ndindex(2, 2, 2):
         stated = 0.3 * (x[0] == 0) - 1.2 * (x[0] == 0) * x[1] + 0.7 * x[1] * (x[2] == 0)
         origin = 0.3
@@ -105,7 +106,7 @@ def test_a_column_without_a_change_does_not_stop_the_fillers() -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(0, 2, (60, 4))
     values[:, 1] = 1
-    train = impute.hide_cells(values, 0.2, rng)
+    train = impute.make_missing(values, 0.2, rng)
     for fill, more in (
         (impute.fill_with_frequencies, ()),
         (impute.fill_with_iterative_imputer, ()),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.data import BinarySchema, Layout, Schema, as_source, learn_schema
+from sparsefield.data import BinarySchema, BinaryVariables, Layout, Schema, as_source, learn_schema
 from sparsefield.errors import DataError
 
 ON = np.array(
@@ -145,10 +145,8 @@ def test_copies_are_equal_and_whole(again) -> None:
 
 
 def test_many_columns_make_no_variable_until_one_is_asked_for(monkeypatch) -> None:
-    from sparsefield.data import binary_variables
-
     found = learn_schema(as_source(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
-    monkeypatch.setattr(binary_variables.BinaryVariables, "_make", lambda *_: pytest.fail("a variable was made"))
+    monkeypatch.setattr(BinaryVariables, "_make", lambda *_: pytest.fail("a variable was made"))
     assert found.n_states == found.n_columns == 3
     assert len(found.order) == found.n_variables == 200_000
     assert len(repr(found)) < 200

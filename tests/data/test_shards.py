@@ -15,12 +15,10 @@ from sparsefield.data.shards import (
     compile_piece,
     concatenate,
     cut_piece,
-    digest_block,
     has_missing,
     overlaps,
     runs_of_rows,
     shard_rows,
-    slice_piece,
     writable_blocks,
 )
 
@@ -54,12 +52,12 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
         size, made = config.block_rows(table.n_rows), []
         rows = shard_rows(table.n_rows, blocks)
         for (start, _), found in zip(rows, overlaps([p.n_rows for p in pieces], rows), strict=True):
-            together = concatenate([slice_piece(pieces[k], *part) for k, *part in found])
+            together = concatenate([pieces[k].slice(*part) for k, *part in found])
             shard = cut_piece(schema, together, start, size)
             assert len(shard) == blocks or start == rows[-1][0]
             made += writable_blocks(shard)
     assert_same_bits(made, table.blocks)
-    assert combine_digests(map(digest_block, made)) == combine_digests(map(digest_block, table.blocks))
+    assert combine_digests(b.digest() for b in made) == combine_digests(b.digest() for b in table.blocks)
     assert sum(float(block.weight.sum()) for block in made) == table.total_weight
 
 
@@ -99,7 +97,7 @@ def test_a_digest_tells_codes_numbers_and_weights_apart() -> None:
         other[3, 0] = 1 - other[3, 0] if column == 1 else other[3, 0]
         other[3, 1] = 0.25 if column == 2 else other[3, 1]
         (block,) = compile_table(as_source(other), schema, sample_weight=np.full(40, weight)).blocks
-        marks.add(digest_block(block))
+        marks.add(block.digest())
     assert len(marks) == 4
 
 

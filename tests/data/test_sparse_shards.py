@@ -13,15 +13,7 @@ from odd_frames import runs, weights
 from sparsefield import config
 from sparsefield.data import SparseBlock, as_source, compile_sparse, learn_schema
 from sparsefield.data.shards import overlaps
-from sparsefield.data.sparse_shards import (
-    block_ends_within,
-    compile_sparse_piece,
-    concatenate_sparse,
-    cut_sparse_piece,
-    digest_sparse_block,
-    slice_sparse,
-)
-from sparsefield.data.sparse_table import block_ends
+from sparsefield.data.sparse_table import block_ends, block_ends_within, compile_sparse_piece, concatenate_sparse
 
 
 @given(data=st.data(), density=st.sampled_from([0.0, 0.02, 0.3]), cells=st.sampled_from([1, 4, 1000]))
@@ -50,15 +42,15 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
     rows = list(pairwise(sorted(places)))
     made = []
     for run, found in zip(rows, overlaps([p.n_rows for p in pieces], rows), strict=True):
-        together = concatenate_sparse([slice_sparse(pieces[k], *part) for k, *part in found])
-        made += cut_sparse_piece(together, run)
+        together = concatenate_sparse([pieces[k].slice(*part) for k, *part in found], run[0])
+        made += together.cut(run)
     assert len(made) == len(blocks)
     for one, other in zip(made, blocks, strict=True):
         assert one.start == other.start
         for name in SparseBlock._fields[1:]:
             a, b = getattr(one, name), getattr(other, name)
             assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes()), name
-        assert digest_sparse_block(one) == digest_sparse_block(other)
+        assert one.digest() == other.digest()
 
 
 def test_a_piece_with_a_gap_is_none() -> None:
@@ -73,5 +65,5 @@ def test_a_digest_tells_rows_columns_and_weights_apart() -> None:
     for X, weight in [(np.eye(4), 1.0), (np.eye(4), 2.0), (np.eye(4)[::-1], 1.0), (np.tri(4), 1.0)]:
         piece = compile_sparse_piece(as_source(X.astype(int)), schema, np.full(4, weight))
         assert piece is not None
-        marks.add(digest_sparse_block(*cut_sparse_piece(piece, [0, 4])))
+        marks.add(piece.digest())
     assert len(marks) == 4

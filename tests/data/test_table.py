@@ -78,7 +78,7 @@ def test_unknown_values_are_missing_and_recorded() -> None:
     with pytest.warns(UnseenStateWarning, match="'x0' has 2 cell"):
         table = compile_table(as_source([["z"], ["a"], [None], ["y"]]), schema)
     assert table.codes().tolist() == [[-1, 0, -1, -1]]
-    assert table.unseen["x0"].tolist() == [0, 3]
+    assert table.unknown_rows["x0"].tolist() == [0, 3]
 
 
 def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:

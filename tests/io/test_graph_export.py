@@ -85,7 +85,7 @@ def test_linked_tables_make_a_multigraph_with_all_features() -> None:
     graph = to_networkx(field)
     assert type(graph) is nx.MultiGraph
     assert graph.nodes["letter.kind"]["table"] == "letter"
-    assert graph.nodes["person.(how many)"] == graph.nodes["letter.(how many)"] == {"role": "count"}
+    assert graph.nodes["person.(neighbor count)"] == graph.nodes["letter.(neighbor count)"] == {"role": "count"}
     edges = {
         (e["template"], e["table_a"], e["variable_a"], e["table_b"], e["variable_b"]): e
         for *_, e in graph.edges(data=True)

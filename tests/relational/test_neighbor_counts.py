@@ -139,7 +139,7 @@ def test_a_field_counts_neighbors_where_rows_differ_in_how_many_they_have(seed, 
     data, rows = village(seed, persons=persons, missing=0.0, loose=loose)
     layout = RelationalField(l1=50.0, solver=Solver(certify=False, max_iter=1), n_jobs=1).fit(data).field_.layout
     differ = neighbors_differ(data, rows, TEMPLATES)
-    for template, flags in zip(layout.templates, layout.counted, strict=True):
+    for template, flags in zip(layout.templates, layout.has_neighbor_count, strict=True):
         assert flags == tuple((template.label, side) in differ for side in ("left", "right"))
 
 
@@ -147,12 +147,12 @@ def test_no_neighbors_are_counted_where_all_rows_have_as_many() -> None:
     smokes = drawn(ring(40), 0)
     for data in (network(ring(40), smokes=smokes), in_pointers(ring(40), smokes)):
         layout = RelationalField(l1=0.5, n_jobs=1).fit(data).field_.layout
-        assert layout.counted == ((False, False),)
+        assert layout.has_neighbor_count == ((False, False),)
         names = [layout.feature_name(a, b) for a, b in all_pairs(layout).tolist()]
         assert [(name.variable_a, name.variable_b) for name in names] == [("smokes", "smokes")]
     # One friend less, and some have one, some two.
     layout = RelationalField(l1=0.5, n_jobs=1).fit(network(ring(40)[1:], smokes=smokes)).field_.layout
-    assert layout.counted == ((True, True),)
+    assert layout.has_neighbor_count == ((True, True),)
     assert layout.n_candidate_pairs == 2
 
 
@@ -164,7 +164,7 @@ def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
         in_pointers([(k, (k * k + 1) % 30) for k in range(30)], smokes)
     )
     layout = field.field_.layout
-    assert layout.counted == ((False, True),)
+    assert layout.has_neighbor_count == ((False, True),)
     names = {layout.feature_name(a, b)[:7] for a, b in all_pairs(layout).tolist()}
     state = base_of(field) ^ 1
     assert names == {
@@ -174,7 +174,7 @@ def test_neighbors_are_counted_from_the_end_where_they_differ_alone() -> None:
 
 
 def test_the_number_of_neighbors_is_told_by_its_name() -> None:
-    assert NEIGHBOR_COUNT == "(how many)"
+    assert NEIGHBOR_COUNT == "(neighbor count)"
     field = RelationalField(l1=2.0).set_params(l1=0.5, **OPTIONS).fit(network(stars(), smokes=drawn(stars(), 0)))
     (row,) = field.features_.filter(pl.col("variable_b") == NEIGHBOR_COUNT).to_dicts()
     assert row["template"] == "joined who whom"
@@ -189,7 +189,7 @@ def test_a_saved_field_still_counts(tmp_path) -> None:
     field = RelationalField(l1=2.0).set_params(l1=0.5, **OPTIONS).fit(data)
     field.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    assert again.field_.layout.counted == field.field_.layout.counted == ((True, True),)
+    assert again.field_.layout.has_neighbor_count == field.field_.layout.has_neighbor_count == ((True, True),)
     assert again.field_.layout == field.field_.layout
     assert np.array_equal(again.predict_proba(data)["person"]["smokes"], field.predict_proba(data)["person"]["smokes"])
 
@@ -439,7 +439,7 @@ def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_bef
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(ring(60), 0.2, templates, smokes=drawn(ring(60), 1, agree=1.5))
     field = RelationalField(l1=2.0).set_params(l1=0.3, **options).fit(learned)
-    assert field.field_.layout.counted == ((False, False),)
+    assert field.field_.layout.has_neighbor_count == ((False, False),)
     assert len(field.field_.weights) == 1
     for friends in (stars(5), ring(20)[1:], ring(20)[:1]):
         asked = network(friends, 0.3, templates, smokes=drawn(stars(5) if friends[0] == (0, 1) else ring(20), 2))
@@ -451,7 +451,7 @@ def test_all_rows_may_have_as_many_neighbors_though_they_did_not_before(template
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}
     learned = network(stars(12), 0.2, templates, smokes=drawn(stars(12), 3))
     field = RelationalField(l1=2.0).set_params(l1=0.1, **options).fit(learned)
-    assert field.field_.layout.counted == ((True, True),)
+    assert field.field_.layout.has_neighbor_count == ((True, True),)
     assert any(NEIGHBOR_COUNT in name for name in field.features_["variable_b"].drop_nulls())
     for friends in (ring(20), [(k, k + 1) for k in range(0, 20, 2)]):
         check_answers(field, learned, network(friends, 0.3, templates, smokes=drawn(friends, 4)))

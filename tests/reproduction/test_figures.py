@@ -15,7 +15,6 @@ import pytest
 from small import SMALL_PLAN
 
 from reproduction import figures
-from reproduction.contrasts import Spread, spread_of
 from reproduction.figures import (
     MEASURES,
     draw_spreads,
@@ -27,6 +26,7 @@ from reproduction.figures import (
 )
 from reproduction.plan import Plan
 from reproduction.runs import METHODS, NODEWISE, Record, Run, estimator_of, made
+from reproduction.signals import Spread, spread_of
 from reproduction.store import Results
 from sparsefield.errors import DataError
 

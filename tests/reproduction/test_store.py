@@ -130,7 +130,7 @@ def test_only_what_is_missing_is_done(store: Store, done) -> None:
     assert done == RUNS[:2]
     told: list[str] = []
     reported: list[str] = []
-    found = gather(RUNS, SMALL, store, tell=told.append, report=reported.append)
+    found = gather(RUNS, SMALL, store, progress=told.append, report=reported.append)
     assert done == RUNS
     assert list(found) == RUNS
     assert {run: found[run] for run in first} == dict(first)
@@ -151,7 +151,7 @@ def test_an_interrupted_study_goes_on_where_it_stood(store: Store, done, stop_af
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        gather(RUNS, SMALL, store, tell=interrupt)
+        gather(RUNS, SMALL, store, progress=interrupt)
     assert len(os.listdir(store.folder)) == stop_after
     found = gather(RUNS, SMALL, store)
     assert done == RUNS

@@ -15,7 +15,7 @@ from sparsefield.data import (
     compile_sparse,
     compile_table,
     deduplicate_rows,
-    hide_cells,
+    hold_out_cells,
     learn_schema,
     row_folds,
 )
@@ -260,7 +260,7 @@ def test_no_state_is_known_from_held_out_rows_alone() -> None:
     (rows,) = row_folds(sample, 0.5, 1, np.random.default_rng(0))
     assert 100 < len(rows) < 200
     assert rows.max() < 370
-    ((_, hidden),) = hide_cells(sample, 0.5, 1, np.random.default_rng(0))
+    ((_, hidden),) = hold_out_cells(sample, 0.5, 1, np.random.default_rng(0))
     assert not hidden[0][-1, 370:].any()
     on = np.zeros((400, 30))
     on[np.arange(30), np.arange(30)] = 1
@@ -401,7 +401,7 @@ def test_rows_that_are_taken_are_those_rows() -> None:
 
 def test_hidden_cells_become_gaps_and_nothing_else_changes() -> None:
     sample = sample_of(chain(60))
-    ((made, hidden),) = hide_cells(sample, 0.3, 1, np.random.default_rng(0))
+    ((made, hidden),) = hold_out_cells(sample, 0.3, 1, np.random.default_rng(0))
     before, after = sample.tables[0].codes(), made.tables[0].codes()
     assert 0.2 < hidden[0].mean() < 0.4
     np.testing.assert_array_equal(after, np.where(hidden[0], -1, before))
@@ -412,7 +412,7 @@ def test_folds_are_disjoint_and_cover_all_rows_and_cells() -> None:
     sample = sample_of(chain(300))
     rows = row_folds(sample, 1 / 3, 3, np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(300))
-    hidden = [cells[0] for _, cells in hide_cells(sample, 1 / 3, 3, np.random.default_rng(0))]
+    hidden = [cells[0] for _, cells in hold_out_cells(sample, 1 / 3, 3, np.random.default_rng(0))]
     np.testing.assert_array_equal(np.sum(hidden, axis=0), np.ones_like(hidden[0], dtype=int))
 
 

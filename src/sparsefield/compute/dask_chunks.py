@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.data.deduplication import CHUNK, DuplicateRows, RowChunks, find_duplicates, merge_duplicates
-from sparsefield.data.shards import Piece, concatenate, overlaps, runs_of_rows, slice_piece
-from sparsefield.data.sparse_shards import SparsePiece, slice_sparse
+from sparsefield.data.shards import Piece, concatenate, overlaps, runs_of_rows
+from sparsefield.data.sparse_table import SparseBlock
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -98,6 +98,4 @@ def _count_distinct(duplicates: DuplicateRows) -> int:
 
 
 def _slice(piece: Any, start: int, stop: int) -> Any:
-    if isinstance(piece, Piece):
-        return slice_piece(piece, start, stop)
-    return slice_sparse(piece, start, stop) if isinstance(piece, SparsePiece) else piece[start:stop]
+    return piece.slice(start, stop) if isinstance(piece, (Piece, SparseBlock)) else piece[start:stop]

@@ -29,20 +29,18 @@ from sparsefield.data.shards import (
     compile_piece,
     concatenate,
     cut_piece,
-    digest_block,
     has_missing,
     shard_rows,
     writable_blocks,
 )
-from sparsefield.data.sparse_shards import (
-    SparsePiece,
+from sparsefield.data.sparse_table import (
+    SparseBlock,
+    block_ends,
     block_ends_within,
     compile_sparse_piece,
     concatenate_sparse,
-    cut_sparse_piece,
-    digest_sparse_block,
+    prefers_sparse,
 )
-from sparsefield.data.sparse_table import block_ends, prefers_sparse
 from sparsefield.data.table import Block, dense_bytes, warn_unknown_values
 from sparsefield.errors import DataError
 from sparsefield.io.partitioned_tables import PartitionedTable, is_dask_collection, open_partitions, read_partition
@@ -331,12 +329,12 @@ def _join_weights(pieces: list[Any], first: int) -> np.ndarray:
     return weight
 
 
-def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> SparsePiece | None:
+def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> SparseBlock | None:
     source = read_partition(part, number)
     return compile_sparse_piece(source, schema, _as_array(weight, source.n_rows))
 
 
-def _count_active(piece: SparsePiece | None) -> int | None:
+def _count_active(piece: SparseBlock | None) -> int | None:
     return None if piece is None else piece.n_active
 
 
@@ -348,8 +346,8 @@ def _make_shard(pieces: list[Piece], first: int, size: int, schema: Schema) -> S
     return Shard(writable_blocks(cut_piece(schema, concatenate(pieces), first, size)))
 
 
-def _make_sparse_shard(pieces: list[SparsePiece], bounds: list[int]) -> Shard:
-    return Shard(writable_blocks(cut_sparse_piece(concatenate_sparse(pieces), bounds)))
+def _make_sparse_shard(pieces: list[SparseBlock], bounds: list[int]) -> Shard:
+    return Shard(writable_blocks(concatenate_sparse(pieces, bounds[0]).cut(bounds)))
 
 
 def _summarize_shard(shard: Shard) -> _ShardSummary:
@@ -357,5 +355,5 @@ def _summarize_shard(shard: Shard) -> _ShardSummary:
     return _ShardSummary(
         [float(block.weight.sum()) for block in blocks],
         any(isinstance(block, Block) and len(block.missing_rows) for block in blocks),
-        [digest_block(block) if isinstance(block, Block) else digest_sparse_block(block) for block in blocks],
+        [block.digest() for block in blocks],
     )

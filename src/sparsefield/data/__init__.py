@@ -1,24 +1,22 @@
 """This package turns frames, arrays, sparse matrices and linked tables into a schema and flat, read-only arrays."""
 
-from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.dataset import (
     Dataset,
     DenseDataset,
     DistributedDataset,
     LocalDataset,
-    Neighbors,
     SparseDataset,
     update_neighbor_sums,
 )
 from sparsefield.data.deduplication import deduplicate_rows
 from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, fill_cells, make_frame
-from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout, NeighborView, Side
-from sparsefield.data.links import ForeignKey, OffsetLink, Template, as_template
+from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
+from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.data.relational import Relational
-from sparsefield.data.schema import Label, Role, Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema
 from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
-from sparsefield.data.splits import hide_cells, row_folds, weigh_rows
+from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
 from sparsefield.data.table import Block, Table, compile_table
 from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
@@ -37,13 +35,9 @@ __all__ = [
     "Label",
     "Layout",
     "LocalDataset",
-    "NeighborView",
-    "Neighbors",
     "OffsetLink",
     "Relational",
-    "Role",
     "Schema",
-    "Side",
     "Source",
     "SparseBlock",
     "SparseDataset",
@@ -53,13 +47,12 @@ __all__ = [
     "Variable",
     "as_array",
     "as_source",
-    "as_template",
     "check_kind",
     "compile_sparse",
     "compile_table",
     "deduplicate_rows",
     "fill_cells",
-    "hide_cells",
+    "hold_out_cells",
     "learn_schema",
     "make_frame",
     "resolve_templates",

@@ -19,20 +19,6 @@ from sparsefield.data.frames import Columns, RawColumn, Source
 from sparsefield.data.labels import Label, as_numbers, factorize, label_sort_key, unify_labels
 from sparsefield.errors import DataError
 
-__all__ = [
-    "MANY_LABELS",
-    "CategoricalCells",
-    "LabelSummary",
-    "Moments",
-    "NumericTraits",
-    "find_numeric_traits",
-    "join_summaries",
-    "read_categories",
-    "refuse_odd_weights",
-    "sum_squared_deviations",
-    "summarize_columns",
-]
-
 MANY_LABELS = 2**20
 """Number of labels beyond which a column counts as an identifier, if its labels cannot all be kept."""
 
@@ -149,9 +135,8 @@ class NumericTraits(NamedTuple):
         if not len(values):
             return cls(True, False, frozenset())
         if values.dtype.kind == "O":
-            if not all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values):
-                return cls(False, False, frozenset())
-            values = values.astype(config.FLOAT)
+            are_numbers = all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values)
+            values = values.astype(config.FLOAT) if are_numbers else values
         if values.dtype.kind not in "iuf":
             return cls(False, False, frozenset())
         # Infinity counts as a fraction: it is a number that `as_numbers` will refuse.
@@ -160,19 +145,12 @@ class NumericTraits(NamedTuple):
         distinct = np.unique(values[:FIRST_CELLS])
         if len(distinct) <= config.NUMERIC_STATES:
             distinct = np.unique(values)
-        return cls(True, False, _few(distinct.tolist()))
+        return cls(True, False, frozenset(distinct[: config.NUMERIC_STATES + 1].tolist()))
 
     @classmethod
     def join(cls, parts: Sequence[NumericTraits]) -> NumericTraits:
-        return cls(
-            all(part.numbers for part in parts),
-            any(part.fractions for part in parts),
-            _few(frozenset().union(*(part.distinct for part in parts))),
-        )
-
-
-def _few(distinct: Collection[float]) -> frozenset[float]:
-    return frozenset(islice(distinct, config.NUMERIC_STATES + 1))
+        distinct = islice(frozenset().union(*(part.distinct for part in parts)), config.NUMERIC_STATES + 1)
+        return cls(all(part.numbers for part in parts), any(part.fractions for part in parts), frozenset(distinct))
 
 
 class Moments(NamedTuple):
@@ -220,9 +198,6 @@ def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
         raise DataError(f"sample_weight of row {first + row} is {weight[row]}: weights are finite and not negative.")
 
 
-# -- several columns at once ----------------------------------------------------------------------------------------
-
-
 def find_numeric_traits(source: Columns, weights: Weights, names: Sequence[str]) -> list[NumericTraits]:
     return [NumericTraits.of(source.column(name)) for name in names]
 
@@ -250,11 +225,10 @@ def sum_squared_deviations(source: Columns, weights: Weights, means: Mapping[str
 
 def join_summaries(parts: Sequence[list[Any]], most: int | None = None) -> list[Any]:
     """Join the column summaries of partitions, which are in the order of their rows."""
-    joined = []
-    for column in zip(*parts, strict=True):
-        kind = type(column[0])
-        if kind is LabelSummary:
-            joined.append(LabelSummary.join(column, most))
-        else:
-            joined.append(sum(column) if kind is Fraction else kind.join(column))
-    return joined
+
+    def join(column: Sequence[Any]) -> Any:
+        if isinstance(column[0], LabelSummary):
+            return LabelSummary.join(column, most)
+        return sum(column) if isinstance(column[0], Fraction) else column[0].join(column)
+
+    return [join(column) for column in zip(*parts, strict=True)]

@@ -1,4 +1,4 @@
-"""All rows of all tables tied into one: the mega-sample, of which a plain table is the simple case."""
+"""This module defines datasets: compiled tables with the links between their rows, in memory or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,37 +11,25 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.layout import COUNT_COLUMN, Layout
-from sparsefield.data.shards import combine_digests, digest_block
-from sparsefield.data.sparse_shards import digest_sparse_block
+from sparsefield.data.schema import BinarySchema
+from sparsefield.data.shards import combine_digests
 from sparsefield.data.sparse_table import SparseTable
 from sparsefield.data.table import Block, Table, cut_into_blocks
 from sparsefield.kernels.neighbor_sums import add_up_neighbors
 
-__all__ = [
-    "Dataset",
-    "DenseDataset",
-    "DistributedDataset",
-    "LocalDataset",
-    "Neighbors",
-    "SparseDataset",
-    "rebuild_table",
-    "update_neighbor_sums",
-]
-
 
 class Neighbors(NamedTuple):
-    """Rows that each row of a table sees over one view."""
+    """The neighbors of each row of a table in one view, as in a CSR matrix."""
 
     offsets: np.ndarray
     """(rows + 1,)"""
     rows: np.ndarray
 
     @classmethod
-    def of(cls, seer: np.ndarray, seen: np.ndarray, n_rows: int) -> Neighbors:
-        order = np.argsort(seer, kind="stable")
-        return cls(np.searchsorted(seer[order], np.arange(n_rows + 1)), seen[order])
+    def of(cls, target: np.ndarray, source: np.ndarray, n_rows: int) -> Neighbors:
+        order = np.argsort(target, kind="stable")
+        return cls(np.searchsorted(target[order], np.arange(n_rows + 1)), source[order])
 
 
 class Dataset(Protocol):
@@ -49,7 +37,7 @@ class Dataset(Protocol):
 
     @property
     def kind(self) -> Literal["dense", "sparse"]:
-        """Which evaluator the blocks are made for."""
+        """Kind of the blocks, which determines the kernels."""
         ...
 
     @property
@@ -68,7 +56,7 @@ class Dataset(Protocol):
     def n_rows(self) -> int: ...
     @property
     def n_cells(self) -> int:
-        """How many numbers one pass over all rows reads, roughly."""
+        """Rough number of cells that one pass over all rows reads."""
         ...
 
     @property
@@ -79,7 +67,7 @@ class Dataset(Protocol):
     @property
     def has_missing(self) -> bool: ...
     def local(self) -> LocalDataset:
-        """Return the dataset itself; a TypeError where rows are on a cluster."""
+        """Return the dataset itself, or raise a TypeError if its rows are on a cluster."""
         ...
 
     def if_linked(self) -> DenseDataset | None:
@@ -132,10 +120,10 @@ class DenseDataset:
         neighbors = []
         for view in layout.neighbor_views:
             left, right = pairs[view.template]
-            seer, seen = (left, right) if view.forward else (right, left)
+            target, source = (left, right) if view.forward else (right, left)
             if layout.templates[view.template].symmetric:
-                seer, seen = np.concatenate([left, right]), np.concatenate([right, left])
-            neighbors.append(Neighbors.of(seer, seen, tables[view.target_table].n_rows))
+                target, source = np.concatenate([left, right]), np.concatenate([right, left])
+            neighbors.append(Neighbors.of(target, source, tables[view.target_table].n_rows))
         sample = cls(layout, tuple(tables), tuple(neighbors))
         update_neighbor_sums(sample, [table.blocks for table in tables])
         return sample
@@ -146,17 +134,14 @@ class DenseDataset:
 
     @property
     def n_cells(self) -> int:
-        """How many numbers one pass over all rows reads: rows x columns, their neighbors' included."""
         return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
 
     @property
     def total_weights(self) -> list[float]:
-        """Sums of the row weights, table by table."""
         return [table.total_weight for table in self.tables]
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is one table, whose rows are independent of each other."""
         return len(self.tables) == 1 and not self.has_links
 
     @property
@@ -177,15 +162,13 @@ class DenseDataset:
         """(rows of all tables,): number of the connected component of each row."""
         if not self.has_links:
             return np.arange(self.n_rows)
-        ends = [
-            (
-                self.row_starts[view.target_table] + np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)),
-                self.row_starts[view.source_table] + rows,
-            )
-            for view, (offsets, rows) in zip(self.layout.neighbor_views, self.neighbors, strict=True)
-        ]
-        seer, seen = (np.concatenate([end[k] for end in ends]) for k in (0, 1))
-        graph = sp.coo_matrix((np.ones(len(seer), dtype=np.int8), (seer, seen)), shape=(self.n_rows, self.n_rows))
+        targets, sources = [], []
+        for view, (offsets, rows) in zip(self.layout.neighbor_views, self.neighbors, strict=True):
+            target = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+            targets.append(self.row_starts[view.target_table] + target)
+            sources.append(self.row_starts[view.source_table] + rows)
+        ends = np.concatenate(targets), np.concatenate(sources)
+        graph = sp.coo_matrix((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(self.n_rows, self.n_rows))
         return connected_components(graph, directed=False)[1]
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
@@ -204,7 +187,7 @@ class DenseDataset:
         return engine.distribute([block if convert is None else convert(block, t)[0] for t, block in self.blocks()])
 
     def update_digest(self, digest: Any) -> None:
-        digest.update(combine_digests(digest_block(block) for _, block in self.blocks()).encode())
+        digest.update(combine_digests(block.digest() for _, block in self.blocks()).encode())
         for neighbors in self.neighbors:
             digest.update(neighbors.offsets.tobytes())
             digest.update(neighbors.rows.tobytes())
@@ -212,7 +195,7 @@ class DenseDataset:
     @property
     def row_weights(self) -> np.ndarray:
         """(rows,) of a plain table."""
-        return np.concatenate([block.weight for block in self.tables[0].blocks])
+        return self.tables[0].weight()
 
     def subset(self, rows: np.ndarray) -> DenseDataset:
         """Return some rows of a plain table, in the order of their numbers ``rows``."""
@@ -223,10 +206,10 @@ class DenseDataset:
 
     def has_unique_states(self, rows: np.ndarray) -> np.ndarray:
         """Return which of some rows of a plain table have a state that no row outside ``rows`` has, (rows,)."""
-        rest = np.setdiff1d(np.arange(self.n_rows), rows)
+        others = np.setdiff1d(np.arange(self.n_rows), rows)
         found = np.zeros(len(rows), dtype=bool)
         for states in self.tables[0].codes():
-            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[rest])
+            found |= (states[rows] >= 0) & ~np.isin(states[rows], states[others])
         return found
 
 
@@ -256,7 +239,7 @@ class SparseDataset:
 
     @property
     def n_cells(self) -> int:
-        """How many numbers one pass reads, roughly: each cell that is 1 influences about ten others."""
+        # Each active cell influences about ten others.
         return 10 * self.table.n_active
 
     def local(self) -> SparseDataset:
@@ -275,7 +258,7 @@ class SparseDataset:
             digest.update("\n".join(table.schema.order).encode())
             for part in table.schema.variable_groups:
                 digest.update("\n".join(part.names).encode())
-        digest.update(combine_digests(digest_sparse_block(block) for block in table.blocks).encode())
+        digest.update(combine_digests(block.digest() for block in table.blocks).encode())
 
     @property
     def row_weights(self) -> np.ndarray:
@@ -319,7 +302,6 @@ class DistributedDataset:
 
     @property
     def n_cells(self) -> int:
-        """Rows x columns."""
         return self.n_rows * int(self.layout.widths[0])
 
     def local(self) -> LocalDataset:
@@ -345,10 +327,8 @@ def rebuild_table(
 ) -> Table:
     """Return some rows of a table with other codes, and with their weights times ``factors``."""
     covariates = np.concatenate([block.covariates for block in table.blocks], axis=1)[:, rows]
-    weight = np.concatenate([block.weight for block in table.blocks])[rows]
-    weight = weight if factors is None else weight * factors
-    codes = np.ascontiguousarray(codes)
-    blocks = cut_into_blocks(table.schema, codes, [covariates] if len(covariates) else [], weight, width)
+    weight = table.weight()[rows] if factors is None else table.weight()[rows] * factors
+    blocks = cut_into_blocks(table.schema, np.ascontiguousarray(codes), covariates, weight, width)
     return Table(table.schema, tuple(blocks), codes.shape[1])
 
 
@@ -363,17 +343,11 @@ def update_neighbor_sums(
     def one(task: tuple[int, int]) -> None:
         view, place = layout.neighbor_views[task[0]], task[1]
         offsets, rows = sample.neighbors[task[0]]
-        seen = int(view.columns[place])
-        column = np.concatenate(
-            [b.beliefs[seen] if seen != COUNT_COLUMN else np.ones(b.n_rows) for b in blocks[view.source_table]]
-        )
+        source, sources = int(view.columns[place]), blocks[view.source_table]
+        parts = [np.ones(block.n_rows) if source == COUNT_COLUMN else block.beliefs[source] for block in sources]
+        column = np.concatenate(parts)
         for block in blocks[view.target_table]:
             add_up_neighbors(offsets, rows, block.start, column, block.beliefs[view.start + place])
 
     tasks = [(k, place) for k, view in enumerate(layout.neighbor_views) for place in range(len(view.columns))]
-    (run or _in_turn)(one, tasks)
-
-
-def _in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> None:
-    for item in items:
-        function(item)
+    list(map(one, tasks)) if run is None else run(one, tasks)

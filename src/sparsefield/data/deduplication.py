@@ -13,18 +13,8 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 
 from sparsefield.data.dataset import Dataset, DenseDataset
-from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows, slice_piece
+from sparsefield.data.shards import Piece, concatenate, has_missing, overlaps, runs_of_rows
 from sparsefield.data.table import Table, cut_into_blocks
-
-__all__ = [
-    "CHUNK",
-    "DuplicateRows",
-    "RowChunks",
-    "deduplicate_chunks",
-    "deduplicate_rows",
-    "find_duplicates",
-    "merge_duplicates",
-]
 
 MAX_DISTINCT_SHARE = 0.8
 """With a larger share of distinct rows, merging would hardly save any work."""
@@ -82,17 +72,14 @@ def deduplicate_rows(sample: AnyDataset) -> AnyDataset:
     if not isinstance(sample, DenseDataset) or not sample.is_plain or sample.n_rows < 2:
         return sample
     (table,) = sample.tables
-    schema, rows = (
-        table.schema,
-        _LocalChunks([Piece(block.codes, block.covariates, block.weight) for block in table.blocks]),
-    )
+    schema = table.schema
+    rows = _LocalChunks([Piece(block.codes, block.covariates, block.weight) for block in table.blocks])
     if table.has_missing and any(has_missing(piece, schema) for piece in rows.pieces):
         return sample
     merged = deduplicate_chunks(rows)
     if merged.n_rows == table.n_rows:
         return sample
-    codes, covariates, weight = concatenate(merged.pieces)
-    blocks = cut_into_blocks(schema, codes, [covariates] if len(covariates) else [], weight, schema.n_columns)
+    blocks = cut_into_blocks(schema, *concatenate(merged.pieces), schema.n_columns)
     return DenseDataset(sample.layout, (Table(schema, tuple(blocks), merged.n_rows),))  # pyright: ignore[reportReturnType]
 
 
@@ -109,7 +96,7 @@ class _LocalChunks(RowChunks):
 
     def _chunks(self) -> Iterator[Piece]:
         for run in self._runs:
-            yield concatenate([slice_piece(self.pieces[k], start, stop) for k, start, stop in run])
+            yield concatenate([self.pieces[k].slice(start, stop) for k, start, stop in run])
 
     def count_distinct(self) -> int:
         self._duplicates = [find_duplicates(chunk) for chunk in self._chunks()]

@@ -15,8 +15,6 @@ import scipy.sparse as sp
 from sparsefield.data.schema_learning import PIECE, pieces_of_rows
 from sparsefield.errors import DataError
 
-__all__ = ["CELLS_OF_BLOCK", "BinaryCSR", "GrowingArray", "map_rows", "temporary_folder"]
-
 CELLS_OF_BLOCK = 2**21
 """Default number of cells per block of rows; text takes about 50 MB then."""
 
@@ -100,6 +98,27 @@ class BinaryCSR(NamedTuple):
             columns = np.array(self.columns[offsets[0] : offsets[-1]])
             cells = np.ones(len(columns), dtype=np.int8), columns, offsets - offsets[0]
             yield sp.csr_matrix(cells, shape=(len(offsets) - 1, self.n_columns))
+
+
+class CSRWriter:
+    """Two growing files with the rows of a 0/1 matrix: a CSR matrix without its values."""
+
+    def __init__(self, offsets: Path, columns: Path) -> None:
+        self.offsets, self.columns = GrowingArray(offsets, np.int64), GrowingArray(columns, np.int32)
+        self.offsets.append(np.zeros(1))
+
+    def append(self, counts: np.ndarray, columns: np.ndarray) -> None:
+        """Append rows, given the number of active columns of each, and their numbers."""
+        self.offsets.append(self.columns.length + np.cumsum(counts, dtype=np.int64))
+        self.columns.append(columns)
+
+    def map(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return offsets and columns as memory-mapped arrays."""
+        return self.offsets.map(), self.columns.map()
+
+    def close(self) -> None:
+        self.offsets.close()
+        self.columns.close()
 
 
 def map_rows(n_columns: int, offsets: Path, columns: Path) -> BinaryCSR:

@@ -10,8 +10,6 @@ import numpy as np
 
 from sparsefield.errors import DataError
 
-__all__ = ["Exact", "Weights", "exact_sum", "rounded"]
-
 Exact = int | Fraction
 """An exact sum. Exact sums of partitions are added, and ``float`` rounds the total once."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,19 +14,6 @@ import scipy.sparse as sp
 from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow_table
 
 from sparsefield.errors import DataError
-
-__all__ = [
-    "Columns",
-    "JoinedColumns",
-    "RawColumn",
-    "Source",
-    "as_array",
-    "as_source",
-    "check_kind",
-    "fill_cells",
-    "make_frame",
-    "make_label_columns",
-]
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,16 @@ class Source:
         return self.native.tocsc()
 
     def column(self, name: str) -> RawColumn:
-        raw = self._raw(name)
+        position = self._position[name]
+        if self.kind == "array":
+            raw = _array_column(name, self.native[:, position])
+        elif self.kind == "sparse":
+            dense = np.zeros(self.n_rows, dtype=np.int8)
+            by_column = self._by_column
+            dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
+            raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
+        else:
+            raw = _frame_column(name, self.native[:, position])
         if _holds_times(raw.values):
             raise DataError(
                 f"Column {name!r} holds dates or times; categories are strings, numbers or booleans. "
@@ -87,27 +84,18 @@ class Source:
         codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
         return values, np.asarray(codes.to_numpy())
 
-    def _raw(self, name: str) -> RawColumn:
-        position = self._position[name]
-        if self.kind == "array":
-            return _array_column(name, self.native[:, position])
-        if self.kind == "sparse":
-            dense = np.zeros(self.n_rows, dtype=np.int8)
-            by_column = self._by_column
-            dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
-            return RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
-        return _frame_column(name, self.native[:, position])
-
 
 @dataclass(frozen=True)
 class JoinedColumns:
-    """The columns of several tables with the same rows."""
+    """The columns of one or several tables with the same rows."""
 
     parts: tuple[Source, ...]
+    selected: tuple[str, ...] | None = None
+    """The columns to use; None takes all."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.parts for name in part.names)
+        return tuple(self._source_of_name) if self.selected is None else self.selected
 
     @cached_property
     def _source_of_name(self) -> dict[str, Source]:
@@ -121,7 +109,7 @@ class JoinedColumns:
         return self._source_of_name[name].column(name)
 
 
-def as_source(X: Any, *, what: str = "X", may_be_empty: bool = False) -> Source:
+def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
     """Wrap any supported table without copying it.
 
     Parameters
@@ -178,16 +166,15 @@ def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, lis
         return _fill_array(source, cells)
     columns = []
     for position, name in enumerate(source.names):
-        series = source.native[:, position]
-        rows, labels = cells.get(name, (np.empty(0, dtype=np.int64), []))
-        columns.append(_replace_cells(series, rows, labels) if len(rows) else series)
+        if name in cells and len(cells[name][0]):
+            columns.append(_replace_cells(source.native[:, position], *cells[name]))
     frame = source.native.with_columns(*columns)
     native = nw.to_native(frame)
     return native.set_axis(X.columns, axis=1) if source.keys else native
 
 
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
-    """Build a frame of the given kind; polars stands in for arrays and matrices."""
+    """Build a frame of the given kind; arrays and matrices become polars frames."""
     return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
 
 
@@ -212,10 +199,10 @@ def make_label_columns(columns: Mapping[str, Sequence[Any]], kind: str) -> dict[
 
 def _type_of(labels: list) -> Any:
     types = {type(label) for label in labels}
-    if types == {int}:
-        for dtype in (np.int64, np.uint64):
-            if np.iinfo(dtype).min <= min(labels) and max(labels) <= np.iinfo(dtype).max:
-                return nw.Int64 if dtype == np.int64 else nw.UInt64
+    if types == {int} and min(labels) >= -(2**63) and max(labels) < 2**63:
+        return nw.Int64
+    if types == {int} and min(labels) >= 0 and max(labels) < 2**64:
+        return nw.UInt64
     return {(bool,): nw.Boolean, (float,): nw.Float64}.get(tuple(types), nw.String)
 
 
@@ -263,7 +250,7 @@ def _read_sparse(X: Any, what: str, may_be_empty: bool) -> Source:
 
 
 def _all_ones(values: np.ndarray) -> bool:
-    """Whether all values are 1; checked in pieces, since they may be on disk."""
+    """Return whether all values are 1; checked in pieces, since they may be on disk."""
     return all(bool((values[k : k + 2**20] == 1).all()) for k in range(0, len(values), 2**20))
 
 
@@ -291,10 +278,7 @@ def _default_names(count: int) -> tuple[str, ...]:
 
 
 def _refuse_duplicates(names: Iterable[str], what: str) -> None:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    duplicates = [name for name, count in counts.items() if count > 1]
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
         shown = ", ".join(repr(name) for name in duplicates[:5])
         raise DataError(f"{what} has several columns named {shown}: rename them so that each name occurs once.")
@@ -304,17 +288,20 @@ def _array_column(name: str, values: np.ndarray) -> RawColumn:
     # Most arrays store the cells of a column far apart, and these are read several times.
     values = np.ascontiguousarray(values)
     if values.dtype.kind == "f":
-        present = ~np.isnan(values)
-    elif values.dtype.kind == "O":
-        # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined.
+        return _float_column(name, values)
+    present = np.ones(len(values), dtype=bool)
+    if values.dtype.kind == "O":
         present = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
-    else:
-        present = np.ones(len(values), dtype=bool)
+    return RawColumn(name, values if present.all() else values[present], present)
+
+
+def _float_column(name: str, values: np.ndarray) -> RawColumn:
+    present = ~np.isnan(values)
     return RawColumn(name, values if present.all() else values[present], present)
 
 
 def _holds_times(values: np.ndarray) -> bool:
-    """Whether ``values`` contain NumPy dates or durations, which would pass for integers in nanoseconds."""
+    """Return whether ``values`` contain NumPy dates or durations, which would pass for integers in nanoseconds."""
     if values.dtype.kind == "O":
         return any(isinstance(value, (np.datetime64, np.timedelta64)) for value in values)
     return values.dtype.kind in "mM"
@@ -323,7 +310,7 @@ def _holds_times(values: np.ndarray) -> bool:
 def _is_missing(value: Any) -> bool:
     if value is None:
         return True
-    try:
+    try:  # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined
         return bool(value != value)
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
@@ -333,9 +320,7 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
     if series.dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
-        values = values if values.dtype.kind == "f" else values.astype(np.float64)
-        present = ~np.isnan(values)
-        return RawColumn(name, values if present.all() else values[present], present)
+        return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool))
     present = ~series.is_null().to_numpy().astype(bool)
@@ -375,7 +360,8 @@ def _replace_cells(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Seri
         except Exception:  # libraries have no common exception for a value that does not fit
             continue
         # Some libraries change a value that does not fit: 0.5 becomes 0 among integers, 1 becomes text.
-        if _same_cells(made.to_list(), cells):
+        pairs = zip(made.to_list(), cells, strict=True)
+        if all(_is_missing(now) if _is_missing(wanted) else now == wanted for now, wanted in pairs):
             return made
     raise DataError(f"Column {series.name!r}, of type {series.dtype}, cannot hold labels such as {labels[0]!r}.")
 
@@ -403,7 +389,3 @@ def _make_like(series: nw.Series, values: list, dtype: Any) -> nw.Series:
         made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
         return nw.from_native(made, series_only=True)
     return nw.new_series(series.name, values, dtype, backend=series.implementation)
-
-
-def _same_cells(one: list, other: list) -> bool:
-    return all(a == b if not _is_missing(b) else _is_missing(a) for a, b in zip(one, other, strict=True))

@@ -10,8 +10,6 @@ from sparsefield import config
 from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
 
-__all__ = ["Label", "as_label", "as_numbers", "factorize", "label_sort_key", "unify_labels"]
-
 Label = str | int | float | bool
 
 
@@ -22,8 +20,8 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
     """
     values = _as_integers(column.values)
     codes = np.full(len(column.present), -1, dtype=np.int64)
-    if values.dtype.kind in "iu" and _has_small_range(values):
-        labels, inverse = _factorize_small_range(values)
+    if values.dtype.kind in "iu" and (counted := _factorize_small_range(values)):
+        labels, inverse = counted
     elif values.dtype.kind in "biufU":
         # Zero has two signs, and their order after sorting is undefined.
         values = values + 0.0 if values.dtype.kind == "f" else values
@@ -45,18 +43,14 @@ def _as_integers(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _has_small_range(values: np.ndarray) -> bool:
-    """Whether counting integers is cheaper than sorting them."""
+def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray] | None:
+    """Factorize integers by counting; None if their range is so large that sorting is cheaper."""
     if not len(values):
-        return False
+        return None
     # Python integers, since the difference of two 64-bit integers may not fit into NumPy's.
     low, high = int(values.min()), int(values.max())
-    return high - low < 4 * len(values) + 1024 and high <= np.iinfo(np.int64).max
-
-
-def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray]:
-    """Factorize integers of a small range by counting instead of sorting."""
-    low = int(values.min())
+    if high - low >= 4 * len(values) + 1024 or high > np.iinfo(np.int64).max:
+        return None
     shifted = values.astype(np.int64) - low
     present = np.bincount(shifted) > 0
     rank = np.cumsum(present) - 1

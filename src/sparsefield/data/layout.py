@@ -19,11 +19,9 @@ from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
 
-__all__ = ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "FeatureName", "Layout", "NeighborView", "Side"]
-
 Array = np.ndarray
 
-NEIGHBOR_COUNT = "(how many)"
+NEIGHBOR_COUNT = "(neighbor count)"
 """Name of the number of neighbors, in place of a variable's name."""
 
 COUNT_COLUMN = -1
@@ -31,7 +29,7 @@ COUNT_COLUMN = -1
 
 
 class Arcs(NamedTuple):
-    """Directed influences of columns on target states of the same row, with the features that have their weights."""
+    """Arcs are directed influences of columns on target states of the same row, each with the feature of its weight."""
 
     target: Array
     """State number among all target states of all tables, (arcs,)."""
@@ -123,7 +121,7 @@ class Layout:
     templates: tuple[Template, ...]
     ends: tuple[tuple[int, int], ...]
     """Numbers of the tables at the two ends of each template."""
-    counted: tuple[tuple[bool, bool], ...] = ()
+    has_neighbor_count: tuple[tuple[bool, bool], ...] = ()
     """Per template, whether rows of its left, and of its right table, differ in their number of neighbors.
 
     A neighbor in its reference state adds nothing to the sums, as if there were no neighbor; the number distinguishes
@@ -132,14 +130,14 @@ class Layout:
 
     def __post_init__(self) -> None:
         # Written out, so that a layout that is loaded equals the one that was saved.
-        object.__setattr__(self, "counted", self.counted or ((False, False),) * len(self.templates))
+        object.__setattr__(
+            self, "has_neighbor_count", self.has_neighbor_count or ((False, False),) * len(self.templates)
+        )
 
     @classmethod
     def single(cls, schema: Schema, name: str = "") -> Layout:
         """Return the layout of one plain table."""
         return cls((name,), (schema,), (Template("within", (name,)),), ((0, 0),))
-
-    # -- numbers -------------------------------------------------------------------------------------------------
 
     @cached_property
     def neighbor_views(self) -> tuple[NeighborView, ...]:
@@ -150,10 +148,8 @@ class Layout:
             for k, (template, (left, right)) in enumerate(zip(self.templates, self.ends, strict=True)):
                 if template.kind == "within" or schema.n_states == 0:
                     continue
-                sides = [(True, left, right)]
-                if not template.symmetric:
-                    sides.append((False, right, left))
-                for forward, target, source in sides:
+                sides = [(True, left, right), (False, right, left)]
+                for forward, target, source in sides[:1] if template.symmetric else sides:
                     if target == t:
                         found.append(NeighborView(k, forward, t, source, self._source_columns(k, forward), start))
                         start = found[-1].stop
@@ -220,18 +216,16 @@ class Layout:
                 source[view.start : view.stop] = view.columns
         return self._view_of_column[first:last], source
 
-    # -- candidates ----------------------------------------------------------------------------------------------
-
     @cached_property
     def candidate_blocks(self) -> tuple[CandidateBlock, ...]:
         return tuple(self._candidate_block(k) for k in range(len(self.templates)))
 
     @property
     def n_candidate_pairs(self) -> int:
-        total = 0
-        for block in self.candidate_blocks:
-            total += self.schemas[block.left.table].n_candidate_pairs if block.within else block.n_candidates
-        return total
+        return sum(
+            self.schemas[block.left.table].n_candidate_pairs if block.within else block.n_candidates
+            for block in self.candidate_blocks
+        )
 
     def arcs(self, features: Array) -> Arcs:
         """Return the arcs of features: one for each end that is a target state.
@@ -283,22 +277,17 @@ class Layout:
 
     def feature_name(self, a: int, b: int) -> FeatureName:
         """Return the names of a pair of column numbers."""
-        table = int(self.table_of_column[a])
-        start, view = int(self.column_starts[table]), int(self._view_of_column[b])
-        one = self.schemas[table].column_name(a - start)
-        if view < 0:
-            label, other, column = self.within_label(self.tables[table]), table, b - start
-        else:
-            neighbor = self.neighbor_views[view]
-            label, other = self.templates[neighbor.template].label, neighbor.source_table
-            column = int(neighbor.columns[b - start - neighbor.start])
-        here = self.tables[table], one[0], one[1]
-        two = (NEIGHBOR_COUNT, None) if column == COUNT_COLUMN else self.schemas[other].column_name(column)
-        there = self.tables[other], two[0], two[1]
+        here, number = self.own_column_name(a), int(self._view_of_column[b])
+        if number < 0:
+            return FeatureName(self.within_label(here[0]), *here, *self.own_column_name(b))
+        view = self.neighbor_views[number]
+        column = int(view.columns[b - self.column_starts[view.target_table] - view.start])
+        table, schema = self.tables[view.source_table], self.schemas[view.source_table]
+        name, state = (NEIGHBOR_COUNT, None) if column == COUNT_COLUMN else schema.column_name(column)
+        there = table, name, state
         # Names follow the direction of the template: "across subject" names the relation first, then the nation.
-        if view >= 0 and not self.neighbor_views[view].forward:
-            here, there = there, here
-        return FeatureName(label, *here, *there)
+        left, right = (here, there) if view.forward else (there, here)
+        return FeatureName(self.templates[view.template].label, *left, *right)
 
     @staticmethod
     def within_label(table: str) -> str:
@@ -311,7 +300,7 @@ class Layout:
         return self.tables[table], *self.schemas[table].column_name(column - int(self.column_starts[table]))
 
     def are_valid_pairs(self, pairs: Array) -> bool:
-        """Whether every pair is a target state and a column that a template pairs with it, as kernels assume."""
+        """Return whether every pair is a target state and a column that a template pairs with it, as kernels assume."""
         if (pairs < 0).any() or (pairs >= self.n_columns).any():
             return False
         a, b = pairs[:, 0], pairs[:, 1]
@@ -322,9 +311,7 @@ class Layout:
             start, schema = self.column_starts[k], self.schemas[k]
             own = (table == k) & (views < 0)
             owner = schema.variable_of_column
-            if (owner[a[own] - start] == owner[b[own] - start]).any():
-                return False
-            if own.any() and not any(m.within and m.left.table == k for m in self.candidate_blocks):
+            if (owner[a[own] - start] == owner[b[own] - start]).any() or (own.any() and k not in self._within_tables):
                 return False
         for k in np.unique(views[views >= 0]):
             view = self.neighbor_views[k]
@@ -335,7 +322,7 @@ class Layout:
         return True
 
     def are_valid_conjunctions(self, conjunctions: Array) -> bool:
-        """Whether features of three columns and more are valid.
+        """Return whether features of three columns and more are valid.
 
         Each needs ascending own columns of one table and of different variables, a target state first, padded with -1.
         """
@@ -344,19 +331,21 @@ class Layout:
         named = conjunctions >= 0
         if not named[:, :3].all() or (conjunctions < -1).any() or (named[:, 1:] & ~named[:, :-1]).any():
             return False
-        if (self._state_of_column[conjunctions[:, 0]] < 0).any() or (
-            self._view_of_column[conjunctions][named] >= 0
-        ).any():
+        first_is_state = self._state_of_column[conjunctions[:, 0]] >= 0
+        if not first_is_state.all() or (self._view_of_column[conjunctions][named] >= 0).any():
             return False
         table = self.table_of_column[conjunctions]
-        if ((table != table[:, :1]) & named).any():
-            return False
-        if any(not any(m.within and m.left.table == k for m in self.candidate_blocks) for k in np.unique(table[named])):
+        if ((table != table[:, :1]) & named).any() or not self._within_tables.issuperset(table[named].tolist()):
             return False
         owner = self.variable_of_own_column[conjunctions]
         rising = np.diff(conjunctions, axis=1) > 0
         apart = np.diff(owner, axis=1) != 0  # columns of one variable are adjacent
         return bool((rising & apart | ~named[:, 1:]).all())
+
+    @cached_property
+    def _within_tables(self) -> set[int]:
+        """Numbers of the tables whose columns are paired within a row."""
+        return {block.left.table for block in self.candidate_blocks if block.within}
 
     @cached_property
     def variable_of_own_column(self) -> Array:
@@ -365,8 +354,6 @@ class Layout:
         for schema, start in zip(self.schemas, self.column_starts[:-1], strict=True):
             number[start : start + schema.n_columns] = schema.variable_of_column
         return number
-
-    # -- internals -----------------------------------------------------------------------------------------------
 
     @cached_property
     def _state_of_column(self) -> Array:
@@ -415,8 +402,7 @@ class Layout:
         """Return the columns of a template's source table, for one direction."""
         template, (left, right) = self.templates[k], self.ends[k]
         columns = self._columns(right, template.right) if forward else self._columns(left, template.left)
-        counted = self.counted[k][0 if forward else 1]
-        return np.append(columns, COUNT_COLUMN) if counted else columns
+        return np.append(columns, COUNT_COLUMN) if self.has_neighbor_count[k][0 if forward else 1] else columns
 
     def _candidate_block(self, k: int) -> CandidateBlock:
         template, (left, right) = self.templates[k], self.ends[k]
@@ -430,10 +416,5 @@ class Layout:
             states = int(((columns < self.schemas[table].n_states) & (columns != COUNT_COLUMN)).sum())
             return Side(table, columns, states, left_columns if within else neighbors)
 
-        return CandidateBlock(
-            template=k,
-            left=side(left, left_columns, False),
-            right=side(right, right_columns, True),
-            mirrored=within or template.symmetric,
-            within=within,
-        )
+        sides = side(left, left_columns, False), side(right, right_columns, True)
+        return CandidateBlock(k, *sides, mirrored=within or template.symmetric, within=within)

@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 
 from sparsefield.errors import DataError
 
-__all__ = ["ForeignKey", "Link", "OffsetLink", "Template", "as_link", "as_names", "as_template", "as_templates"]
-
 Kind = Literal["within", "across", "shared", "swapped", "joined"]
 
 
@@ -21,6 +19,11 @@ class ForeignKey:
     table: str
     column: str
     to: str
+
+    @property
+    def columns(self) -> tuple[str]:
+        """Columns that define the link, and so are no variables."""
+        return (self.column,)
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class OffsetLink:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that define the positions of rows, and so are no variables."""
-        return (*self.within, *([] if self.along is None else [self.along]))
+        return self.within if self.along is None else (*self.within, self.along)
 
 
 Link = ForeignKey | OffsetLink
@@ -125,22 +128,13 @@ class Template:
     @property
     def label(self) -> str:
         """`words`, with the variables of either end if it does not take all."""
-        ends = [
-            f"{side} {', '.join(names) or 'none'}"
-            for side, names in (("left", self.left), ("right", self.right))
-            if names is not None
-        ]
+        sides = (("left", self.left), ("right", self.right))
+        ends = [f"{side} {', '.join(names) or 'none'}" for side, names in sides if names is not None]
         return f"{self.words} ({'; '.join(ends)})" if ends else self.words
 
     def as_plain(self) -> dict[str, Any]:
         """Return plain values that `as_template` accepts."""
-        return {
-            "kind": self.kind,
-            "names": list(self.names),
-            "symmetric": self.symmetric,
-            "left": None if self.left is None else list(self.left),
-            "right": None if self.right is None else list(self.right),
-        }
+        return {name: list(part) if isinstance(part, tuple) else part for name, part in vars(self).items()}
 
 
 def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Template:
@@ -148,11 +142,11 @@ def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Te
     if isinstance(given, Template):
         return given
     if isinstance(given, Mapping):
-        parts = dict(given)
         try:
-            return Template(**parts)
+            return Template(**given)
         except TypeError:
-            raise DataError(f"A template has the keys kind, names, symmetric, left, right; got {parts}.") from None
+            keys = "kind, names, symmetric, left, right"
+            raise DataError(f"A template has the keys {keys}; got {dict(given)}.") from None
     if not isinstance(given, (str, Sequence)):
         raise DataError(f"A template is {given!r}; it must be words such as 'across subject', or a Template.")
     words = given.split() if isinstance(given, str) else list(given)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from sparsefield.errors import DataError
 
-__all__ = ["machine_memory", "refuse_beyond_memory"]
-
 
 def machine_memory() -> float:
     """Return the memory in bytes of this machine or container; infinite if the system does not report it."""

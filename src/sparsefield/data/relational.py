@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from sparsefield.data.frames import Source, as_source
+from sparsefield.data.frames import JoinedColumns, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, as_link, as_names, as_templates
 from sparsefield.errors import DataError
 
-__all__ = ["Relational", "SelectedColumns"]
-
 SHOWN_OFFENDERS = 3
-
-
-@dataclass(frozen=True)
-class SelectedColumns:
-    """The columns of a table that are variables."""
-
-    source: Source
-    names: tuple[str, ...]
-
-    @property
-    def n_rows(self) -> int:
-        return self.source.n_rows
-
-    def column(self, name: str) -> Any:
-        return self.source.column(name)
 
 
 class Relational:
@@ -85,6 +68,8 @@ class Relational:
         self.observed = _columns_by_table(observed, "observed")
         self.ignore = _columns_by_table(ignore, "ignore")
         self.templates = None if templates is None else as_templates(templates)
+        self._pairs: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._row_of_key: dict[str, dict[Label, int]] = {}
         self._check()
 
     def __repr__(self) -> str:
@@ -98,21 +83,16 @@ class Relational:
 
     @cached_property
     def sources(self) -> dict[str, Source]:
-        return {
-            name: as_source(frame, what=f"table {name!r}", may_be_empty=True) for name, frame in self.tables.items()
-        }
+        return {name: as_source(frame, f"table {name!r}", may_be_empty=True) for name, frame in self.tables.items()}
 
     def variables(self, table: str) -> tuple[str, ...]:
         """Return the columns of a table that are variables: all but its key, columns of links, and ignored ones."""
-        taken = set(self.ignore.get(table, ()))
-        taken |= {self.keys[table]} if table in self.keys else set()
-        for link in self.links.values():
-            if link.table == table:
-                taken |= {link.column} if isinstance(link, ForeignKey) else set(link.columns)
+        taken = {self.keys.get(table), *self.ignore.get(table, ())}
+        taken.update(column for link in self.links.values() if link.table == table for column in link.columns)
         return tuple(name for name in self.sources[table].names if name not in taken)
 
-    def select_variables(self, table: str) -> SelectedColumns:
-        return SelectedColumns(self.sources[table], self.variables(table))
+    def select_variables(self, table: str) -> JoinedColumns:
+        return JoinedColumns((self.sources[table],), self.variables(table))
 
     def replace(self, **parts: Any) -> Relational:
         """Return a copy with some constructor parameters replaced."""
@@ -133,31 +113,22 @@ class Relational:
             self._pairs[name] = found
         return self._pairs[name]
 
-    @cached_property
-    def _pairs(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        return {}
-
-    # -- checks --------------------------------------------------------------------------------------------------
-
     def _check(self) -> None:
         for table in self.tables:
             if not isinstance(table, str) or not table:
                 raise DataError(f"A table is called {table!r}; the name of a table must be a nonempty string.")
-        for what, mapping in (("keys", self.keys), ("observed", self.observed), ("ignore", self.ignore)):
-            for table in mapping:
-                self.require_table(table, f"{what}=")
-        for table, column in self.keys.items():
-            self._require_column(table, column, "keys=")
-        for what, mapping in (("observed", self.observed), ("ignore", self.ignore)):
+        keys = {table: [column] for table, column in self.keys.items()}
+        for what, mapping in (("keys=", keys), ("observed=", self.observed), ("ignore=", self.ignore)):
             for table, columns in mapping.items():
+                self.require_table(table, what)
                 for column in columns:
-                    self._require_column(table, column, f"{what}=")
+                    self._require_column(table, column, what)
         for name, link in self.links.items():
             if not isinstance(name, str) or not name or any(mark.isspace() for mark in name):
                 raise DataError(f"Link {name!r}: the name of a link must be one word.")
             self.require_table(link.table, f"link {name!r}")
             self.require_table(link.to, f"link {name!r}")
-            for column in [link.column] if isinstance(link, ForeignKey) else link.columns:
+            for column in link.columns:
                 self._require_column(link.table, column, f"link {name!r}")
             if isinstance(link, ForeignKey) and link.to not in self.keys:
                 raise DataError(
@@ -185,17 +156,11 @@ class Relational:
                 f"columns: {', '.join(names[:8])}{more}."
             )
 
-    # -- links to rows -------------------------------------------------------------------------------------------
-
     def _factorized(self, table: str, column: str) -> tuple[list[Label], np.ndarray]:
         try:
             return factorize(self.sources[table].column(column))
         except DataError as error:
             raise DataError(f"Table {table!r}: {error}") from None
-
-    @cached_property
-    def _row_of_key(self) -> dict[str, dict[Label, int]]:
-        return {}
 
     def _rows_by_key(self, table: str) -> dict[Label, int]:
         if table in self._row_of_key:
@@ -316,12 +281,9 @@ def _position_in_group(group: np.ndarray) -> np.ndarray:
 
 
 def _shown(offenders: Iterable[Any]) -> str:
-    shown = []
-    for offender in offenders:
-        if len(shown) == SHOWN_OFFENDERS:
-            return ", ".join(shown) + ", ..."
-        shown.append(str(offender))
-    return ", ".join(shown)
+    """Return the first offenders as text."""
+    first = [str(offender) for offender in islice(offenders, SHOWN_OFFENDERS + 1)]
+    return ", ".join(first[:SHOWN_OFFENDERS]) + (", ..." if len(first) > SHOWN_OFFENDERS else "")
 
 
 def _count(number: int, what: str) -> str:

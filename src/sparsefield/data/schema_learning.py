@@ -8,10 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.column_summaries import (
     MANY_LABELS,
-    LabelSummary,
     Moments,
     find_numeric_traits,
     sum_squared_deviations,
@@ -20,19 +18,8 @@ from sparsefield.data.column_summaries import (
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.labels import Label, as_label, label_sort_key
-from sparsefield.data.schema import Role, Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Role, Schema, Variable
 from sparsefield.errors import DataError
-
-__all__ = [
-    "check_roles",
-    "count_active",
-    "is_identifier",
-    "learn_from_parts",
-    "learn_schema",
-    "make_binary_schema",
-    "make_categorical",
-    "pieces_of_rows",
-]
 
 PIECE = 2**20
 """Number of cells that are processed together, since all of them may be on disk."""
@@ -50,15 +37,14 @@ def learn_schema(
     check_roles(source.names, observed, numeric, states)
     defaults = not states and (numeric == "auto" or not numeric)
     if isinstance(source, Source) and source.kind == "sparse" and defaults:
-        return _learn_binary_schema(source, set(observed), sample_weight)
+        matrix = source.native
+        return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
     weights = Weights(sample_weight)
-    return learn_from_parts(
-        source.names,
-        lambda function, *arguments: function(source, weights, *arguments),
-        observed=observed,
-        numeric=numeric,
-        states=states,
-    )
+
+    def summarize(function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        return function(source, weights, *arguments)
+
+    return learn_from_parts(source.names, summarize, observed=observed, numeric=numeric, states=states)
 
 
 def learn_from_parts(
@@ -85,10 +71,14 @@ def learn_from_parts(
     squares = dict(zip(means, summarize(sum_squared_deviations, means) if means else [], strict=True))
 
     def variable(name: str) -> Variable:
-        if name not in means:
-            return _categorical(found[name], "observed" if name in covariates else "target", known.get(name, ()))
-        deviation = found[name].deviation(squares[name])
-        return Variable(name, "observed", center=means[name], scale=deviation if deviation > 0 else 1.0)
+        summary, role = found[name], "observed" if name in covariates else "target"
+        if name in means:
+            deviation = summary.deviation(squares[name])
+            return Variable(name, role, center=means[name], scale=deviation if deviation > 0 else 1.0)
+        if summary.too_many:
+            raise DataError(_too_many_labels(name, f"more than {MANY_LABELS:,}", summary.n_cells))
+        labels, totals = summary.in_order()
+        return make_categorical(name, role, labels, rounded(totals), summary.n_cells, known.get(name, ()))
 
     order = sorted(names, key=covariates.__contains__)
     return Schema(tuple(variable(name) for name in order), names)
@@ -98,13 +88,6 @@ def _mean(name: str, moments: Moments) -> float:
     if moments.weight <= 0:
         raise DataError(f"Observed column {name!r} has no values at all: drop it, or fill in known ones.")
     return moments.mean
-
-
-def _categorical(found: LabelSummary, role: Role, known: Sequence[Label]) -> Variable:
-    if found.too_many:
-        raise DataError(_too_many_labels(found.name, f"more than {MANY_LABELS:,}", found.n_cells))
-    labels, totals = found.in_order()
-    return make_categorical(found.name, role, labels, rounded(totals), found.n_cells, known)
 
 
 def check_roles(
@@ -124,13 +107,6 @@ def check_roles(
                 f"Column {wrong[0]!r} is listed as numeric but is a target. Targets are categorical: list it in "
                 "observed= as well, or group its values first."
             )
-
-
-def _learn_binary_schema(source: Source, observed: set[str], weight: np.ndarray | None) -> BinarySchema:
-    matrix = source.native
-    counts, sums = count_active(matrix.indptr, matrix.indices, len(source.names), weight)
-    mass = float(source.n_rows) if weight is None else float(weight.sum())
-    return make_binary_schema(source.names, observed, source.n_rows, counts, sums, mass)
 
 
 def count_active(
@@ -160,11 +136,13 @@ def pieces_of_rows(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def make_binary_schema(
-    names: tuple[str, ...], observed: Collection[str], n_rows: int, counts: np.ndarray, sums: np.ndarray, mass: float
+def learn_binary_schema(
+    names: tuple[str, ...], observed: Collection[str], offsets: np.ndarray, columns: np.ndarray, weight: Any = None
 ) -> BinarySchema:
-    """Return the schema of 0/1 columns, each of which is 1 in ``counts`` rows of total weight ``sums``."""
-    shares = np.minimum(sums / mass, 1.0)
+    """Learn the schema of 0/1 columns from sparse rows with (rows,) weights or None; they may be on disk."""
+    n_rows = len(offsets) - 1
+    counts, sums = count_active(offsets, columns, len(names), weight)
+    shares = np.minimum(sums / (float(n_rows) if weight is None else float(weight.sum())), 1.0)
     # 1 in all rows with a weight: sums in two orders may differ in their last digits.
     shares[shares > 1.0 - 1e-12] = 1.0
     covariates = np.array([name in observed for name in names]) if observed else np.zeros(len(counts), dtype=bool)
@@ -184,7 +162,11 @@ def make_categorical(
         raise DataError(f"Column {name!r} has no values at all: drop it, or fill in known ones.")
     if is_identifier(len(labels), n_cells):
         raise DataError(_too_many_labels(name, f"{len(labels):,}", n_cells))
-    labels, totals = _with_known(labels, totals, known, name)
+    extra = sorted({as_label(v, name) for v in known} - set(labels), key=label_sort_key)
+    if extra:
+        total_of = dict(zip(labels, totals, strict=True))
+        labels = sorted(labels + extra, key=label_sort_key)
+        totals = np.array([total_of.get(label, 0.0) for label in labels])
     mass = totals.sum()
     frequencies = totals / mass if mass > 0 else np.full(len(labels), 1 / len(labels))
     # Features of a 0/1 column are about 1, as in the paper (this scores better on Animal); others about rare states.
@@ -200,20 +182,8 @@ def _too_many_labels(name: str, count: str, n_cells: int) -> str:
 
 
 def is_identifier(n_labels: int, n_cells: int) -> bool:
-    """Whether a column has too many different values to be categorical."""
+    """Return whether a column has too many different values to be categorical."""
     return n_labels > config.IDENTIFIER_STATES and n_labels > config.IDENTIFIER_SHARE * n_cells
-
-
-def _with_known(
-    labels: list[Label], totals: np.ndarray, known: Sequence[Label], name: str
-) -> tuple[list[Label], np.ndarray]:
-    """Return the sorted union of observed and known labels, with their totals."""
-    extra = sorted({as_label(v, name) for v in known} - set(labels), key=label_sort_key)
-    if not extra:
-        return labels, totals
-    merged = sorted(labels + extra, key=label_sort_key)
-    count = dict(zip(labels, totals, strict=True))
-    return merged, np.array([count.get(label, 0.0) for label in merged])
 
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:

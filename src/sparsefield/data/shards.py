@@ -18,22 +18,6 @@ from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_table import SparseBlock
 from sparsefield.data.table import Block, cut_into_blocks, encode_rows
 
-__all__ = [
-    "Piece",
-    "combine_digests",
-    "compile_piece",
-    "concatenate",
-    "cut_piece",
-    "digest_block",
-    "has_missing",
-    "overlaps",
-    "runs_of_rows",
-    "shard_rows",
-    "slice_piece",
-    "writable_blocks",
-]
-
-
 AnyBlock = TypeVar("AnyBlock", Block, SparseBlock)
 
 
@@ -51,6 +35,9 @@ class Piece(NamedTuple):
     def n_rows(self) -> int:
         return len(self.weight)
 
+    def slice(self, start: int, stop: int) -> Piece:
+        return Piece(self.codes[:, start:stop], self.covariates[:, start:stop], self.weight[start:stop])
+
 
 def compile_piece(
     source: Columns, schema: Schema, weight: np.ndarray | None = None
@@ -59,14 +46,9 @@ def compile_piece(
 
     Unknown values do not occur in training, and become missing.
     """
-    codes, columns, unknown = encode_rows(source, schema)
-    covariates = np.concatenate([np.empty((0, source.n_rows), dtype=config.FLOAT), *columns])
+    codes, covariates, unknown = encode_rows(source, schema)
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
     return Piece(codes, covariates, weight), {name: (len(odd.rows), odd.example) for name, odd in unknown.items()}
-
-
-def slice_piece(piece: Piece, start: int, stop: int) -> Piece:
-    return Piece(piece.codes[:, start:stop], piece.covariates[:, start:stop], piece.weight[start:stop])
 
 
 def concatenate(pieces: Sequence[Piece]) -> Piece:
@@ -77,16 +59,14 @@ def concatenate(pieces: Sequence[Piece]) -> Piece:
 
 
 def has_missing(piece: Piece, schema: Schema) -> bool:
-    """Whether any cell is missing, not counting those of latent variables."""
+    """Return whether any cell is missing, not counting those of latent variables."""
     own = len(schema.targets) - len(schema.latent)
     return bool((piece.codes[:own] < 0).any())
 
 
 def cut_piece(schema: Schema, piece: Piece, first: int, size: int) -> tuple[Block, ...]:
     """Cut a piece into blocks of ``size`` rows; it starts with row ``first`` of its table, the first row of a block."""
-    covariates = [piece.covariates] if len(piece.covariates) else []
-    blocks = cut_into_blocks(schema, piece.codes, covariates, piece.weight, schema.n_columns, size=size, first=first)
-    return tuple(blocks)
+    return tuple(cut_into_blocks(schema, *piece, schema.n_columns, size=size, first=first))
 
 
 def writable_blocks(blocks: Sequence[AnyBlock]) -> tuple[AnyBlock, ...]:
@@ -99,9 +79,6 @@ def writable_blocks(blocks: Sequence[AnyBlock]) -> tuple[AnyBlock, ...]:
         return np.require(value, requirements=["C", "W", "O"]) if isinstance(value, np.ndarray) else value
 
     return tuple(block._make(map(own, block)) for block in blocks)
-
-
-# -- runs of rows ---------------------------------------------------------------------------------------------------
 
 
 def runs_of_rows(n_rows: int, size: int) -> list[tuple[int, int]]:
@@ -123,25 +100,9 @@ def overlaps(counts: Sequence[int], runs: Iterable[tuple[int, int]]) -> list[lis
     found = []
     for start, stop in runs:
         first, last = np.searchsorted(ends, start, side="right"), np.searchsorted(starts, stop, side="left")
-        found.append(
-            [
-                (k, int(max(start - starts[k], 0)), int(min(stop, ends[k]) - starts[k]))
-                for k in range(int(first), int(last))
-                if counts[k]
-            ]
-        )
+        pieces = [k for k in range(int(first), int(last)) if counts[k]]
+        found.append([(k, int(max(start - starts[k], 0)), int(min(stop, ends[k]) - starts[k])) for k in pieces])
     return found
-
-
-# -- digests --------------------------------------------------------------------------------------------------------
-
-
-def digest_block(block: Block) -> bytes:
-    """Return a digest of the data of a block."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (block.codes, block.covariates, block.weight):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def combine_digests(digests: Iterable[bytes]) -> str:

@@ -6,7 +6,7 @@ A cell is active if it has another state than the reference state.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
@@ -14,23 +14,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
-from sparsefield.data.schema import Schema
-from sparsefield.data.table import dense_bytes, encode_column
+from sparsefield.data.schema import BinarySchema, Schema
+from sparsefield.data.table import dense_bytes, digest_arrays, encode_column
 from sparsefield.errors import UnseenStateWarning
-
-__all__ = [
-    "SparseBlock",
-    "SparseTable",
-    "block_ends",
-    "compile_sparse",
-    "make_sparse_table",
-    "prefers_sparse",
-    "read_active_cells",
-    "refuse_too_large",
-]
 
 
 class SparseBlock(NamedTuple):
@@ -47,6 +35,24 @@ class SparseBlock(NamedTuple):
     @property
     def n_rows(self) -> int:
         return len(self.weight)
+
+    @property
+    def n_active(self) -> int:
+        """Number of active cells."""
+        return len(self.columns)
+
+    def slice(self, start: int, stop: int) -> SparseBlock:
+        """Return some rows, given by their positions in the block."""
+        offsets = self.offsets[start : stop + 1]
+        cells = self.columns[offsets[0] : offsets[-1]]
+        return SparseBlock(self.start + start, offsets - offsets[0], cells, self.weight[start:stop])
+
+    def cut(self, bounds: Sequence[int]) -> tuple[SparseBlock, ...]:
+        """Cut the block at some rows of its table, the first of which is ``start``."""
+        return tuple(self.slice(first - self.start, stop - self.start) for first, stop in pairwise(bounds))
+
+    def digest(self) -> bytes:
+        return digest_arrays(self.offsets, self.columns, self.weight)
 
 
 @dataclass(frozen=True)
@@ -77,22 +83,34 @@ class SparseTable:
 
     @property
     def blocks(self) -> tuple[SparseBlock, ...]:
-        return tuple(self._cut())
-
-    def _cut(self) -> Iterator[SparseBlock]:
-        """Yield blocks with about equal numbers of active cells; their bounds depend only on the data."""
+        """Blocks with about equal numbers of active cells; their bounds depend only on the data."""
         ends = np.searchsorted(self.offsets, block_ends(self.n_active))
         bounds = np.unique(np.concatenate([[0], ends, [self.n_rows]])).tolist()
-        for start, stop in pairwise(bounds):
-            offsets = self.offsets[start : stop + 1]
-            cells = self.columns[offsets[0] : offsets[-1]]
-            yield SparseBlock(start, offsets - offsets[0], cells, self.weight[start:stop])
+        return SparseBlock(0, self.offsets, self.columns, self.weight).cut(bounds)
 
 
 def block_ends(n_active: int) -> np.ndarray:
     """Return the number of active cells before each block but the first; a block starts with the next row."""
     count = int(np.clip(n_active // config.CELLS_OF_SPARSE_BLOCK, 1, config.MAX_SPARSE_BLOCKS))
     return np.arange(1, count) * (n_active / count)
+
+
+def block_ends_within(piece: SparseBlock, ends: np.ndarray, cells_before: int, rows_before: int) -> list[int]:
+    """Return the rows of a table at which blocks end, within a piece.
+
+    ``ends`` come from `block_ends`; ``cells_before`` and ``rows_before`` count active cells and rows before the piece.
+    """
+    mine = ends[(ends > cells_before) & (ends <= cells_before + piece.n_active)]
+    return (rows_before + np.searchsorted(cells_before + piece.offsets, mine)).tolist()
+
+
+def concatenate_sparse(pieces: Sequence[SparseBlock], start: int) -> SparseBlock:
+    """Join consecutive pieces of rows, the first of which is row ``start`` of the table."""
+    before = np.cumsum([0, *(piece.n_active for piece in pieces)])
+    offsets = [np.zeros(1, dtype=np.int64)]
+    offsets += [first + piece.offsets[1:] for first, piece in zip(before.tolist(), pieces, strict=False)]
+    columns, weight = [piece.columns for piece in pieces], [piece.weight for piece in pieces]
+    return SparseBlock(start, np.concatenate(offsets), np.concatenate(columns), np.concatenate(weight))
 
 
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> SparseTable | None:
@@ -108,7 +126,7 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
 
 
 def _is_sparse(n_active: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
+    """Return whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
     cells = n_rows * schema.n_columns
     return n_active <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > (
         machine_memory() if memory is None else memory
@@ -126,7 +144,7 @@ def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> Sparse
 
 
 def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> bool:
-    """Whether a table without missing cells is stored sparsely, judged by the frequencies of reference states.
+    """Return whether a table without missing cells is stored sparsely, judged by the frequencies of reference states.
 
     ``memory`` is by default that of this machine.
     """
@@ -134,6 +152,13 @@ def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> 
         return False
     n_active = n_rows * sum(1.0 - v.frequencies[v.base] for part in (schema.targets, schema.observed) for v in part)
     return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_active, schema, n_rows, memory)
+
+
+def compile_sparse_piece(source: Columns, schema: Schema, weight: np.ndarray | None = None) -> SparseBlock | None:
+    """Encode a partition of a table; None if a cell is missing."""
+    cells = read_active_cells(source, schema)
+    weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
+    return None if cells is None else SparseBlock(0, *cells, weight)
 
 
 def read_active_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
@@ -166,7 +191,7 @@ def make_sparse_table(
     """Return a sparse table from rows of 0/1 input columns; columns that are constant in training are left out."""
     number = schema.column_of_input
     if np.array_equal(number, np.arange(len(number))):
-        return SparseTable(schema, _as_int64(offsets), _as_int32(columns), weight)
+        return SparseTable(schema, offsets.astype(np.int64, copy=False), columns.astype(np.int32, copy=False), weight)
     renumbered = number[columns]
     _warn_unknown_values(schema, columns[renumbered < 0])
     keep = renumbered >= 0
@@ -193,11 +218,3 @@ def _warn_unknown_values(schema: BinarySchema, columns: np.ndarray) -> None:
             UnseenStateWarning,
             stacklevel=2,
         )
-
-
-def _as_int64(offsets: np.ndarray) -> np.ndarray:
-    return offsets if offsets.dtype == np.int64 else offsets.astype(np.int64)
-
-
-def _as_int32(columns: np.ndarray) -> np.ndarray:
-    return columns if columns.dtype == np.int32 else columns.astype(np.int32)

@@ -8,8 +8,6 @@ import numpy as np
 
 from sparsefield.data.dataset import DenseDataset, LocalDataset, rebuild_table, update_neighbor_sums
 
-__all__ = ["hide_cells", "row_folds", "weigh_rows"]
-
 
 def row_folds(sample: LocalDataset, share: float, folds: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return the numbers of the rows of a plain table to hold out in each fold, ascending.
@@ -22,31 +20,26 @@ def row_folds(sample: LocalDataset, share: float, folds: int, rng: np.random.Gen
     return [rows[~sample.has_unique_states(rows)] for rows in map(np.sort, parts)]
 
 
-def hide_cells(
+def hold_out_cells(
     sample: DenseDataset, share: float, folds: int, rng: np.random.Generator
 ) -> Iterator[tuple[DenseDataset, list[np.ndarray]]]:
-    """Yield, for each fold, the rows with some observed cells made missing, and which: (targets, rows) of each table.
+    """Yield, for each fold, the rows with the held-out cells missing, and a mask of these, (targets, rows) by table.
 
-    One fold hides a ``share`` of the cells; several are disjoint and cover all of them. Cells without weight are never
-    hidden, nor cells that are the last example of their state.
+    One fold holds out a ``share`` of the cells; several are disjoint and cover all of them. Cells without weight are
+    never held out, nor cells that are the last example of their state.
     """
     draws = [rng.random(table.codes().shape) for table in sample.tables]
     for fold in range(folds):
         low, high = fold * share, np.inf if folds > 1 and fold == folds - 1 else (fold + 1) * share
-        yield _hide(sample, [(draw >= low) & (draw < high) for draw in draws])
-
-
-def _hide(sample: DenseDataset, candidates: list[np.ndarray]) -> tuple[DenseDataset, list[np.ndarray]]:
-    tables, hidden = [], []
-    for table, width, candidate in zip(sample.tables, sample.layout.widths, candidates, strict=True):
-        codes = table.codes()
-        weight = np.concatenate([block.weight for block in table.blocks])
-        chosen = (codes >= 0) & candidate & (weight > 0.0)
-        for states, hides in zip(codes, chosen, strict=True):
-            hides &= np.isin(states, states[~hides])
-        hidden.append(chosen)
-        tables.append(rebuild_table(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
-    return _with_tables(sample, tables), hidden
+        tables, held_out = [], []
+        for table, width, draw in zip(sample.tables, sample.layout.widths, draws, strict=True):
+            codes = table.codes()
+            chosen = (codes >= 0) & (draw >= low) & (draw < high) & (table.weight() > 0.0)
+            for states, cells in zip(codes, chosen, strict=True):
+                cells &= np.isin(states, states[~cells])
+            held_out.append(chosen)
+            tables.append(rebuild_table(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
+        yield _with_tables(sample, tables), held_out
 
 
 def weigh_rows(sample: DenseDataset, factors: np.ndarray) -> DenseDataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,18 +17,6 @@ from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnseenStateWarning
-
-__all__ = [
-    "Block",
-    "Table",
-    "UnknownValues",
-    "compile_table",
-    "cut_into_blocks",
-    "dense_bytes",
-    "encode_column",
-    "encode_rows",
-    "warn_unknown_values",
-]
 
 
 class Block(NamedTuple):
@@ -60,6 +49,17 @@ class Block(NamedTuple):
     def rows(self) -> slice:
         return slice(self.start, self.start + self.n_rows)
 
+    def digest(self) -> bytes:
+        return digest_arrays(self.codes, self.covariates, self.weight)
+
+
+def digest_arrays(*arrays: np.ndarray) -> bytes:
+    """Return a digest of the data of arrays."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
 
 @dataclass(frozen=True)
 class Table:
@@ -68,7 +68,7 @@ class Table:
     schema: Schema
     blocks: tuple[Block, ...]
     n_rows: int
-    unseen: dict[str, np.ndarray] = field(default_factory=dict)
+    unknown_rows: dict[str, np.ndarray] = field(default_factory=dict)
     """Rows of each target column with values that do not occur in training; inference treats them as missing."""
 
     @property
@@ -82,6 +82,10 @@ class Table:
     def codes(self) -> np.ndarray:
         """(targets, rows) int32."""
         return np.concatenate([block.codes for block in self.blocks], axis=1)
+
+    def weight(self) -> np.ndarray:
+        """(rows,)"""
+        return np.concatenate([block.weight for block in self.blocks])
 
 
 def compile_table(
@@ -105,17 +109,20 @@ def compile_table(
     """
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
-    _refuse_too_large(schema, n_rows, width)
+    what = f"{n_rows:,} rows x {width:,} states"
+    refuse_beyond_memory(dense_bytes(n_rows * width), what, lambda: _advice(schema, width))
     weight = np.ones(n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
     codes, covariates, unknown = encode_rows(source, schema, absent_targets=absent_targets)
     for variable in schema.variables:
         if variable.name in unknown:
             warn_unknown_values(variable.name, len(unknown[variable.name].rows), unknown[variable.name].example, name)
     if repeat > 1:
-        codes, weight = np.repeat(codes, repeat, axis=1), np.repeat(weight, repeat)
-        covariates = [np.repeat(column, repeat, axis=1) for column in covariates]
-    unseen = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
-    return Table(schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unseen)
+        codes, covariates = np.repeat(codes, repeat, axis=1), np.repeat(covariates, repeat, axis=1)
+        weight = np.repeat(weight, repeat)
+    unknown_rows = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
+    return Table(
+        schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unknown_rows
+    )
 
 
 class UnknownValues(NamedTuple):
@@ -127,8 +134,8 @@ class UnknownValues(NamedTuple):
 
 def encode_rows(
     source: Columns, schema: Schema, *, absent_targets: bool = False
-) -> tuple[np.ndarray, list[np.ndarray], dict[str, UnknownValues]]:
-    """Return int32 codes (targets, rows), the columns (width, rows) of each observed variable, and unknown values."""
+) -> tuple[np.ndarray, np.ndarray, dict[str, UnknownValues]]:
+    """Return int32 codes (targets, rows), covariates (observed columns, rows), and unknown values by column."""
     codes = np.full((len(schema.targets), source.n_rows), -1, dtype=np.int32)
     existing = set(source.names)
     unknown: dict[str, UnknownValues] = {}
@@ -138,12 +145,12 @@ def encode_rows(
                 continue
             raise DataError(f"Column {variable.name!r}, with which the field was learned, is not there.")
         codes[v] = encode_column(source, variable, unknown)
-    covariates = []
+    covariates = [np.empty((0, source.n_rows), dtype=config.FLOAT)]
     for variable in schema.observed:
         if variable.name not in existing:
             raise DataError(f"Observed column {variable.name!r}, with which the field was learned, is not there.")
         covariates.append(_observed_columns(source, variable, unknown))
-    return codes, covariates, unknown
+    return codes, np.concatenate(covariates), unknown
 
 
 def encode_column(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
@@ -172,27 +179,22 @@ def warn_unknown_values(column: str, count: int, example: Label, owner: str = ""
 
 def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
     """Return the columns of an observed variable, (width, rows); missing and unknown values have the training mean."""
+    columns = np.zeros((variable.width, source.n_rows), dtype=config.FLOAT)
     if variable.numeric:
         column = source.column(variable.name)
-        values = np.zeros((1, source.n_rows), dtype=config.FLOAT)
-        values[0, column.present] = (as_numbers(column) - variable.center) / variable.scale
-        return values
-    return _one_hot(encode_column(source, variable, unknown), variable)
-
-
-def _one_hot(codes: np.ndarray, variable: Variable) -> np.ndarray:
-    hot = np.empty((variable.width, len(codes)), dtype=config.FLOAT)
-    missing = codes < 0
+        columns[0, column.present] = (as_numbers(column) - variable.center) / variable.scale
+        return columns
+    codes = encode_column(source, variable, unknown)
     for k in range(variable.width):
-        hot[k] = codes == k + 1
-        hot[k, missing] = variable.column_frequencies[k]
-    return hot
+        columns[k] = codes == k + 1
+        columns[k, codes < 0] = variable.column_frequencies[k]
+    return columns
 
 
 def cut_into_blocks(
     schema: Schema,
     codes: np.ndarray,
-    covariates: list[np.ndarray],
+    covariates: np.ndarray,
     weight: np.ndarray,
     width: int,
     *,
@@ -215,15 +217,9 @@ def cut_into_blocks(
             missing = missing_rows[offsets[v] : offsets[v + 1]]
             columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
             beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
-        if covariates:
-            beliefs[schema.n_states : schema.n_columns] = np.concatenate([columns[:, rows] for columns in covariates])
+        beliefs[schema.n_states : schema.n_columns] = covariates[:, rows]
         counts = schema.n_states, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
-
-
-def _refuse_too_large(schema: Schema, n_rows: int, width: int) -> None:
-    what = f"{n_rows:,} rows x {width:,} states"
-    refuse_beyond_memory(dense_bytes(n_rows * width), what, lambda: _advice(schema, width))
 
 
 def dense_bytes(cells: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,6 @@ import numpy as np
 from sparsefield.data.links import ForeignKey, Link, Template, as_templates
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-
-__all__ = ["resolve_templates", "row_pairs", "template_ends"]
 
 MAX_PAIRS = 200_000_000
 """Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
@@ -79,49 +78,35 @@ def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template
     if templates is None:
         return tuple(_default_templates(data))
     resolved = as_templates(templates)
-    labels: set[str] = set()
-    for template in resolved:
-        if template.label in labels:
+    for k, template in enumerate(resolved):
+        if any(template.label == other.label for other in resolved[:k]):
             raise DataError(f"The template {template.label!r} is given twice.")
-        labels.add(template.label)
-        _check_fit(data, template)
+        where = f"The template {template.label!r}"
+        if template.kind == "within":
+            data.require_table(template.names[0], where)
+            continue
+        for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
+            for name in names or ():
+                if name not in data.variables(table):
+                    raise DataError(f"{where} names {name!r}, not a variable of table {table!r}.")
     return resolved
-
-
-def _check_fit(data: Relational, template: Template) -> None:
-    """Refuse a template with unknown tables, links or variables."""
-    if template.kind == "within":
-        data.require_table(template.names[0], f"The template {template.label!r}")
-        return
-    for table, names in zip(template_ends(data.links, template), (template.left, template.right), strict=True):
-        for name in names or ():
-            if name not in data.variables(table):
-                raise DataError(f"The template {template.label!r} names {name!r}, not a variable of table {table!r}.")
 
 
 def _default_templates(data: Relational) -> Iterable[Template]:
     without_variables = {name for name in data.tables if not data.variables(name)}
-    for name in data.tables:
-        if name not in without_variables:
-            yield Template("within", (name,))
+    yield from (Template("within", (name,)) for name in data.tables if name not in without_variables)
     for name, link in data.links.items():
         if link.table not in without_variables and link.to not in without_variables:
             yield Template("across", (name,))
-    for one, other in _foreign_key_pairs(data):
+    foreign_keys = [name for name, link in data.links.items() if isinstance(link, ForeignKey)]
+    for one, other in combinations(foreign_keys, 2):
+        if data.links[one].table != data.links[other].table:
+            continue
         table, ends = data.links[one].table, {data.links[one].to, data.links[other].to}
         if table in without_variables and not ends & without_variables:
             yield Template("joined", (one, other))
         if table not in without_variables and len(ends) == 1 and ends <= without_variables:
             yield Template("swapped", (one, other))
-
-
-def _foreign_key_pairs(data: Relational) -> Iterable[tuple[str, str]]:
-    """Yield the pairs of foreign keys of the same table."""
-    keys = [(name, link.table) for name, link in data.links.items() if isinstance(link, ForeignKey)]
-    for k, (one, table) in enumerate(keys):
-        for other, other_table in keys[k + 1 :]:
-            if table == other_table:
-                yield one, other
 
 
 def _two_ends(one: Rows, other: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

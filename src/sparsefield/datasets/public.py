@@ -18,6 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FOLDER_VARIABLE = "SPARSEFIELD_DATA"
 SPLITS = ("train", "valid", "test")
+ENDS = ["subject", "object"]
 _REMEDY = f"put the data in a folder and set {FOLDER_VARIABLE} to it"
 
 ANIMALS_URL = "https://raw.githubusercontent.com/probcomp/hierarchical-irm/master/cxx/assets/animals.unary.obs"
@@ -88,13 +89,13 @@ class Nations:
         """
         names = self.nations.select(subject="nation")
         pairs = names.join(names.select(object="subject"), how="cross").sort("subject", "object")
-        known = pairs.join(self.relations, on=["subject", "object"], how="left", maintain_order="left")
-        flags = pl.exclude("subject", "object").fill_null(0)
+        known = pairs.join(self.relations, on=ENDS, how="left", maintain_order="left")
+        flags = pl.exclude(ENDS).fill_null(0)
         return _nation_pairs(self.nations.with_columns(pl.exclude("nation").fill_null(0)), known.with_columns(flags))
 
 
 def _nation_pairs(nations: pl.DataFrame, pairs: pl.DataFrame) -> Relational:
-    links = {end: ("pair", end, "nation") for end in ("subject", "object")}
+    links = {end: ("pair", end, "nation") for end in ENDS}
     return Relational({"nation": nations, "pair": pairs}, keys={"nation": "nation"}, links=links)
 
 
@@ -151,9 +152,14 @@ def load_dataset(name: str) -> Animals | Nations | Splits:
     if name == "nations":
         local, relations = _local_file("nations.csv"), _local_file("nations_relations.csv")
         if local is not None and relations is not None:
-            return Nations(_parse(_read_nations_table, local), _parse(_read_relations_table, relations))
+            return Nations(_parse(_read_flags, local, "nation"), _parse(_read_flags, relations, *ENDS))
         return _parse(_read_nations_lines, _download(NATIONS_URL, NATIONS_HASH))
-    return Splits(**{split: _parse(_read_bits, _split_file(name, split)) for split in SPLITS})
+    splits = {}
+    for split in SPLITS:
+        local = _local_file(f"debd/{name}/{split}.csv")
+        known_hash, url = SPLITS_HASHES[name][split], SPLITS_URL.format(name=name, split=split)
+        splits[split] = _parse(_read_bits, local or _download(url, known_hash))
+    return Splits(**splits)
 
 
 def data_folder() -> Path | None:
@@ -178,13 +184,6 @@ def _local_file(path: str) -> Path | None:
     return folder / path if folder is not None and (folder / path).is_file() else None
 
 
-def _split_file(name: str, split: str) -> Path:
-    local = _local_file(f"debd/{name}/{split}.csv")
-    if local is not None:
-        return local
-    return _download(SPLITS_URL.format(name=name, split=split), SPLITS_HASHES[name][split])
-
-
 def _download(url: str, known_hash: str) -> Path:
     import pooch
 
@@ -199,9 +198,9 @@ def _download(url: str, known_hash: str) -> Path:
     return Path(path)
 
 
-def _parse(read: Callable[[Path], Any], path: Path) -> Any:
+def _parse(read: Callable[..., Any], path: Path, *keys: str) -> Any:
     try:
-        return read(path)
+        return read(path, *keys)
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
         raise DataError(f"'{path}' does not have the expected contents: {error}") from error
 
@@ -214,29 +213,26 @@ def _read_bits(path: Path) -> Array:
 
 
 def _read_animals_table(path: Path) -> Animals:
-    table = pl.read_csv(path).sort("animal")
-    attributes = table.select(pl.exclude("animal").cast(pl.Int8))
-    return Animals(frame=attributes.select(sorted(attributes.columns)), names=tuple(table["animal"]))
+    return _animals(pl.read_csv(path))
 
 
 def _read_animals_lines(path: Path) -> Animals:
     """Read lines ``value,attribute,animal``, one per cell."""
     schema = {"value": pl.Int8, "attribute": pl.String, "animal": pl.String}
     lines = pl.read_csv(path, has_header=False, schema=schema)
-    table = lines.pivot("attribute", index="animal", values="value").sort("animal")
-    attributes = table.drop("animal")
-    return Animals(frame=attributes.select(sorted(attributes.columns)), names=tuple(table["animal"]))
+    return _animals(lines.pivot("attribute", index="animal", values="value"))
 
 
-def _read_nations_table(path: Path) -> pl.DataFrame:
-    return _flags(pl.read_csv(path), ["nation"])
+def _animals(table: pl.DataFrame) -> Animals:
+    flags = _flags(table, "animal")
+    return Animals(frame=flags.drop("animal"), names=tuple(flags["animal"]))
 
 
-def _read_relations_table(path: Path) -> pl.DataFrame:
-    return _flags(pl.read_csv(path), ["subject", "object"])
+def _read_flags(path: Path, *keys: str) -> pl.DataFrame:
+    return _flags(pl.read_csv(path), *keys)
 
 
-def _flags(table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _flags(table: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Return 0/1 columns sorted by name, and rows sorted by key."""
     names = sorted(name for name in table.columns if name not in keys)
     flags = table.sort(keys).select(*keys, *(pl.col(name).cast(pl.Int8) for name in names))
@@ -253,5 +249,5 @@ def _read_nations_lines(path: Path) -> Nations:
     lines = pl.DataFrame(rows, schema=schema, orient="row")
     unary, binary = lines.filter(pl.col("object").is_null()), lines.filter(pl.col("object").is_not_null())
     nations = unary.drop("object").pivot("name", index="subject", values="value").rename({"subject": "nation"})
-    relations = binary.pivot("name", index=["subject", "object"], values="value")
-    return Nations(_flags(nations, ["nation"]), _flags(relations, ["subject", "object"]))
+    relations = binary.pivot("name", index=ENDS, values="value")
+    return Nations(_flags(nations, "nation"), _flags(relations, *ENDS))

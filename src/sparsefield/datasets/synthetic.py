@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparsefield.data import Layout, Schema, Variable
+from sparsefield.data import Layout, Schema
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field
-
-__all__ = ["SyntheticField", "make_markov_field"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Bounds = tuple[float, float]
@@ -113,7 +111,7 @@ def make_markov_field(
     chosen = rng.random(first.size) < neighbors / max(nodes - 1, 1)
     ends = np.column_stack([first[chosen], second[chosen]])
 
-    schema = _schema(widths + 1)
+    schema = Schema.uniform({f"x{k}": range(width + 1) for k, width in enumerate(widths.tolist())})
     pairs = _state_pairs(ends, widths, schema.offsets)
     strengths = rng.uniform(*_bounds("weights", weights), size=len(pairs))
     if isinstance(unary, str) and unary == "balanced":
@@ -144,14 +142,6 @@ def _bounds(name: str, bounds: Any, other: str = "") -> Bounds:
     if not -np.inf < low <= high < np.inf:
         raise ValueError(f"{name} must be {other}a pair of finite numbers, the smaller first; got {bounds!r}.")
     return low, high
-
-
-def _schema(counts: Array) -> Schema:
-    variables = tuple(
-        Variable(f"x{k}", "target", tuple(range(count)), 0, (1.0 / count,) * count)
-        for k, count in enumerate(counts.tolist())
-    )
-    return Schema(variables, tuple(variable.name for variable in variables))
 
 
 def _state_pairs(ends: Array, widths: Array, offsets: Array) -> Array:

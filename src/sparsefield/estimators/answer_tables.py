@@ -42,7 +42,7 @@ def filled_cells(table: Table, missing: np.ndarray) -> dict[str, tuple[np.ndarra
     """
     cells, codes = {}, table.codes()
     for k, variable in enumerate(table.schema.targets):
-        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unseen.get(variable.name, []))
+        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unknown_rows.get(variable.name, []))
         if len(rows):
             best = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows]).argmax(axis=1)
             cells[variable.name] = (rows, [variable.states[position] for position in best])
@@ -67,7 +67,7 @@ def drawn_cells(table: Table, drawn: np.ndarray) -> dict[str, tuple[np.ndarray, 
     """Return {column: (rows, labels)}: the drawn states of the missing cells."""
     cells, codes, columns = {}, table.codes(), drawn_columns(table.schema, drawn)
     for k, variable in enumerate(table.schema.targets):
-        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unseen.get(variable.name, []))
+        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unknown_rows.get(variable.name, []))
         if len(rows):
             cells[variable.name] = (rows, [columns[variable.name][row] for row in rows])
     return cells

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
     from sparsefield.io.database import read_database
-    from sparsefield.io.field_factors import Factor, FieldFactors, to_factors
+    from sparsefield.io.field_factors import Factor, FieldFactors, log_linear_weights, to_factors, to_pgmpy
     from sparsefield.io.files import ReadOptions, read_table
-    from sparsefield.io.graph_export import to_networkx
-    from sparsefield.io.graphml import write_graphml
-    from sparsefield.io.log_linear import log_linear_weights
+    from sparsefield.io.graph_export import to_networkx, write_graphml
     from sparsefield.io.model_file import load_field, save_field
-    from sparsefield.io.pgmpy_export import to_pgmpy
     from sparsefield.io.row_blocks import read_blocks, save_rows
     from sparsefield.io.schema_file import parse_schema_file, read_schema
     from sparsefield.io.triples import read_triples
@@ -46,37 +43,26 @@ __all__ = [
     "write_uai",
 ]
 
-_MODULE_OF_NAME = {
-    "Factor": "field_factors",
-    "FieldFactors": "field_factors",
-    "LOG_ZERO": "uai",
-    "ReadOptions": "files",
-    "parse_schema_file": "schema_file",
-    "log_linear_weights": "log_linear",
-    "to_factors": "field_factors",
-    "load_field": "model_file",
-    "read_atoms": "atoms",
-    "read_blocks": "row_blocks",
-    "read_database": "database",
-    "read_evidence": "uai_evidence",
-    "read_schema": "schema_file",
-    "read_table": "files",
-    "read_triples": "triples",
-    "read_uai": "uai",
-    "save_field": "model_file",
-    "save_rows": "row_blocks",
-    "to_networkx": "graph_export",
-    "to_pgmpy": "pgmpy_export",
-    "write_evidence": "uai_evidence",
-    "write_graphml": "graphml",
-    "write_uai": "uai",
+_NAMES_OF_MODULE = {
+    "atoms": ["read_atoms"],
+    "database": ["read_database"],
+    "field_factors": ["Factor", "FieldFactors", "log_linear_weights", "to_factors", "to_pgmpy"],
+    "files": ["ReadOptions", "read_table"],
+    "graph_export": ["to_networkx", "write_graphml"],
+    "model_file": ["load_field", "save_field"],
+    "row_blocks": ["read_blocks", "save_rows"],
+    "schema_file": ["parse_schema_file", "read_schema"],
+    "triples": ["read_triples"],
+    "uai": ["LOG_ZERO", "read_uai", "write_uai"],
+    "uai_evidence": ["read_evidence", "write_evidence"],
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a reader when it is first used, so that the command line starts quickly."""
-    if name not in _MODULE_OF_NAME:
-        raise AttributeError(f"module 'sparsefield.io' has no attribute {name!r}")
-    from importlib import import_module
+    for module, names in _NAMES_OF_MODULE.items():
+        if name in names:
+            from importlib import import_module
 
-    return getattr(import_module(f"sparsefield.io.{_MODULE_OF_NAME[name]}"), name)
+            return getattr(import_module(f"sparsefield.io.{module}"), name)
+    raise AttributeError(f"module 'sparsefield.io' has no attribute {name!r}")

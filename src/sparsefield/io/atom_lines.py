@@ -8,8 +8,6 @@ from pathlib import Path
 
 from sparsefield.errors import DataError
 
-__all__ = ["Atom", "AtomFile", "Predicate", "parse_atoms", "read_text_or_lines"]
-
 _NAME = r"[^\W\d][\w\-]*"
 _QUOTED = r'"[^"]*"'
 _PREDICATE = re.compile(rf"(!?)\s*({_NAME})\s*\((.*)\)\s*\.?")
@@ -19,6 +17,7 @@ _TYPE = re.compile(r"([a-z_]\w*)(!?)")
 _COMMENT = re.compile(rf"({_QUOTED})|//.*")
 _PARTS = re.compile(rf"((?:{_QUOTED}|[^,\"])*)(?:,|$)")
 MAX_RANGE = 1_000_000
+SUPPORTED = "only 1 (an attribute) or 2 (a relation) are supported."
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,9 @@ class AtomFile:
 
 def read_text_or_lines(given: Path | str, what: str) -> tuple[str, str]:
     """Return the text of a file, or the text itself, and the prefix that names a line in error messages."""
-    if isinstance(given, str) and _holds_lines(given):
+    if isinstance(given, str) and (
+        "\n" in given or not given.strip() or (("(" in given or "{" in given) and not Path(given).is_file())
+    ):
         return given, f"{what}, line"
     path = Path(given)
     try:
@@ -64,21 +65,8 @@ def read_text_or_lines(given: Path | str, what: str) -> tuple[str, str]:
         raise DataError(f"{path} cannot be read as text: {error}.") from None
 
 
-def _holds_lines(given: str) -> bool:
-    if "\n" in given or not given.strip():
-        return True
-    return ("(" in given or "{" in given) and not Path(given).is_file()
-
-
 def parse_atoms(text: str, line_word: str, into: AtomFile, *, only_declarations: bool = False) -> AtomFile:
-    """Parse a text and add its declarations, constants and atoms to ``into``.
-
-    Examples
-    --------
-    >>> lines = parse_atoms("Swims(animal)\\nSwims(Dolphin)  // it does", "atoms, line", AtomFile())
-    >>> lines.predicates["Swims"].types, lines.atoms[0].constants
-    (('animal',), ('Dolphin',))
-    """
+    """Parse a text and add its declarations, constants and atoms to ``into``."""
     for number, raw in enumerate(text.splitlines(), start=1):
         line = _COMMENT.sub(lambda found: found.group(1) or "", raw).strip()
         if not line:
@@ -131,14 +119,8 @@ def _atom(sign: str, name: str, arguments: list[str], place: str, lines: AtomFil
     known = lines.predicates.get(name)
     wanted = (len(known.types),) if known else (1, 2)
     if len(arguments) not in wanted:
-        raise DataError(
-            f"{place}: {name} has {_arguments(len(arguments))}, but "
-            + (
-                f"{known.place} declares {len(known.types)}."
-                if known
-                else "only 1 (an attribute) or 2 (a relation) are supported."
-            )
-        )
+        expected = f"{known.place} declares {len(known.types)}." if known else SUPPORTED
+        raise DataError(f"{place}: {name} has {_arguments(len(arguments))}, but {expected}")
     if known is None and lines.predicates:
         raise DataError(
             f"{place}: the predicate {name!r} is not declared; declared predicates: {', '.join(lines.predicates)}."
@@ -150,9 +132,7 @@ def _declare(lines: AtomFile, sign: str, name: str, arguments: list[str], place:
     if sign:
         raise DataError(f"{place}: a declaration cannot begin with '!': remove it.")
     if len(arguments) not in (1, 2):
-        raise DataError(
-            f"{place}: {name} has {_arguments(len(arguments))}; only 1 (an attribute) or 2 (a relation) are supported."
-        )
+        raise DataError(f"{place}: {name} has {_arguments(len(arguments))}; {SUPPORTED}")
     marks = [word.endswith("!") for word in arguments]
     if any(marks[:-1]) or (marks[-1] and len(marks) == 1):
         raise DataError(f"{place}: '!' marks the value of a predicate, its second argument: {name}(animal, color!).")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["write_atomically"]
-
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write ``content`` to a temporary file and rename it to ``path``; on failure an existing file is unchanged."""

@@ -12,19 +12,18 @@ from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 from sparsefield.io.atom_lines import Atom, AtomFile, Predicate, parse_atoms, read_text_or_lines
 from sparsefield.io.pair_statements import (
+    ENDS,
     ClosedWorld,
     Statements,
-    build_pair_rows,
+    build_pair_table,
     check_closed_world,
+    flags,
     require_negatives,
 )
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_atoms"]
-
-ENDS = ("subject", "object")
 REMEDY = "Add atoms with '!' before them"
 
 
@@ -156,7 +155,8 @@ def _members(lines: AtomFile, predicates: Mapping[str, Predicate]) -> dict[str, 
                 raise DataError(f"{atom.place}: {constant} is not in the list of constants of {kind!r}: add it.")
             known, where = home.setdefault(constant, (kind, atom.place))
             # The same number may be a constant of several types.
-            if known != kind and constant not in listed.get(kind, ()) and not _is_number(constant):
+            number = constant.lstrip("-").replace(".", "", 1).isdigit()
+            if known != kind and constant not in listed.get(kind, ()) and not number:
                 raise DataError(f"{atom.place}: {constant} is of type {kind!r} here, but {known!r} in {where}.")
             met.setdefault(kind, {}).setdefault(constant)
     kinds = [p.types[:1] if p.valued else p.types for p in predicates.values()]
@@ -168,17 +168,13 @@ def _members(lines: AtomFile, predicates: Mapping[str, Predicate]) -> dict[str, 
     return members
 
 
-def _is_number(constant: str) -> bool:
-    return constant.lstrip("-").replace(".", "", 1).isdigit()
-
-
 def _entity_table(
     kind: str, members: Sequence[str], predicates: Mapping[str, Predicate], stated: Stated, closed_world: ClosedWorld
 ) -> pl.DataFrame:
     import polars as pl
 
     columns: dict[str, Any] = {kind: list(members)}
-    flags: dict[str, np.ndarray] = {}
+    cells: dict[str, np.ndarray] = {}
     for name, predicate in predicates.items():
         if predicate.types[0] != kind or (len(predicate.types) == 2 and not predicate.valued):
             continue
@@ -189,10 +185,10 @@ def _entity_table(
             columns[name] = pl.Series(name, [atom and atom.constants[1] for atom in atoms], dtype=pl.String)
             continue
         unstated = -1 if closed_world is False else 0
-        flags[name] = np.array([unstated if atom is None else int(atom.true) for atom in atoms], dtype=np.int8)
-        columns[name] = pl.Series(name, flags[name]).replace(-1, None)
+        cells[name] = np.array([unstated if atom is None else int(atom.true) for atom in atoms], dtype=np.int8)
+        columns[name] = flags(name, cells[name])
     if closed_world is False:
-        require_negatives(list(flags), list(flags.values()), REMEDY)
+        require_negatives(list(cells), list(cells.values()), REMEDY)
     return pl.DataFrame(columns)
 
 
@@ -223,12 +219,5 @@ def _pair_table(
             f"No atom mentions a pair of {kinds[0]!r} and {kinds[1]!r}: remove the declarations of its predicates."
         )
     what = f"pairs of {kinds[0]!r} and {kinds[1]!r}"
-    placed = build_pair_rows(statements, (len(rows[0]), len(rows[1])), len(predicates), closed_world, what)
-    names = [p.name for p in predicates]
-    if closed_world is False:
-        require_negatives(names, list(placed.cells), REMEDY)
-    ends = {
-        end: pl.Series(members[kind]).gather(codes) for end, kind, codes in zip(ENDS, kinds, placed[:2], strict=True)
-    }
-    cells = {name: pl.Series(name, column).replace(-1, None) for name, column in zip(names, placed.cells, strict=True)}
-    return pl.DataFrame({**ends, **cells})
+    entities = [pl.Series(members[kind]) for kind in kinds]
+    return build_pair_table(statements, entities, [p.name for p in predicates], closed_world, what, REMEDY)

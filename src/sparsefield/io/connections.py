@@ -20,17 +20,6 @@ from sparsefield.io.files import PARQUET
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "Connection",
-    "DeclaredKeys",
-    "DuckDBConnection",
-    "ForeignKeyConstraint",
-    "PrimaryKey",
-    "SQLiteConnection",
-    "TableName",
-    "connect",
-]
-
 CATALOG = "source"
 CONNECT_SECONDS = 10
 SHOWN_TABLES = 8
@@ -51,13 +40,6 @@ class TableName(NamedTuple):
         return TableName(self.schema.casefold(), self.name.casefold())
 
 
-class PrimaryKey(NamedTuple):
-    """A primary key of a table."""
-
-    table: TableName
-    columns: tuple[str, ...]
-
-
 class ForeignKeyConstraint(NamedTuple):
     """A foreign key: columns of a table that reference columns of another table."""
 
@@ -71,25 +53,20 @@ class ForeignKeyConstraint(NamedTuple):
 class DeclaredKeys:
     """The primary and foreign keys that a database declares."""
 
-    primary: tuple[PrimaryKey, ...] = ()
-    foreign: tuple[ForeignKeyConstraint, ...] = ()
+    primary: dict[TableName, tuple[str, ...]]
+    foreign: list[ForeignKeyConstraint]
 
 
 class Connection(ABC):
-    """An open database.
-
-    Parameters
-    ----------
-    place : str
-        Name of the database in error messages.
-    """
+    """An open database; ``place`` is its name in error messages."""
 
     def __init__(self, place: str) -> None:
         self.place = place
 
+    @property
     @abstractmethod
-    def list_tables(self) -> list[TableName]:
-        """Return tables and views."""
+    def tables(self) -> list[TableName]:
+        """Tables and views."""
 
     @abstractmethod
     def query(self, name: str, query: str) -> pl.DataFrame:
@@ -98,10 +75,6 @@ class Connection(ABC):
     @abstractmethod
     def declared_keys(self) -> DeclaredKeys:
         """Return the declared primary and foreign keys."""
-
-    @cached_property
-    def tables(self) -> list[TableName]:
-        return self.list_tables()
 
     def table(self, table: TableName) -> pl.DataFrame:
         """Return all rows of a table."""
@@ -148,7 +121,8 @@ class DuckDBConnection(Connection):
         self._catalog = catalog
         self._secrets = secrets
 
-    def list_tables(self) -> list[TableName]:
+    @cached_property
+    def tables(self) -> list[TableName]:
         query = (
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = ? "
             "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY ALL"
@@ -177,17 +151,15 @@ class DuckDBConnection(Connection):
         )
         with duckdb_errors(self.place, self._secrets):
             rows = self._connection.execute(query, [self._catalog]).fetchall()
-        primary, foreign = [], []
-        for kind, schema, table, columns, to, referred in rows:
+        keys = DeclaredKeys({}, [])
+        for kind, schema, name, columns, to, referred in rows:
+            table = TableName(schema, name)
             if kind == "PRIMARY KEY":
-                primary.append(PrimaryKey(TableName(schema, table), tuple(columns)))
+                keys.primary[table] = tuple(columns)
             elif kind == "FOREIGN KEY":
-                foreign.append(
-                    ForeignKeyConstraint(
-                        TableName(schema, table), tuple(columns), TableName(schema, to), tuple(referred)
-                    )
-                )
-        return DeclaredKeys(tuple(primary), tuple(foreign))
+                target = TableName(schema, to)
+                keys.foreign.append(ForeignKeyConstraint(table, tuple(columns), target, tuple(referred)))
+        return keys
 
 
 class SQLiteConnection(Connection):
@@ -197,7 +169,8 @@ class SQLiteConnection(Connection):
         super().__init__(place)
         self._connection = connection
 
-    def list_tables(self) -> list[TableName]:
+    @cached_property
+    def tables(self) -> list[TableName]:
         query = (
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!' "
             "ORDER BY name"
@@ -223,7 +196,7 @@ class SQLiteConnection(Connection):
             if rows:
                 primary[table] = tuple(name for (name,) in rows)
         folded = {table.folded(): columns for table, columns in primary.items()}
-        foreign = []
+        foreign: list[ForeignKeyConstraint] = []
         for table in self.tables:
             query = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq'
             parts: dict[int, list[tuple]] = {}
@@ -236,7 +209,7 @@ class SQLiteConnection(Connection):
                 referred = named or folded.get(to.folded(), ())
                 if len(referred) == len(several):
                     foreign.append(ForeignKeyConstraint(table, tuple(column for _, column, _ in several), to, referred))
-        return DeclaredKeys(tuple(PrimaryKey(table, columns) for table, columns in primary.items()), tuple(foreign))
+        return DeclaredKeys(primary, foreign)
 
     def _rows(self, query: str, *values: str) -> list[tuple]:
         try:
@@ -282,8 +255,7 @@ def connect(database: Path | str) -> Iterator[Connection]:
             yield opened
     else:
         with _open_duckdb() as connection, duckdb_errors(address):
-            connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} (READ_ONLY)")
-            connection.execute(f"USE {CATALOG}")
+            _attach(connection, address)
             yield DuckDBConnection(address, connection, CATALOG)
 
 
@@ -335,6 +307,11 @@ def _load(connection: Any, extension: str, *, fetch: bool) -> None:
         connection.execute(f"LOAD {extension}")
 
 
+def _attach(connection: Any, address: str, options: str = "") -> None:
+    connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} ({options}READ_ONLY)")
+    connection.execute(f"USE {CATALOG}")
+
+
 def _is_sqlite(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(15) == b"SQLite format 3"
@@ -358,8 +335,7 @@ def _sqlite(path: Path) -> Iterator[Connection]:
                 pass
             else:
                 with duckdb_errors(str(path)):
-                    connection.execute(f"ATTACH {_quote_literal(str(path))} AS {CATALOG} (TYPE sqlite, READ_ONLY)")
-                    connection.execute(f"USE {CATALOG}")
+                    _attach(connection, str(path), "TYPE sqlite, ")
                 yield _SQLiteViaDuckDB(str(path), connection, path)
                 return
     with closing(_open_sqlite(path)) as plain:
@@ -405,6 +381,5 @@ def _postgres(connection: Any, address: str) -> Connection:
     if "connect_timeout" not in parse_qs(parts.query):
         address += ("&" if parts.query else "?") + f"connect_timeout={CONNECT_SECONDS}"
     with duckdb_errors(place, secrets):
-        connection.execute(f"ATTACH {_quote_literal(address)} AS {CATALOG} (TYPE postgres, READ_ONLY)")
-        connection.execute(f"USE {CATALOG}")
+        _attach(connection, address, "TYPE postgres, ")
     return DuckDBConnection(place, connection, CATALOG, secrets=secrets)

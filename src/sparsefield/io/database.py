@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.data.links import Link
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
-from sparsefield.io.connections import Connection, DeclaredKeys, ForeignKeyConstraint, PrimaryKey, TableName, connect
+from sparsefield.io.connections import Connection, DeclaredKeys, TableName, connect
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["read_database"]
 
 
 def read_database(
@@ -68,10 +66,13 @@ def read_database(
     with connect(database) as connection:
         found = {name: connection.find(text) for name, text in tables.items()}
         frames = {name: _read(connection, name, text, found[name]) for name, text in tables.items()}
-        declared = connection.declared_keys() if keys is None or links is None else DeclaredKeys()
-    declared = _keys_between(declared, found, frames)
-    keys = _declared_keys(declared) if keys is None else keys
-    links = _declared_links(declared, keys) if links is None else links
+        declared = connection.declared_keys() if keys is None or links is None else DeclaredKeys({}, [])
+    primary, foreign = _keys_between(declared, found, frames)
+    if keys is None:
+        keys = dict(primary)
+        for _, _, to, referred in foreign:  # a table without a primary key has the column that foreign keys reference
+            keys.setdefault(to, referred)
+    links = _declared_links(foreign, keys) if links is None else links
     return Relational(frames, keys=keys, links=links, observed=observed, ignore=ignore, templates=templates)
 
 
@@ -102,44 +103,38 @@ def _with_plain_types(frame: pl.DataFrame, place: str, table: str) -> pl.DataFra
 
 def _keys_between(
     declared: DeclaredKeys, found: Mapping[str, TableName | None], frames: Mapping[str, pl.DataFrame]
-) -> DeclaredKeys:
-    """Return the single-column keys of the tables that were read, under their new names."""
+) -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
+    """Return the single-column keys of the tables that were read, under their new names.
+
+    Primary keys are {table: column}, foreign keys (table, column, table that it references, column there).
+    """
     names: dict[TableName, str] = {}
     for name, place in found.items():
         if place is not None:
             names.setdefault(place.folded(), name)
     spelled = {name: {column.casefold(): column for column in frame.columns} for name, frame in frames.items()}
-    primary, foreign = [], []
-    for key in declared.primary:
-        name = names.get(key.table.folded())
-        if name is not None and len(key.columns) == 1:
-            columns = (spelled[name][key.columns[0].casefold()],)
-            primary.append(PrimaryKey(TableName("", name), columns))
+    primary, foreign = {}, []
+    for table, columns in declared.primary.items():
+        name = names.get(table.folded())
+        if name is not None and len(columns) == 1:
+            primary[name] = spelled[name][columns[0].casefold()]
     for key in declared.foreign:
         name, to = names.get(key.table.folded()), names.get(key.to.folded())
         if name is not None and to is not None and len(key.columns) == 1:
-            columns = (spelled[name][key.columns[0].casefold()],)
-            referred = (spelled[to][key.referred[0].casefold()],)
-            foreign.append(ForeignKeyConstraint(TableName("", name), columns, TableName("", to), referred))
-    return DeclaredKeys(tuple(primary), tuple(foreign))
+            column, referred = spelled[name][key.columns[0].casefold()], spelled[to][key.referred[0].casefold()]
+            foreign.append((name, column, to, referred))
+    return primary, foreign
 
 
-def _declared_keys(declared: DeclaredKeys) -> dict[str, str]:
-    """Return primary keys; for a table without one, the column that foreign keys reference."""
-    keys = {key.table.name: key.columns[0] for key in declared.primary}
-    for key in declared.foreign:
-        keys.setdefault(key.to.name, key.referred[0])
-    return keys
-
-
-def _declared_links(declared: DeclaredKeys, keys: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
+def _declared_links(
+    foreign: Sequence[tuple[str, str, str, str]], keys: Mapping[str, str]
+) -> dict[str, tuple[str, str, str]]:
     links: dict[str, tuple[str, str, str]] = {}
-    columns = [key.columns[0] for key in declared.foreign]
-    for key in declared.foreign:
-        table, column, to = key.table.name, key.columns[0], key.to.name
-        if keys.get(to) != key.referred[0]:
+    columns = [column for _, column, _, _ in foreign]
+    for table, column, to, referred in foreign:
+        if keys.get(to) != referred:
             raise DataError(
-                f"Column {column!r} of table {table!r} is declared to reference {key.referred[0]!r} of table {to!r}, "
+                f"Column {column!r} of table {table!r} is declared to reference {referred!r} of table {to!r}, "
                 f"whose key is {keys.get(to)!r}: pass keys= and links= explicitly."
             )
         name = column if columns.count(column) == 1 else f"{table}.{column}"

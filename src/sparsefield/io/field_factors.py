@@ -1,4 +1,4 @@
-"""This module expands a field into factors with full tables, for programs that do not use reference states."""
+"""This module converts between the weights of a field and factors with full tables, as other programs use them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
-
-__all__ = ["Factor", "FieldFactors", "to_factors"]
 
 MAX_NUMBERS = 2**24
 """The largest table of a factor: a conjunction has one weight, but its table is exponential in its order."""
@@ -159,3 +157,88 @@ def _zeros(scope: tuple[int, ...], variables: tuple[Variable, ...]) -> np.ndarra
             f"The full table over {names} has {math.prod(shape):,} numbers, too many to write: export GraphML."
         )
     return np.zeros(shape)
+
+
+def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
+    """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
+
+    This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
+    many factors do not overflow. pgmpy's ``VariableElimination`` returns unnormalized results for a Markov network: use
+    ``query(...).normalize(inplace=False)``.
+
+    Parameters
+    ----------
+    field : Field
+        A field over one table.
+    given : {column: state or number}
+        Values of observed columns, and optionally of others; the distribution is conditioned on them.
+
+    Examples
+    --------
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, states=3, neighbors=2.0, burn_in=1).field.field_
+    >>> network = to_pgmpy(field, given={"x0": 2})  # doctest: +SKIP
+    >>> sorted(network.nodes())  # doctest: +SKIP
+    ['x1', 'x2']
+    """
+    try:
+        from pgmpy.factors.discrete import DiscreteFactor  # pyright: ignore[reportMissingImports]
+        from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
+    found = to_factors(field, given)
+    names = [variable.name for variable in found.variables]
+    network = DiscreteMarkovNetwork()
+    network.add_nodes_from(names)
+    factors = []
+    for factor in found.factors:
+        scope = [names[k] for k in factor.scope]
+        network.add_edges_from((a, b) for k, a in enumerate(scope) for b in scope[k + 1 :])
+        states = {names[k]: list(found.variables[k].states) for k in factor.scope}
+        factors.append(DiscreteFactor(scope, factor.logs.shape, np.exp(factor.logs - factor.logs.max()), states))
+    network.add_factors(*factors)
+    return network
+
+
+Conjunction = tuple[tuple[int, ...], tuple[int, ...]]
+"""The axes of a table, and a nonzero state for each."""
+
+
+def moebius_transform(log_table: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return the log-linear weights of a table, in an array of the same shape (a Möbius transform).
+
+    The weight at (s, t, ...) belongs to the conjunction of its nonzero states. An entry of the table is the sum of the
+    weights of all conjunctions that hold there, including the constant at (0, 0, ...). Axes before ``first`` are batch
+    axes.
+    """
+    weights = np.array(log_table, dtype=float)
+    for axis in range(first, weights.ndim):
+        rows = np.moveaxis(weights, axis, 0)
+        rows[1:] -= rows[:1]
+    return weights
+
+
+def log_linear_weights(log_table: np.ndarray) -> dict[Conjunction, float]:
+    """Return the nonzero log-linear weights of a table, relative to state 0 of every axis.
+
+    Parameters
+    ----------
+    log_table : array with any number of axes
+        Finite log-potentials.
+
+    Returns
+    -------
+    dict of (axes, states) to weight
+        The key ``((), ())`` is the constant.
+
+    Examples
+    --------
+    >>> log_linear_weights(np.array([[0.0, 1.0], [2.0, 7.0]]))
+    {((1,), (1,)): 1.0, ((0,), (1,)): 2.0, ((0, 1), (1, 1)): 4.0}
+    """
+    weights = moebius_transform(log_table)
+    found = {}
+    for place in zip(*np.nonzero(weights), strict=True) if weights.ndim else [()] * bool(weights):
+        axes = tuple(axis for axis, state in enumerate(place) if state)
+        found[axes, tuple(int(place[axis]) for axis in axes)] = float(weights[place])
+    return found

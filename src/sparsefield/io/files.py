@@ -14,8 +14,6 @@ from sparsefield.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "ReadOptions", "is_parquet", "list_columns", "polars_errors", "read_table", "resolve_separator"]
-
 MISSING_MARKERS = ("", "NA", "NaN", "null", "?")
 PARQUET = (".parquet", ".pq")
 SHOWN_COLUMNS = 8
@@ -69,6 +67,7 @@ def read_table(
         If the file does not exist or holds no table.
     """
     import polars as pl
+    import polars.selectors as cs
 
     path, reading = Path(path), reading or ReadOptions()
     if not path.is_file():
@@ -76,7 +75,9 @@ def read_table(
     with polars_errors(path):
         if is_parquet(path):
             table = pl.read_parquet(path)
-            table = table if as_text else _replace_markers(table, reading.markers(path))
+            markers = reading.markers(path)
+            if markers and not as_text:
+                table = table.with_columns(pl.when(~cs.string().is_in(markers)).then(cs.string()).name.keep())
         else:
             table = _read_csv(path, reading, as_text)
     if table.height == 0 and not may_be_empty:
@@ -105,13 +106,8 @@ def _read_csv(path: Path, reading: ReadOptions, as_text: bool) -> pl.DataFrame:
     if as_text:
         return pl.read_csv(path, has_header=reading.header, infer_schema=False, **options)
     # Types are inferred from all rows, so that a column with any text is text.
-    return pl.read_csv(
-        path,
-        has_header=reading.header,
-        infer_schema_length=None,
-        null_values=reading.markers(path),
-        **options,
-    )
+    options |= {"infer_schema_length": None, "null_values": reading.markers(path)}
+    return pl.read_csv(path, has_header=reading.header, **options)
 
 
 def _check_header(names: list[str], path: Path) -> None:
@@ -128,15 +124,6 @@ def _check_header(names: list[str], path: Path) -> None:
             f"{path}: there is only one column, {names[0]!r}: if cells are separated by {other!r}, use "
             f"--separator {other!r} on the command line or separator = {other!r} in a schema file."
         )
-
-
-def _replace_markers(table: pl.DataFrame, markers: list[str]) -> pl.DataFrame:
-    import polars as pl
-    import polars.selectors as cs
-
-    if not markers:
-        return table
-    return table.with_columns(pl.when(~cs.string().is_in(markers)).then(cs.string()).name.keep())
 
 
 @contextmanager

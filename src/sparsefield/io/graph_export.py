@@ -1,56 +1,37 @@
-"""This module turns a field into a graph: a node for each variable, an edge for every two that share features."""
+"""This module exports a field as a graph: a node for each variable, an edge for every two that share features."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from sparsefield.data.layout import FeatureName
-from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
+from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
 
-__all__ = ["FieldGraph", "GraphEdge", "GraphNode", "build_graph", "to_networkx"]
-
-
-@dataclass(frozen=True)
-class GraphNode:
-    """A node represents a variable."""
-
-    name: str
-    attributes: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class GraphEdge:
-    """An edge joins two variables that share features; over links both ends may be one variable of two rows."""
-
-    ends: tuple[str, str]
-    attributes: dict[str, Any]
+Attributes = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class FieldGraph:
     """The nodes and edges of a field, independent of any graph library."""
 
-    nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
-    """Edges, strongest first."""
+    nodes: dict[str, Attributes]
+    """A node for each variable."""
+    edges: list[tuple[str, str, Attributes]]
+    """An edge for every two variables that share features, strongest first; over links, the two may be the same."""
     linked: bool
     """Whether the tables are linked, so that several templates may join the same two variables."""
-
-
-class _Ends(NamedTuple):
-    template: str
-    table_a: str
-    variable_a: str
-    table_b: str
-    variable_b: str
 
 
 def to_networkx(field: Field, *, flat: bool = False) -> Any:
@@ -97,11 +78,10 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
         raise DataError("networkx is not installed: pip install 'sparsefield[graph]'.") from None
     field_graph = build_graph(field, flat=flat)
     graph: Any = nx.MultiGraph() if field_graph.linked else nx.Graph()
-    graph.add_nodes_from((node.name, node.attributes) for node in field_graph.nodes)
-    if field_graph.linked:
-        graph.add_edges_from((*edge.ends, k, edge.attributes) for k, edge in enumerate(field_graph.edges))
-    else:
-        graph.add_edges_from((*edge.ends, edge.attributes) for edge in field_graph.edges)
+    graph.add_nodes_from(field_graph.nodes.items())
+    edges = field_graph.edges
+    # Edges of a multigraph are numbered.
+    graph.add_edges_from([(a, b, k, edge) for k, (a, b, edge) in enumerate(edges)] if field_graph.linked else edges)
     return graph
 
 
@@ -109,45 +89,33 @@ def build_graph(field: Field, *, flat: bool = False) -> FieldGraph:
     """Return the nodes and edges of a field, with the attributes that `to_networkx` lists."""
     layout = field.layout
     linked = layout.tables != ("",) or bool(layout.neighbor_views)
-    edges = list(_edges(field, linked))
-    nodes = list(_nodes(field, linked))
-    names = [node.name for node in nodes]
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise DataError(f"Two nodes would have the name {twice!r}: rename a table or a column.")
-    there = set(names)
-    for end in dict.fromkeys(end for edge in edges for end in edge.ends if end not in there):
-        nodes.append(GraphNode(end, {"role": "count"}))
-    edges.sort(key=lambda edge: -edge.attributes["strength"])
+    edges, nodes = list(_edges(field, linked)), {}
+    for name, attributes in _nodes(field, linked):
+        if name in nodes:
+            raise DataError(f"Two nodes would have the name {name!r}: rename a table or a column.")
+        nodes[name] = attributes
+    for end in [end for edge in edges for end in edge[:2]]:
+        nodes.setdefault(end, {"role": "count"})
+    edges.sort(key=lambda edge: -edge[2]["strength"])
     if flat:
-        nodes = [GraphNode(node.name, {"label": node.name, **_flat_node(node.attributes)}) for node in nodes]
-        edges = [GraphEdge(edge.ends, _flat_edge(edge.attributes)) for edge in edges]
-    return FieldGraph(tuple(nodes), tuple(edges), linked)
+        nodes = {name: {"label": name, **_flat_node(attributes)} for name, attributes in nodes.items()}
+        edges = [(a, b, _flat_edge(attributes)) for a, b, attributes in edges]
+    return FieldGraph(nodes, edges, linked)
 
 
-# -- nodes ---------------------------------------------------------------------------------------------------
-
-
-def _nodes(field: Field, linked: bool) -> Iterator[GraphNode]:
+def _nodes(field: Field, linked: bool) -> Iterator[tuple[str, Attributes]]:
     layout = field.layout
     known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
-        unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]]
-        for variable, weights in _with_weights(schema, unary):
-            attributes = {"table": table, "variable": variable.name} if linked else {}
-            attributes |= {"role": variable.role, **_state_attributes(variable, known), "weights": weights}
-            yield GraphNode(_name(table, variable.name, linked), attributes)
-
-
-def _with_weights(schema: Schema, unary: np.ndarray) -> Iterator[tuple[Variable, dict[Label, float]]]:
-    """Yield every variable with the unary weights of its states; observed variables have none."""
-    for k, variable in enumerate(schema.variables):
-        if variable.role == "observed":
-            yield variable, {}
-            continue
-        own = unary[schema.offsets[k] : schema.offsets[k + 1]].tolist()
-        states = (variable.states[position] for position in variable.position_of_code[1:])
-        yield variable, {state: weight for state, weight in zip(states, own, strict=True) if weight}
+        unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]].tolist()
+        weights: dict[str, dict[Any, float]] = {variable.name: {} for variable in schema.variables}
+        for (name, state), weight in zip(schema.column_names, unary, strict=False):
+            weights[name] |= {state: weight} if weight else {}
+        for variable in schema.variables:
+            attributes: Attributes = {"table": table, "variable": variable.name} if linked else {}
+            attributes |= {"role": variable.role, **_state_attributes(variable, known)}
+            attributes["weights"] = weights[variable.name]
+            yield _name(table, variable.name, linked), attributes
 
 
 def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
@@ -161,20 +129,21 @@ def _name(table: str, variable: str, linked: bool) -> str:
     return f"{table}.{variable}" if linked and table else variable
 
 
-# -- edges ---------------------------------------------------------------------------------------------------
-
-
-def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
-    pairs: dict[_Ends, dict[tuple[Any, Any], float]] = {}
+def _edges(field: Field, linked: bool) -> Iterator[tuple[str, str, Attributes]]:
+    # An edge is identified by the names of its features without their states.
+    pairs: dict[FeatureName, dict[tuple[Any, Any], float]] = {}
     for columns, weight in _active(field.pairs, field.weights):
         name = field.layout.feature_name(*sorted(columns))
-        own, states = pairs.setdefault(_ends(name), {}), (name.state_a, name.state_b)
+        own, states = pairs.setdefault(_without_states(name), {}), (name.state_a, name.state_b)
         own[states] = own.get(states, 0.0) + weight
-    more: dict[_Ends, list[tuple[dict[str, Any], float]]] = {}
+    more: dict[FeatureName, list[tuple[dict[str, Any], float]]] = {}
     for columns, weight in _active(field.conjunctions, field.conjunction_weights):
-        states, ends = _conjunction(field, [column for column in columns if column >= 0])
-        for key in ends:
-            more.setdefault(key, []).append((states, weight))
+        names = [field.layout.feature_name(*pair) for pair in combinations([c for c in columns if c >= 0], 2)]
+        states = {}
+        for name in names:
+            states |= {name.variable_a: name.state_a, name.variable_b: name.state_b}
+        for name in names:
+            more.setdefault(_without_states(name), []).append((states, weight))
     for key in dict.fromkeys([*pairs, *more]):
         weights, conjunctions = pairs.get(key, {}), more.get(key, [])
         all_weights = [*weights.values(), *(weight for _, weight in conjunctions)]
@@ -185,8 +154,7 @@ def _edges(field: Field, linked: bool) -> Iterator[GraphEdge]:
             attributes[f"variable_{end}"] = variable
         attributes["weights"] = weights
         attributes |= {"conjunctions": conjunctions} if conjunctions else {}
-        ends = _name(key.table_a, key.variable_a, linked), _name(key.table_b, key.variable_b, linked)
-        yield GraphEdge(ends, attributes)
+        yield _name(key.table_a, key.variable_a, linked), _name(key.table_b, key.variable_b, linked), attributes
 
 
 def _active(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[int], float]]:
@@ -194,33 +162,18 @@ def _active(features: np.ndarray, weights: np.ndarray) -> Iterable[tuple[list[in
     return zip(features[used].tolist(), weights[used].tolist(), strict=True)
 
 
-def _ends(name: FeatureName) -> _Ends:
-    return _Ends(name.template, name.table_a, name.variable_a, name.table_b, name.variable_b)
-
-
-def _conjunction(field: Field, columns: list[int]) -> tuple[dict[str, Any], list[_Ends]]:
-    """Return the states of a higher-order feature by column, and every pair of its variables."""
-    states, ends = {}, []
-    for a, b in combinations(columns, 2):
-        name = field.layout.feature_name(a, b)
-        states |= {name.variable_a: name.state_a, name.variable_b: name.state_b}
-        ends.append(_ends(name))
-    return states, ends
-
-
-# -- flat ----------------------------------------------------------------------------------------------------
+def _without_states(name: FeatureName) -> FeatureName:
+    return name._replace(state_a=None, state_b=None)
 
 
 def _flat_node(attributes: dict[str, Any]) -> dict[str, Any]:
-    flat = dict(attributes)
-    for what in ("states", "shares"):
-        if what in flat:
-            flat[what] = ", ".join(f"{value:.6g}" if what == "shares" else str(value) for value in flat[what])
-    if "base" in flat:
-        flat["base"] = str(flat["base"])
-    if "weights" in flat:
-        flat["weights"] = "; ".join(f"{state}: {weight:.6g}" for state, weight in flat["weights"].items())
-    return flat
+    as_text: dict[str, Callable[[Any], str]] = {
+        "states": lambda states: ", ".join(map(str, states)),
+        "base": str,
+        "shares": lambda shares: ", ".join(f"{share:.6g}" for share in shares),
+        "weights": lambda weights: "; ".join(f"{state}: {weight:.6g}" for state, weight in weights.items()),
+    }
+    return {name: as_text[name](value) if name in as_text else value for name, value in attributes.items()}
 
 
 def _flat_edge(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -237,3 +190,73 @@ def _flat_edge(attributes: dict[str, Any]) -> dict[str, Any]:
 def _sentence(states: Iterable[tuple[str, Any]], weight: float) -> str:
     """Return text such as ``a=u & b=v: 1.5``; a numeric column has no state."""
     return " & ".join(name if state is None else f"{name}={state}" for name, state in states) + f": {weight:.6g}"
+
+
+HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
+xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">"""
+TYPES = {str: "string", float: "double"}
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that are not allowed in XML, even when escaped."""
+
+
+def write_graphml(field: Field, path: str | os.PathLike[str]) -> None:
+    """Write the graph of a field as GraphML; all attributes are text or numbers.
+
+    networkx reads the file as ``to_networkx(field, flat=True)``; for linked tables, pass it ``force_multigraph=True``.
+    An existing file is replaced atomically.
+
+    Parameters
+    ----------
+    field : Field
+        A field over one table or linked tables.
+    path : path of the file
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sparsefield.datasets import make_markov_field
+    >>> field = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_graphml(field, folder + "/net.graphml")
+    ...     text = Path(folder + "/net.graphml").read_text()
+    >>> text.count("<node "), text.count("<edge ")
+    (3, 1)
+    """
+    graph = build_graph(field, flat=True)
+    names = {name: _clean(name) for name in graph.nodes}
+    if len(set(names.values())) < len(names):
+        raise DataError("Two columns have names that differ only in characters that XML does not allow: rename one.")
+    lines = [HEAD, *_keys("node", graph.nodes.values()), *_keys("edge", (edge[2] for edge in graph.edges))]
+    lines.append('<graph edgedefault="undirected">')
+    for name, attributes in graph.nodes.items():
+        lines += [f"<node id={quoteattr(names[name])}>", *_data("node", attributes), "</node>"]
+    for k, (a, b, attributes) in enumerate(graph.edges):
+        # networkx takes ids for the keys of parallel edges, and for one more attribute where there are none.
+        own = f' id="{k}"' if graph.linked else ""
+        lines.append(f"<edge{own} source={quoteattr(names[a])} target={quoteattr(names[b])}>")
+        lines += [*_data("edge", attributes), "</edge>"]
+    lines += ["</graph>", "</graphml>", ""]
+    write_atomically(path, "\n".join(lines).encode())
+
+
+def _keys(what: str, attributes: Iterable[Attributes]) -> Iterator[str]:
+    """Yield the declarations of all attributes of nodes or edges."""
+    found: dict[str, str] = {}
+    for own in attributes:
+        for name, value in own.items():
+            found.setdefault(name, TYPES[type(value)])
+    for name, kind in found.items():
+        yield f'<key id="{what}_{name}" for="{what}" attr.name="{name}" attr.type="{kind}"/>'
+
+
+def _data(what: str, attributes: Attributes) -> Iterator[str]:
+    for name, value in attributes.items():
+        text = _clean(value) if isinstance(value, str) else repr(value)
+        # An unescaped carriage return would be read as a line feed.
+        yield f'<data key="{what}_{name}">{escape(text, {chr(13): "&#13;"})}</data>'
+
+
+def _clean(text: str) -> str:
+    return NOT_XML.sub("\ufffd", text)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema, BinaryVariables
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
-from sparsefield.data.schema import Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Schema, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
-
-__all__ = ["check_field", "load_field", "save_field"]
 
 FORMAT = "sparsefield"
 VERSION = 4
@@ -37,14 +34,12 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     from safetensors.numpy import save
 
     layout = field.layout
+    tables = layout.tables, layout.schemas
     document = {
-        "tables": [
-            {"name": name, **_schema_as_json(schema)}
-            for name, schema in zip(layout.tables, layout.schemas, strict=True)
-        ],
+        "tables": [{"name": name, **_schema_as_json(schema)} for name, schema in zip(*tables, strict=True)],
         "templates": [
             {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
-            for template, ends, counted in zip(layout.templates, layout.ends, layout.counted, strict=True)
+            for template, ends, counted in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
         ],
         "record": field.record.as_plain(),
         "extra": extra or {},
@@ -122,11 +117,9 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     record, extra = FitRecord.from_plain(document["record"]), document["extra"]
     if not isinstance(extra, dict):
         raise ValueError("the options are missing")
-    unary, pairs, weights = tensors["unary"], tensors["pairs"], tensors["weights"]
-    field = Field(layout, unary, pairs, weights, record=record)
-    if "conjunctions" in tensors:
-        names = ("conjunctions", "conjunction_weights")
-        field = replace(field, **{name: tensors[name] for name in names})
+    names = ["unary", "pairs", "weights"]
+    names += ["conjunctions", "conjunction_weights"] if "conjunctions" in tensors else []
+    field = Field(layout, **{name: tensors[name] for name in names}, record=record)
     check_field(field)
     return field, extra
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -11,35 +12,22 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.binary_variables import BinarySchema
 from sparsefield.data.column_summaries import MANY_LABELS
-from sparsefield.data.disk_arrays import BinaryCSR, GrowingArray
+from sparsefield.data.disk_arrays import BinaryCSR, CSRWriter
 from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import RawColumn, Source, as_source
 from sparsefield.data.labels import Label, factorize, label_sort_key, unify_labels
-from sparsefield.data.schema import Role, Schema, Variable
+from sparsefield.data.schema import BinarySchema, Role, Schema, Variable
 from sparsefield.data.schema_learning import (
     PIECE,
     check_roles,
-    count_active,
     is_identifier,
-    make_binary_schema,
+    learn_binary_schema,
     make_categorical,
     pieces_of_rows,
 )
 from sparsefield.data.sparse_table import SparseTable, make_sparse_table, refuse_too_large
 from sparsefield.errors import DataError
-
-__all__ = [
-    "ColumnRoles",
-    "SparseTableWriter",
-    "check_blocks",
-    "check_same_columns",
-    "open_table_writer",
-    "table_from_rows",
-]
-
-# -- blocks ---------------------------------------------------------------------------------------------------------
 
 
 def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
@@ -50,7 +38,10 @@ def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, 
     first: Source | None = None
     for number, block in enumerate(blocks):
         name = f"block {number} of {what} (counted from 0)"
-        block = _as_table(block)
+        if type(block).__module__.startswith("pyarrow") and type(block).__name__ == "RecordBatch":
+            import pyarrow as pa
+
+            block = pa.Table.from_batches([block])
         source = as_source(block, what=name, may_be_empty=True)
         if first is None:
             first = replace(source, native=None)  # do not keep the block in memory
@@ -61,15 +52,6 @@ def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, 
             f"{what} is a stream without blocks: 0 sample(s) while a minimum of 1 is required. "
             "(A generator can be read only once: pass a new one.)"
         )
-
-
-def _as_table(block: Any) -> Any:
-    """Convert a record batch of Arrow to a table; return any other block unchanged."""
-    if type(block).__module__.startswith("pyarrow") and type(block).__name__ == "RecordBatch":
-        import pyarrow as pa
-
-        return pa.Table.from_batches([block])
-    return block
 
 
 def check_same_columns(source: Source, first: Source, name: str, unit: str = "block") -> None:
@@ -95,9 +77,6 @@ def check_same_columns(source: Source, first: Source, name: str, unit: str = "bl
     )
 
 
-# -- writers --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ColumnRoles:
     """The roles and states of the columns, and the weights of the rows."""
@@ -113,13 +92,15 @@ class ColumnRoles:
 
     def weights(self, start: int, stop: int) -> np.ndarray | None:
         """Return the weights of some rows, or None if all are 1."""
-        if self.weight is None or isinstance(self.weight, np.ndarray):
-            if self.weight is not None and stop > len(self.weight):
-                raise DataError(
-                    f"sample_weight has {len(self.weight):,} weights, but there are more rows: pass one weight per row."
-                )
-            return None if self.weight is None else self.weight[start:stop]
-        return np.full(stop - start, self.weight, dtype=config.FLOAT)
+        if self.weight is None:
+            return None
+        if not isinstance(self.weight, np.ndarray):
+            return np.full(stop - start, self.weight, dtype=config.FLOAT)
+        if stop > len(self.weight):
+            raise DataError(
+                f"sample_weight has {len(self.weight):,} weights, but there are more rows: pass one weight per row."
+            )
+        return self.weight[start:stop]
 
     def all_weights(self, n_rows: int) -> np.ndarray:
         weight = self.weights(0, n_rows)
@@ -172,22 +153,16 @@ class _BinaryWriter(SparseTableWriter):
 
     def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
         super().__init__(folder, names, roles)
-        self._offsets = GrowingArray(folder / "block_offsets.npy", np.int64)
-        self._columns = GrowingArray(folder / "block_columns.npy", np.int32)
-        self._offsets.append(np.zeros(1))
+        self._rows = CSRWriter(folder / "block_offsets.npy", folder / "block_columns.npy")
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
-        matrix = source.native
-        self._offsets.append(self._columns.length + matrix.indptr[1:].astype(np.int64))
-        self._columns.append(matrix.indices)
+        self._rows.append(np.diff(source.native.indptr), source.native.indices)
 
     def _finish(self, weight: np.ndarray) -> SparseTable:
-        rows = BinaryCSR(len(self.names), self._offsets.map(), self._columns.map())
-        return _from_rows(self.folder, rows, self.roles, weight)
+        return _from_rows(self.folder, BinaryCSR(len(self.names), *self._rows.map()), self.roles, weight)
 
     def close(self) -> None:
-        self._offsets.close()
-        self._columns.close()
+        self._rows.close()
 
 
 def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> SparseTable:
@@ -199,9 +174,7 @@ def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> Sparse
 def _from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles, weight: np.ndarray) -> SparseTable:
     """Return the table of ``rows``; they are rewritten only if the schema renumbers columns."""
     given = None if roles.weight is None else weight
-    counts, sums = count_active(rows.offsets, rows.columns, rows.n_columns, given)
-    mass = float(rows.n_rows) if given is None else float(weight.sum())
-    schema = make_binary_schema(rows.names, set(roles.observed), rows.n_rows, counts, sums, mass)
+    schema = learn_binary_schema(rows.names, set(roles.observed), rows.offsets, rows.columns, given)
     number = schema.column_of_input
     if np.array_equal(number, np.arange(len(number))):
         refuse_too_large(schema, len(rows.columns))
@@ -222,17 +195,11 @@ def _write(
     folder: Path, schema: Schema, weight: np.ndarray, pieces: Iterable[tuple[np.ndarray, np.ndarray]]
 ) -> SparseTable:
     """Write a table to disk from pieces of (cells per row, columns)."""
-    offsets, columns = GrowingArray(folder / "offsets.npy", np.int64), GrowingArray(folder / "columns.npy", np.int32)
-    try:
-        offsets.append(np.zeros(1))
-        for counts, placed in pieces:
-            offsets.append(columns.length + np.cumsum(counts))
-            columns.append(placed)
-        refuse_too_large(schema, columns.length)
-        return SparseTable(schema, offsets.map(), columns.map(), weight)
-    finally:
-        offsets.close()
-        columns.close()
+    with closing(CSRWriter(folder / "offsets.npy", folder / "columns.npy")) as rows:
+        for counts, columns in pieces:
+            rows.append(counts, columns)
+        refuse_too_large(schema, rows.columns.length)
+        return SparseTable(schema, *rows.map(), weight)
 
 
 class _CodeBlock(NamedTuple):
@@ -261,14 +228,11 @@ class _ColumnLabels:
         self.totals = totals
         return codes
 
-    def labels(self) -> list[Label]:
-        """Return all labels sorted, as for a column in memory."""
-        return unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
-
-    def variable(self, role: Role, seen: int, known: Sequence[Label]) -> Variable:
-        labels = self.labels()
+    def variable(self, role: Role, n_cells: int, known: Sequence[Label]) -> Variable:
+        """Return the variable of all cells so far, as for a column in memory."""
+        labels = unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
         totals = self.totals[[self.number[label] for label in labels]]
-        return make_categorical(self.name, role, labels, rounded(totals), seen, known)
+        return make_categorical(self.name, role, labels, rounded(totals), n_cells, known)
 
 
 class _CategoricalWriter(SparseTableWriter):
@@ -332,10 +296,6 @@ class _CategoricalWriter(SparseTableWriter):
 
     def _finish(self, weight: np.ndarray) -> SparseTable:
         self._file.close()
-        schema = self._schema()
-        return _write(self.folder, schema, weight, self._placed(schema))
-
-    def _schema(self) -> Schema:
         roles, given = self.roles, set(self.roles.observed)
         for column in self._columns:
             if column.name in given and roles.numeric == "auto" and not roles.states.get(column.name):
@@ -346,16 +306,18 @@ class _CategoricalWriter(SparseTableWriter):
             for column in self._columns
             if (column.name in given) == (role == "observed")
         ]
-        return Schema(tuple(variables), self.names)
+        schema = Schema(tuple(variables), self.names)
+        return _write(self.folder, schema, weight, self._placed(schema))
 
     def _placed(self, schema: Schema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (cells per row, columns) in pieces."""
+        """Yield (cells per row, columns) in pieces; the reference state of a variable has no column."""
         position = {column.name: k for k, column in enumerate(self._columns)}
-        places = [
-            (position[variable.name], _column_of_label(self._columns[position[variable.name]], variable, int(offset)))
-            for variable, offset in zip(schema.variables, schema.offsets, strict=False)
-            if variable.width
-        ]
+        places = []
+        for variable, offset in zip(schema.variables, schema.offsets.tolist(), strict=False):
+            if variable.width:
+                column = position[variable.name]
+                code = np.array([variable.code_of_label[label] for label in self._columns[column].number])
+                places.append((column, np.where(code > 0, offset + code - 1, -1).astype(np.int32)))
         step = max(PIECE // max(len(self._columns), 1), 1)
         for part in self._parts:
             shape = len(self._columns), part.n_rows
@@ -370,12 +332,6 @@ class _CategoricalWriter(SparseTableWriter):
 
     def close(self) -> None:
         self._file.close()
-
-
-def _column_of_label(column: _ColumnLabels, variable: Variable, offset: int) -> np.ndarray:
-    """Return the (labels,) flat column of each label, -1 for the reference state."""
-    code = np.array([variable.code_of_label[label] for label in column.number], dtype=np.int32)
-    return np.where(code > 0, offset + code - 1, -1).astype(np.int32)
 
 
 def _refuse_numbers(column: _ColumnLabels) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from sparsefield.errors import DataError
 
-__all__ = [
-    "MAX_PAIRS",
-    "ClosedWorld",
-    "PairRows",
-    "Statements",
-    "build_pair_rows",
-    "check_closed_world",
-    "require_negatives",
-]
+if TYPE_CHECKING:
+    import polars as pl
+
+ENDS = ("subject", "object")
+"""Columns of a table of pairs that are links to the entities."""
 
 ClosedWorld = bool | Literal["mentioned"]
-"""The meaning of a relation that is not stated for a pair; see `build_pair_rows`."""
+"""The meaning of a relation that is not stated for a pair: true makes it false, and a row for each ordered pair;
+``"mentioned"`` too, but only pairs that occur in a statement are rows; False makes it missing for these pairs."""
 
 MAX_PAIRS = 1_000_000
 """The largest number of rows in a closed world, that of a thousand entities; most rows of more would be all zeros."""
@@ -37,45 +34,31 @@ class Statements(NamedTuple):
     value: np.ndarray
 
 
-class PairRows(NamedTuple):
-    """Rows of a pair table: subjects, objects, and (relations, rows) cells with 1, 0 or -1 for a missing value."""
-
-    subject: np.ndarray
-    object: np.ndarray
-    cells: np.ndarray
-
-
 def check_closed_world(closed_world: ClosedWorld) -> None:
     """Refuse values other than True, False and ``"mentioned"``."""
     if not isinstance(closed_world, bool) and closed_world != "mentioned":
         raise DataError(f"closed_world is {closed_world!r}; it must be True, False or 'mentioned'.")
 
 
-def build_pair_rows(
-    statements: Statements, sizes: tuple[int, int], n_relations: int, closed_world: ClosedWorld, what: str
-) -> PairRows:
-    """Return one row per pair with the values of all relations.
+def build_pair_table(
+    statements: Statements,
+    entities: Sequence[pl.Series],
+    relations: Sequence[str],
+    closed_world: ClosedWorld,
+    what: str,
+    remedy: str,
+) -> pl.DataFrame:
+    """Return one row per pair with the columns ``subject``, ``object`` and a 0/1 column for each relation.
 
-    Parameters
-    ----------
-    statements : statements without contradictions, with indices from 0
-    sizes : number of subjects and of objects
-    n_relations : number of relations
-    closed_world : {True, "mentioned", False}
-        True makes a row for each ordered pair, and unstated relations are 0; ``"mentioned"`` makes rows only for pairs
-        that occur in a statement; False does too, but unstated relations are missing.
-    what : name of the pairs in error messages
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one = Statements(*(np.array([k]) for k in (0, 1, 0, 1)))
-    >>> build_pair_rows(one, (2, 2), 1, True, "pairs").cells.tolist()
-    [[0, 1, 0, 0]]
+    ``entities`` are the names of subjects and of objects, ``what`` is the name of the pairs in error messages, and
+    ``remedy`` the advice for relations that are never false.
     """
-    code = statements.subject * sizes[1] + statements.object
+    import polars as pl
+
+    n_subjects, n_objects = map(len, entities)
+    code = statements.subject * n_objects + statements.object
     if closed_world is True:
-        total = sizes[0] * sizes[1]
+        total = n_subjects * n_objects
         if total > MAX_PAIRS:
             raise DataError(
                 f"A closed world would have {total:,} rows for {what}, more than {MAX_PAIRS:,}. Pass "
@@ -84,9 +67,19 @@ def build_pair_rows(
         codes, row = np.arange(total), code
     else:
         codes, row = np.unique(code, return_inverse=True)
-    cells = np.full((n_relations, len(codes)), -1 if closed_world is False else 0, dtype=np.int8)
+    cells = np.full((len(relations), len(codes)), -1 if closed_world is False else 0, dtype=np.int8)
     cells[statements.relation, row] = statements.value
-    return PairRows(codes // sizes[1], codes % sizes[1], cells)
+    if closed_world is False:
+        require_negatives(relations, list(cells), remedy)
+    ends = {"subject": entities[0].gather(codes // n_objects), "object": entities[1].gather(codes % n_objects)}
+    return pl.DataFrame({**ends, **{name: flags(name, column) for name, column in zip(relations, cells, strict=True)}})
+
+
+def flags(name: str, cells: np.ndarray) -> pl.Series:
+    """Return a 0/1 column from 0, 1 and -1 for missing values."""
+    import polars as pl
+
+    return pl.Series(name, cells).replace(-1, None)
 
 
 def require_negatives(names: Sequence[str], cells: Sequence[np.ndarray], remedy: str) -> None:

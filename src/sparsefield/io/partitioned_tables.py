@@ -14,7 +14,6 @@ import numpy as np
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.shards import runs_of_rows
 from sparsefield.errors import DataError
-from sparsefield.io.files import polars_errors
 from sparsefield.io.out_of_core import check_same_columns
 from sparsefield.io.row_blocks import (
     MIN_BLOCK_ROWS,
@@ -24,12 +23,11 @@ from sparsefield.io.row_blocks import (
     parquet_columns,
     parquet_files,
     parquet_rows,
+    read_parquet_rows,
 )
 
 if TYPE_CHECKING:
     from distributed import Future
-
-__all__ = ["PartitionedTable", "is_dask_collection", "is_parquet_source", "open_partitions", "read_partition"]
 
 CELLS_PER_TASK = 2**24
 """The most cells of a Parquet file that one task reads; larger files are read by several tasks."""
@@ -79,9 +77,8 @@ def open_partitions(client: Any, X: Any) -> PartitionedTable:
     counts = [found[number].n_rows for number in numbers]
     if found[0].kind == "sparse":
         raise DataError("The partitions of X are sparse matrices, which cannot be fitted on a cluster: fit in memory.")
-    return PartitionedTable(
-        replace(found[0], n_rows=sum(counts)), [futures[number] for number in numbers], counts, numbers
-    )
+    source, nonempty = replace(found[0], n_rows=sum(counts)), [futures[number] for number in numbers]
+    return PartitionedTable(source, nonempty, counts, numbers)
 
 
 def read_partition(part: Any, number: int) -> Source:
@@ -101,9 +98,6 @@ def _collection(client: Any, X: Any) -> list[Future]:
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     futures: Any = client.compute(np.ravel(np.array(X.to_delayed(), dtype=object)).tolist())
     return futures
-
-
-# -- files ----------------------------------------------------------------------------------------------------------
 
 
 def _files(client: Any, X: Paths | ParquetFiles) -> list[Future]:
@@ -140,8 +134,4 @@ def _read_file_metadata(file: Path) -> tuple[list[str], int]:
 
 
 def _read_run(file: Path, run: tuple[int, int], names: list[str]) -> Any:
-    import polars as pl
-
-    start, stop = run
-    with polars_errors(file):
-        return pl.scan_parquet(file, glob=False).select(names).slice(start, stop - start).collect()
+    return read_parquet_rows(file, names, run[0], run[1] - run[0])

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,29 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, GrowingArray, map_rows
+from sparsefield.data.disk_arrays import CELLS_OF_BLOCK, BinaryCSR, CSRWriter, map_rows
 from sparsefield.errors import DataError
 from sparsefield.io.files import PARQUET, is_parquet, polars_errors
 from sparsefield.io.out_of_core import check_blocks
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = [
-    "ParquetFiles",
-    "check_same_names",
-    "is_matrix_file",
-    "is_saved_rows",
-    "is_stream",
-    "open_rows",
-    "open_stream",
-    "parquet_columns",
-    "parquet_files",
-    "parquet_rows",
-    "read_blocks",
-    "read_matrix",
-    "save_rows",
-]
 
 MIN_BLOCK_ROWS = 1024
 """The fewest rows per block of a Parquet file, because each read has a fixed cost."""
@@ -148,8 +133,7 @@ def read_blocks(
     if isinstance(path, (str, os.PathLike)) and is_saved_rows(Path(path)):
         if columns is not None:
             raise DataError(f"{path}: saved rows of a sparse matrix are read with all columns: leave columns out.")
-        found = open_rows(Path(path))
-        return found.blocks(rows)
+        return open_rows(Path(path)).blocks(rows)
     files = parquet_files(path)
     names = list(columns) if columns is not None else parquet_columns(files)
     rows = rows or max(CELLS_OF_BLOCK // max(len(names), 1), MIN_BLOCK_ROWS)
@@ -197,7 +181,13 @@ def check_same_names(file: Path, names: Sequence[str], first: Path, those: Seque
 
 def parquet_rows(files: Sequence[Path]) -> int:
     """Return the number of rows of all files."""
-    return sum(_height(file) for file in files)
+    import polars as pl
+
+    total = 0
+    for file in files:
+        with polars_errors(file):
+            total += pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    return total
 
 
 def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
@@ -241,22 +231,16 @@ def save_rows(X: Any, folder: str | os.PathLike[str]) -> Path:
 
 
 def _write_rows(blocks: Any, folder: Path) -> None:
-    offsets, columns = GrowingArray(folder / INDPTR, np.int64), GrowingArray(folder / INDICES, np.int32)
-    try:
-        n_columns = 0
-        offsets.append(np.zeros(1))
+    n_columns = 0
+    with closing(CSRWriter(folder / INDPTR, folder / INDICES)) as rows:
         for _, source in check_blocks(blocks.blocks() if isinstance(blocks, BinaryCSR) else blocks):
             if source.kind != "sparse":
                 raise DataError("save_rows writes sparse 0/1 matrices; write frames to Parquet files instead.")
-            matrix, n_columns = source.native, len(source.names)
-            offsets.append(columns.length + matrix.indptr[1:].astype(np.int64))
-            columns.append(matrix.indices)
-        if offsets.length == 1:
+            n_columns = len(source.names)
+            rows.append(np.diff(source.native.indptr), source.native.indices)
+        if rows.offsets.length == 1:
             raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
-        np.save(folder / SHAPE, np.array([offsets.length - 1, n_columns], dtype=np.int64))
-    finally:
-        offsets.close()
-        columns.close()
+        np.save(folder / SHAPE, np.array([rows.offsets.length - 1, n_columns], dtype=np.int64))
 
 
 def is_saved_rows(folder: Path) -> bool:
@@ -286,12 +270,17 @@ def _is_path_list(X: Any) -> bool:
 
 
 def _parquet_blocks(files: Sequence[Path], names: list[str], rows: int) -> Iterator[pl.DataFrame]:
+    for file in files:
+        for start in range(0, parquet_rows([file]), rows):
+            yield read_parquet_rows(file, names, start, rows)
+
+
+def read_parquet_rows(file: Path, names: Sequence[str], start: int, count: int) -> pl.DataFrame:
+    """Read some columns of consecutive rows."""
     import polars as pl
 
-    for file in files:
-        for start in range(0, _height(file), rows):
-            with polars_errors(file):
-                yield pl.scan_parquet(file, glob=False).select(names).slice(start, rows).collect()
+    with polars_errors(file):
+        return pl.scan_parquet(file, glob=False).select(names).slice(start, count).collect()
 
 
 def _names(file: Path) -> list[str]:
@@ -299,10 +288,3 @@ def _names(file: Path) -> list[str]:
 
     with polars_errors(file):
         return pl.scan_parquet(file, glob=False).collect_schema().names()
-
-
-def _height(file: Path) -> int:
-    import polars as pl
-
-    with polars_errors(file):
-        return pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()

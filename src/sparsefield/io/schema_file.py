@@ -20,8 +20,6 @@ from sparsefield.io.triples import read_triples
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCHEMA_NAME", "SchemaFile", "TableFile", "parse_schema_file", "read_schema"]
-
 SCHEMA_NAME = "schema.toml"
 
 # The keys of each section of the file, and the kinds of their values.
@@ -173,9 +171,12 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
         if name in content and (sources != ["tables"] or (name in ("missing", "separator") and "database" in content)):
             what = "a database" if "database" in content and sources == ["tables"] else f"[{sources[0]}]"
             raise DataError(f"{path}: {name!r} cannot be used with {what}: remove it.")
-    read = {"tables": _from_tables, "triples": _from_triples, "atoms": _from_atoms}[sources[0]]
-    parsed = read(content, path)
-    data = _with_templates(parsed.data, content.get("templates"), path)
+    parsed = _from_tables(content, path) if sources == ["tables"] else _from_statements(content, path, sources[0])
+    data = parsed.data
+    if "templates" in content:
+        with _prefix_errors(path):
+            data = data.replace(templates=content["templates"])
+            resolve_templates(data)
     _check_links(data, parsed.files, path)
     return SchemaFile(data, parsed.numeric, parsed.files, (path, *parsed.inputs))
 
@@ -209,7 +210,14 @@ def _check(given: Any, known: Mapping[str, str], where: str, needed: tuple[str, 
 
 def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
     tables, database = content["tables"], content.get("database")
-    _check_tables(tables, database, path)
+    for name, table in tables.items():
+        where = f"{path}, [tables.{name}]"
+        if database is None:
+            _check(table, _FILE_TABLE, where, ("file",))
+        else:
+            _check(table, _DATABASE_TABLE, where)
+            if "table" in table and "query" in table:
+                raise DataError(f"{where}: there are both 'table' and 'query': remove one.")
     links = {name: _link(given, f"{path}, [links.{name}]") for name, given in content.get("links", {}).items()}
     options: dict[str, Any] = {
         part: {name: table[part] for name, table in tables.items() if part in table} for part in ("observed", "ignore")
@@ -224,29 +232,16 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         with _prefix_errors(path):
             data = read_database(place, queries, keys=keys or None, links=links or None, **options)
     else:
-        files = {name: _table_file(table, content, path) for name, table in tables.items()}
+        missing, separator = tuple(content.get("missing", ())), content.get("separator")
+        for name, table in tables.items():
+            reading = ReadOptions(missing, table.get("header", True), separator)
+            files[name] = TableFile(path.parent / table["file"], reading)
         inputs = tuple(file.path for file in files.values())
         frames = {name: file.read() for name, file in files.items()}
         _read_keys_as_one_type(frames, files, keys, links)
         with _prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
     return SchemaFile(_with_numeric_observed(data, numeric, path), numeric, files, inputs)
-
-
-def _check_tables(tables: Mapping[str, Any], database: str | None, path: Path) -> None:
-    for name, table in tables.items():
-        where = f"{path}, [tables.{name}]"
-        if database is None:
-            _check(table, _FILE_TABLE, where, ("file",))
-        else:
-            _check(table, _DATABASE_TABLE, where)
-            if "table" in table and "query" in table:
-                raise DataError(f"{where}: there are both 'table' and 'query': remove one.")
-
-
-def _table_file(table: Mapping[str, Any], content: Mapping[str, Any], path: Path) -> TableFile:
-    missing, separator = tuple(content.get("missing", ())), content.get("separator")
-    return TableFile(path.parent / table["file"], ReadOptions(missing, table.get("header", True), separator))
 
 
 def _read_keys_as_one_type(
@@ -296,35 +291,18 @@ def _link(given: Any, where: str) -> Link:
         return OffsetLink(**given)
 
 
-def _from_triples(content: Mapping[str, Any], path: Path) -> SchemaFile:
-    given = dict(content["triples"])
-    _check(given, _TRIPLES, f"{path}, [triples]", ("file",))
-    inputs = _resolve_paths(path, given, "file", "entities")
+def _from_statements(content: Mapping[str, Any], path: Path, section: str) -> SchemaFile:
+    """Read the section of triples or of ground atoms; its files are relative to the schema file."""
+    read, known, files = {
+        "triples": (read_triples, _TRIPLES, ("file", "entities")),
+        "atoms": (read_atoms, _ATOMS, ("file", "types")),
+    }[section]
+    given = dict(content[section])
+    _check(given, known, f"{path}, [{section}]", ("file",))
+    given |= {name: path.parent / given[name] for name in files if name in given}
+    inputs = tuple(given[name] for name in files if name in given)
     with _prefix_errors(path):
-        return SchemaFile(read_triples(given.pop("file"), **given), inputs=inputs)
-
-
-def _from_atoms(content: Mapping[str, Any], path: Path) -> SchemaFile:
-    given = dict(content["atoms"])
-    _check(given, _ATOMS, f"{path}, [atoms]", ("file",))
-    inputs = _resolve_paths(path, given, "file", "types")
-    with _prefix_errors(path):
-        return SchemaFile(read_atoms(given.pop("file"), **given), inputs=inputs)
-
-
-def _resolve_paths(path: Path, given: dict[str, Any], *names: str) -> tuple[Path, ...]:
-    """Resolve the named files in ``given`` relative to the schema file, and return their paths."""
-    given.update({name: path.parent / given[name] for name in names if name in given})
-    return tuple(given[name] for name in names if name in given)
-
-
-def _with_templates(data: Relational, templates: list[Any] | None, path: Path) -> Relational:
-    if templates is None:
-        return data
-    with _prefix_errors(path):
-        made = data.replace(templates=templates)
-        resolve_templates(made)
-    return made
+        return SchemaFile(read(given.pop("file"), **given), inputs=inputs)
 
 
 def _check_links(data: Relational, files: Mapping[str, TableFile], path: Path) -> None:

@@ -14,20 +14,11 @@ from sparsefield.data.labels import Label, factorize
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 from sparsefield.io.files import read_table
-from sparsefield.io.pair_statements import (
-    ClosedWorld,
-    Statements,
-    build_pair_rows,
-    check_closed_world,
-    require_negatives,
-)
+from sparsefield.io.pair_statements import ENDS, ClosedWorld, Statements, build_pair_table, check_closed_world
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_triples"]
-
-ENDS = ("subject", "object")
 PARTS = ("subject", "relation", "object")
 VALUES = ("value", "truth")
 TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
@@ -72,8 +63,6 @@ def read_triples(
     >>> data.tables["pair"]["likes"].to_list()
     [0, 1, 0, 0]
     """
-    import polars as pl
-
     check_closed_world(closed_world)
     if entity == pair:
         raise DataError(f"Both tables have the name {entity!r}: pass different names as entity= and pair=.")
@@ -90,16 +79,10 @@ def read_triples(
     value = _truth(columns[3]) if len(columns) > 3 else np.ones(source.n_rows, dtype=np.int8)
     statements = Statements(subject, object_, relation, value)
     _refuse_contradictions(statements, columns, len(names))
-    size = len(names)
-    rows = build_pair_rows(statements, (size, size), len(relations), closed_world, f"pairs of {size:,} entities")
-    if closed_world is False:
-        require_negatives(relations, list(rows.cells), "Add triples with value 0")
-    ends = {name: table[entity].gather(codes) for name, codes in zip(ENDS, rows[:2], strict=True)}
-    cells = {
-        name: pl.Series(name, column).replace(-1, None) for name, column in zip(relations, rows.cells, strict=True)
-    }
+    what, ends = f"pairs of {len(names):,} entities", (table[entity], table[entity])
+    pairs = build_pair_table(statements, ends, relations, closed_world, what, "Add triples with value 0")
     links = {name: (pair, name, entity) for name in ENDS}
-    return Relational({entity: table, pair: pl.DataFrame({**ends, **cells})}, keys={entity: entity}, links=links)
+    return Relational({entity: table, pair: pairs}, keys={entity: entity}, links=links)
 
 
 def _source(given: Any, what: str) -> Source:
@@ -155,7 +138,9 @@ def _entity_table(entities: Any, columns: Sequence[RawColumn], entity: str) -> p
 
     if entities is None:
         labels = {label for column in (columns[0], columns[2]) for label in factorize(column)[0]}
-        return pl.DataFrame({entity: _sorted(labels)})
+        if len({isinstance(label, str) for label in labels}) > 1:  # a column has one type
+            labels = {str(label) for label in labels}
+        return pl.DataFrame({entity: sorted(labels)})  # pyright: ignore[reportArgumentType]
     source = _source(entities, "entities")
     key = entity if entity in source.names else source.names[0]
     frame = _as_polars(source)
@@ -170,13 +155,6 @@ def _entity_table(entities: Any, columns: Sequence[RawColumn], entity: str) -> p
         twice = names[int(np.argmax(counts > 1))]
         raise DataError(f"Column {key!r} of the entities has {twice!r} in several rows: keep one row for each entity.")
     return frame.with_columns(pl.Series(key, [names[code] for code in codes])).rename({key: entity})
-
-
-def _sorted(labels: set[Label]) -> list[Label]:
-    """Sort labels; mixed numbers and text become text, because a column has one type."""
-    if len({isinstance(label, str) for label in labels}) > 1:
-        return sorted({str(label) for label in labels})
-    return sorted(labels)  # pyright: ignore[reportArgumentType]
 
 
 def _as_polars(source: Source) -> pl.DataFrame:

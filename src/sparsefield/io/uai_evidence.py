@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from sparsefield.data.schema import Label
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.io.uai_tokens import TokenReader
-
-__all__ = ["read_evidence", "write_evidence"]
+from sparsefield.io.uai import TokenReader
 
 Names = Mapping[str, Sequence[Label]]
-Named = list[tuple[str, Sequence[Label]]]
 
 
 def read_evidence(path: str | os.PathLike[str], *, names: Names | None = None) -> list[dict[str, Label]]:
@@ -98,7 +95,9 @@ def _samples(tokens: TokenReader) -> list[list[int]]:
     return samples
 
 
-def _named(tokens: TokenReader, known: Named | None, variable: int, state: int) -> tuple[str, Label]:
+def _named(
+    tokens: TokenReader, known: list[tuple[str, Sequence[Label]]] | None, variable: int, state: int
+) -> tuple[str, Label]:
     if known is None:
         return f"x{variable}", state
     if variable >= len(known):

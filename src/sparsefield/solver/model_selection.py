@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hide_cells, row_folds
+from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer
 from sparsefield.model import Field, PathRow
@@ -203,7 +203,7 @@ def _held_out_folds(
             )
     folds = []
     codes = [table.codes() for table in sample.tables]
-    for train, hidden in hide_cells(sample, criterion.share, criterion.folds, rng):
+    for train, hidden in hold_out_cells(sample, criterion.share, criterion.folds, rng):
         if sum(int(cells.sum()) for cells in hidden) < GROUPS:
             return None
         groups = [rng.integers(0, GROUPS, one.shape) for one in codes]

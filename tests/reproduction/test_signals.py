@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from oracle import SlowField
 
-from reproduction.contrasts import EDGES, _blocks, _contrast, share_looked_at, spread_of
+from reproduction.signals import EDGES, _blocks, _gradient_factors, share_looked_at, spread_of
 from sparsefield import MarkovField, RelationalField, Solver
 from sparsefield.data import Relational
 
@@ -50,7 +50,7 @@ def fitted(request: pytest.FixtureRequest) -> tuple[MarkovField, np.ndarray]:
 def test_signals_and_errors_are_those_of_plain_loops(fitted) -> None:
     field, X = fitted
     signals, errors = slow_contrast(field, X)
-    found = _blocks(_contrast(field, X))
+    found = _blocks(_gradient_factors(field, X))
     np.testing.assert_allclose(np.hstack([signal for _, signal, _ in found]), signals, atol=1e-12)
     np.testing.assert_allclose(np.hstack([error for _, _, error in found]), errors, atol=1e-12)
 
@@ -92,7 +92,7 @@ def test_gaps_hold_what_is_believed_of_them(objective) -> None:
     X = mixed(40).astype(float)
     X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
     field = MarkovField(objective=objective, l1=0.5, solver=Solver(certify=False), n_jobs=1).fit(X)
-    ((_, _, errors),) = _blocks(_contrast(field, X))
+    ((_, _, errors),) = _blocks(_gradient_factors(field, X))
     missing = np.isnan(X[:, 0])
     assert np.abs(errors[0, missing]).max() < 0.01
     assert np.abs(errors[0, ~missing]).min() > 0.01

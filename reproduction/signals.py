@@ -1,4 +1,4 @@
-"""Signals and errors (Definitions 1 and 2) of a fitted field, as in the paper's figures 1 and 4."""
+"""This module computes signals and errors (Definitions 1 and 2) of a fitted field, as in figures 1 and 4."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Spread", "share_looked_at", "spread_of"]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 EDGES = np.linspace(-1.0, 1.0, 41)
-"""Of the histograms' bars."""
+"""Number of bars of a histogram."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How many states, over all rows, have which signal and which error.
+    """A spread counts the states of all rows by signal and by error.
 
     Attributes
     ----------
@@ -36,36 +36,37 @@ class Spread:
 
 
 def spread_of(estimator: Any, X: Any) -> Spread:
-    """Histograms over the states of all target cells of a table, or of linked ones."""
-    contrast = _contrast(estimator, X)
+    """Return histograms over the states of all target cells of a table, or of linked tables."""
+    factors = _gradient_factors(estimator, X)
     signals, errors = np.zeros(len(EDGES) - 1), np.zeros(len(EDGES) - 1)
-    for _, signal, error in _blocks(contrast):
+    for _, signal, error in _blocks(factors):
         signals += np.histogram(signal[: len(error)], EDGES)[0]
         errors += np.histogram(error, EDGES)[0]
     return Spread(EDGES, signals, errors)
 
 
 def share_looked_at(estimator: Any, X: Any, threshold: float) -> float:
-    """Of all products of a signal and an error that make up the gradients of the candidates, the share that has both
-    beyond the threshold: what Algorithm 1 would look at, at the end of the fit."""
+    """Return the share of products of a signal and an error with both beyond the threshold, at the end of a fit.
+
+    These products make up the gradients of the candidates; Algorithm 1 would compute this share of them."""
     met, all_pairs = 0.0, 0.0
-    for _, signal, error in _blocks(_contrast(estimator, X)):
+    for _, signal, error in _blocks(_gradient_factors(estimator, X)):
         met += float((np.abs(signal) > threshold).sum(axis=0) @ (np.abs(error) > threshold).sum(axis=0))
         all_pairs += float(signal.shape[0]) * error.size
     return met / max(all_pairs, 1.0)
 
 
-def _blocks(contrast: GradientFactors) -> list[tuple[Array, Array, Array]]:
-    """Weights, signals and errors, each of a block of rows; errors are free of the rows' weights."""
+def _blocks(factors: GradientFactors) -> list[tuple[Array, Array, Array]]:
+    """Yield row weights, signals and errors of each block of rows; errors are not weighted."""
     return [
         (part.block.weight, part.expectations - means[:, None], part.errors / part.block.weight)
-        for table, means in zip(contrast.local_blocks, contrast.means, strict=True)
+        for table, means in zip(factors.local_blocks, factors.means, strict=True)
         for part in table
     ]
 
 
-def _contrast(estimator: Any, X: Any) -> GradientFactors:
-    """Errors and expectations at the field's own weights, gaps filled."""
+def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
+    """Return errors and expectations at the weights of the field, with missing cells imputed."""
     compiled = estimator._compile(X)
     sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
     given = estimator.inference
