@@ -9,8 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.linked_output import refuse_overwriting_inputs
-from sparsefield.cli.table_files import check_output
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:

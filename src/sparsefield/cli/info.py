@@ -8,11 +8,12 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.field_summary import STRONGEST, certificate, is_learned, size, strongest
 from sparsefield.option_objects import as_expression
+from sparsefield.viz.fit_summary import WEIGHTS, certificate, size
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable
+    from sparsefield.model import Field
 
 SHOWN_STATES = 6
 ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_unary")
@@ -29,17 +30,18 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
     from sparsefield import load
 
     field: Any = load(model)
-    record, layout, learned = field.field_.record, field.field_.layout, is_learned(field)
+    record, layout = field.field_.record, field.field_.layout
+    learned, sentence = record.is_learned, certificate(field.field_, field.get_params())
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     show(f"{model}: {type(field).__name__}, written by sparsefield {record.version}")
-    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
+    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else sentence)
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
-    show(f"Features: {size(field)}.")
+    show(f"Features: {size(field.field_)}.")
     if learned:
-        show(certificate(field))
+        show(sentence)
         show(f"Options: {_options(field)}.")
     lines = [
         _describe(variable, f"{table}." if table else "", shares=learned)
@@ -47,10 +49,17 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
         for variable in schema.variables
     ]
     _list("Variables", lines, variables)
-    lines = strongest(field, features)
-    if lines:
-        show(f"\n{STRONGEST}")
-        show("\n".join(lines))
+    show_features(field.field_, features)
+
+
+def show_features(field: Field, count: int, if_none: str = "") -> None:
+    """Show the ``count`` strongest features of two and more columns, one line each; or the line ``if_none``."""
+    from sparsefield.viz.feature_sentences import list_features
+
+    lines = [f"{feature.weight:+7.2f}  {feature.sentence}" for feature in list_features(field, count)]
+    if lines or if_none:
+        show(f"\nStrongest features ({WEIGHTS}):")
+        show("\n".join(lines or [if_none]))
 
 
 def _options(field: Any) -> str:

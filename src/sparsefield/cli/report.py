@@ -11,8 +11,14 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import prepare_tables, refuse_overwriting_inputs
-from sparsefield.cli.table_files import ReadOptions, check_output, list_columns, read_table
+from sparsefield.cli.linked_output import prepare_linked
+from sparsefield.cli.table_files import (
+    ReadOptions,
+    check_output,
+    list_columns,
+    read_table,
+    refuse_overwriting_inputs,
+)
 from sparsefield.errors import DataError, ModelFileError
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
@@ -38,14 +44,14 @@ Rows = Annotated[
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")]
 
 
+@opt.with_shared_options()
 def report(
     model: opt.Model,
     output: Output,
+    *,
     data: Rows = None,
     title: Title = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    reading: ReadOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
@@ -58,8 +64,7 @@ def report(
     from sparsefield import load
 
     check_output(output, (*PAGES, PICTURE))
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
-    if data is None and (reading.missing or no_header or separator):
+    if data is None and reading != ReadOptions():
         raise DataError(
             "--missing, --no-header and --separator are options for reading --data: add --data or remove them."
         )
@@ -86,7 +91,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
     if is_linked(data):
-        return prepare_tables(field, read_linked(data, reading))
+        return prepare_linked(field, read_linked(data, reading)).data
     if is_matrix(data):
         from sparsefield.io.row_blocks import read_matrix
 

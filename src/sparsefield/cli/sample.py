@@ -9,9 +9,9 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, note, show
-from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, read_for_model, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import check_linked_output, refuse_overwriting_inputs, sample_linked
+from sparsefield.cli.linked_output import check_linked_output, sample_linked
 from sparsefield.cli.table_files import (
     PARQUET,
     TABLES,
@@ -19,7 +19,7 @@ from sparsefield.cli.table_files import (
     check_output,
     infer_types,
     list_columns,
-    read_table,
+    refuse_overwriting_inputs,
     write_table,
 )
 from sparsefield.errors import DataError, ModelFileError
@@ -28,20 +28,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.imputation import TableToFill
 
 ROWS, THIN, CHAINS = 1_000, 1_000, 1
 """Defaults; the options themselves default to None, so that an option that linked tables do not use can be refused."""
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to this CSV or Parquet file, by its suffix; for linked tables, to this folder.",
-    ),
-]
 Rows = Annotated[
     int | None,
     typer.Option(
@@ -66,28 +56,20 @@ Thin = Annotated[
 Chains = Annotated[
     int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. [{CHAINS}]")
 ]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed",
-        min=0,
-        help="Seed of the random numbers; the same seed draws the same rows.",
-        rich_help_panel=opt.RUNNING,
-    ),
-]
+Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed; the same seed draws the same rows.")]
 
 
+@opt.with_shared_options()
 def sample(
     model: opt.Model,
-    output: Output,
+    output: opt.TableOutput,
+    *,
     rows: Rows = None,
     given: GivenTable = None,
     burn_in: BurnIn = 10_000,
     thin: Thin = None,
     chains: Chains = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    reading: ReadOptions,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
@@ -104,7 +86,6 @@ def sample(
 
     field = _load(model)
     field.n_jobs = jobs
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if isinstance(field, RelationalField):
         _refuse_for_linked({"-n": rows, "--thin": thin, "--chains": chains})
         if given is None or not is_linked(given):
@@ -124,7 +105,7 @@ def sample(
         drawn = _draw_missing(field, given, reading, rows, plan)
         if output.suffix.lower() in PARQUET and given.suffix.lower() not in PARQUET:
             drawn = infer_types(drawn)
-    write_table(drawn, output, separator)
+    write_table(drawn, output, reading.separator)
     show(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.")
 
 
@@ -187,10 +168,8 @@ def _read_given(field: MarkovField, given: Path, reading: ReadOptions) -> tuple[
         )
     if is_matrix(given):
         raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
-    table = read_table(given, reading, as_text=True)
     schema, markers = field.field_.schema, reading.markers(given)
-    if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    table = read_for_model(given, reading, schema)
     refuse_unknown_states(table, schema, markers)
     return table, prepare_table(table, schema, markers)
 

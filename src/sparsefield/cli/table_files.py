@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "PARQUET",
+    "TABLES",
     "ReadOptions",
     "check_folder",
     "check_output",
@@ -30,16 +32,18 @@ __all__ = [
     "infer_types",
     "list_columns",
     "read_table",
+    "refuse_overwriting_inputs",
+    "resolve_separator",
     "write_table",
 ]
 
 TABLES = (".csv", ".tsv", *PARQUET)
 
 
-def find_columns(given: Sequence[str] | None, columns: Sequence[str], option: str) -> list[str]:
+def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> list[str]:
     """Return the column names of an option, each of which is one name or several separated by commas."""
     names: list[str] = []
-    for word in given or ():
+    for word in given:
         names += [word] if word in columns else [part.strip() for part in word.split(",")]
     for name in names:
         if name not in columns:
@@ -57,6 +61,14 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
         raise DataError(f"{path}: this is a folder: give a file.")
     if not os.access(path.parent, os.W_OK):
         raise DataError(f"{path}: the folder '{path.parent}' is not writable.")
+
+
+def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Refuse outputs that are also inputs."""
+    existing = [path for path in inputs if path.is_file()]
+    for path in outputs:
+        if path.is_file() and any(path.samefile(read) for read in existing):
+            raise DataError(f"{path}: this is one of the files that are read: write to another file.")
 
 
 def check_folder(path: Path) -> None:
