@@ -27,7 +27,7 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
 from sparsefield.model import Field
 

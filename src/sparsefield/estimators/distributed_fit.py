@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.data import DistributedDataset, Label, Layout
 from sparsefield.errors import ClusterError, DataError
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_y, column_names
 from sparsefield.io.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
 from sparsefield.solver import HeldOut

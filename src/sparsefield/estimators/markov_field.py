@@ -29,24 +29,16 @@ from sparsefield.data import (
     learn_schema,
 )
 from sparsefield.errors import DataError, UnseenStateWarning
-from sparsefield.estimators.answer_tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
+from sparsefield.estimators.answer_tables import drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.estimators.distributed_fit import is_distributed, open_distributed_data
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.latent_start import check_latent, start_latent, with_shares
-from sparsefield.estimators.queries import (
-    Completion,
-    Probability,
-    event_probability,
-    marginal_probabilities,
-    warn_of_search,
-)
+from sparsefield.estimators.queries import QueryMethods
 from sparsefield.estimators.streamed_fit import open_streamed_data, score_stream
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names
-from sparsefield.frame_protocol import Frame
-from sparsefield.inference import Gibbs, draw_often
-from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.map_inference import complete
+from sparsefield.frame_protocol import Frame, TableT
+from sparsefield.inference import draw_often
 from sparsefield.io import read_uai
 from sparsefield.io.model_file import check_field
 from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
@@ -54,12 +46,9 @@ from sparsefield.model import Field, FitRecord
 
 __all__ = ["MarkovField"]
 
-QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
-"""Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
-
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(TransformerMixin, FieldEstimator):
+class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of categorical columns.
 
     Parameters
@@ -300,7 +289,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """
         return cls.from_field(read_uai(path, names=names), **params)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableT) -> TableT:
         """Return ``X`` with each missing cell filled by its most probable state, as the same kind of table."""
         if sp.issparse(X):
             self._read(X)
@@ -393,89 +382,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         shape = codes.shape[1], -1, chains * length
         codes = np.moveaxis(codes, 0, 2).reshape(shape)[:, :, _rows_of_chains(n, chains, length)]
         return drawn_frame(schema, codes.reshape(len(codes), -1), self.kind_)
-
-    def complete(self, X: Any, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
-        """Return ``X`` with the missing cells of each row in their most probable *joint* state, as the same kind of
-        table.
-
-        `transform` takes the most probable state of each missing cell separately; together these may be less probable,
-        or even contradict each other.
-
-        Parameters
-        ----------
-        X : table with missing values
-        max_cells : int
-            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
-            max-product belief propagation with twenty restarts and coordinate-wise improvement searches for it, with a
-            warning.
-        details : bool
-            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
-        """
-        if sp.issparse(X):
-            self._read(X)
-            table, n_rows = X.copy(), X.shape[0]  # which has no missing cells
-            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
-        source, table = self._compile(X)
-        sample = DenseDataset.single(table)
-        with self._engine(sample) as engine:
-            found = complete(self.field_, sample, engine, max_cells=max_cells)
-        warn_of_search(found)
-        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
-        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
-
-    def probability(
-        self,
-        event: Mapping[Any, Any],
-        given: Mapping[Any, Any] | None = None,
-        *,
-        max_cells: int = MAX_CELLS,
-        gibbs: Gibbs | None = None,
-    ) -> Probability:
-        """Return P(event | given) for a row of which nothing else is known.
-
-        Parameters
-        ----------
-        event : {column: state or list of states}
-            The event is that all columns have one of their states.
-        given : {column: state}
-            Evidence; every observed column must be there, None where its value is unknown.
-        max_cells : int
-            Largest table of variable elimination; beyond it the answer is estimated by Gibbs sampling.
-        gibbs : Gibbs, optional
-            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` by default.
-
-        Returns
-        -------
-        Probability
-            With value, method ("exact" or "gibbs") and error, the standard error.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.integers(0, 2, 500)
-        >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
-        >>> field = MarkovField(l1=0.1).fit(np.column_stack([rain, wet]))
-        >>> answer = field.probability({"x0": 1}, given={"x1": 1})
-        >>> answer.method, round(answer.value, 1)
-        ('exact', 0.9)
-        """
-        check_is_fitted(self)
-        return event_probability(self.field_, event, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
-
-    def marginals(
-        self,
-        given: Mapping[Any, Any] | None = None,
-        *,
-        max_cells: int = MAX_CELLS,
-        gibbs: Gibbs | None = None,
-    ) -> dict[str, np.ndarray]:
-        """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
-
-        Exact if elimination needs no table of more than ``max_cells``, else by Gibbs sampling with a warning that
-        gives the largest standard error. Parameters are those of `probability`.
-        """
-        check_is_fitted(self)
-        return marginal_probabilities(self.field_, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: those of the input."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -27,12 +27,11 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.queries import Completion, warn_of_search
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.queries import Completion, find_completion
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.map_inference import complete
 from sparsefield.model import Field
 
 __all__ = ["RelationalField"]
@@ -138,27 +137,28 @@ class RelationalField(FieldEstimator):
         cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, marginals, strict=True)]
         return self._fill(data, cells)
 
+    @overload
+    def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[False] = False) -> Relational: ...
+
+    @overload
+    def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[True]) -> Completion[Relational]: ...
+
     def complete(
         self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False
-    ) -> Relational | Completion:
+    ) -> Relational | Completion[Relational]:
         """Return ``data`` with the missing cells of linked rows in their most probable *joint* state.
 
         See `MarkovField.complete`.
         """
         sample = self._compile(data)
         with self._engine(sample) as engine:
-            found = complete(self.field_, sample, engine, max_cells=max_cells)
-        warn_of_search(found)
+            found = find_completion(self.field_, sample, engine, max_cells)
         cells = [drawn_cells(table, codes) for table, codes in zip(sample.tables, found.codes, strict=True)]
-        filled = self._fill(data, cells)
+        filled, names = self._fill(data, cells), sample.layout.tables
         if not details:
             return filled
-        names = sample.layout.tables
-        return Completion(
-            filled,
-            dict(zip(names, found.exact, strict=True)),
-            dict(zip(names, found.log_probability, strict=True)),
-        )
+        exact, log_probability = (dict(zip(names, one, strict=True)) for one in (found.exact, found.log_probability))
+        return Completion(filled, exact, log_probability)
 
     def fit_transform(self, data: Relational, y: Any = None, **options: Any) -> Relational:
         """Fit to ``data`` and return it with its missing cells filled."""

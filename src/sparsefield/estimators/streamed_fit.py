@@ -16,7 +16,7 @@ from sparsefield.data.disk_arrays import BinaryCSR, temporary_folder
 from sparsefield.data.sparse_table import make_sparse_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights, check_y, column_names
 from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_writer, table_from_rows
 from sparsefield.io.row_blocks import open_stream
