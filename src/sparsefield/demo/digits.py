@@ -185,7 +185,8 @@ def completions(digits: Digits, beliefs: Sequence[Array]) -> list[CompletedPictu
         row = int(np.flatnonzero(digits.test[:, DIGIT] == digit)[0])
         truth, missing = digits.test[row, :PIXELS], digits.missing[row, :PIXELS]
         best = np.array([belief[row].argmax() for belief in beliefs[:PIXELS]])
-        squares = (cells.reshape(SIDE, SIDE) for cells in (truth, np.where(missing, best, truth), missing))
-        belief = beliefs[DIGIT][row]
-        found.append(CompletedPicture(*squares, str(digit), str(belief.argmax()), float(belief.max())))
+        belief, filled = beliefs[DIGIT][row], np.where(missing, best, truth)
+        truth, filled, missing = (cells.reshape(SIDE, SIDE) for cells in (truth, filled, missing))
+        guess = str(belief.argmax())
+        found.append(CompletedPicture(truth, filled, missing, str(digit), guess, float(belief.max())))
     return found

@@ -98,8 +98,8 @@ class QueryMethods:
         """
         estimator: Any = self
         if sp.issparse(X):
-            estimator._read(X)
-            table, n_rows = X.copy(), X.shape[0]  # which has no missing cells
+            source = estimator._read(X)
+            table, n_rows = fill_cells(X, source, {}), source.n_rows  # which has no missing cells
             return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
         source, table = estimator._compile(X)
         sample = DenseDataset.single(table)
