@@ -103,10 +103,7 @@ NESTED_OPTIONS = {
             "cfi computes gradients from the errors and signals above this absolute value; 0 makes them exact.",
         ),
         CommandLineOption(
-            "induction__batch_size",
-            "auto",
-            "Features that are added at a time; 50 in the paper.",
-            "NUMBER|auto",
+            "induction__batch_size", "auto", "Features that are added at a time; 50 in the paper.", "NUMBER|auto"
         ),
     ),
     "max_order": (

@@ -299,7 +299,7 @@ def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, mon
         raise KeyboardInterrupt
 
     (tmp_path / "old.csv").write_text("old")
-    monkeypatch.setattr(console.ProgressBar, "update", interrupt)
+    monkeypatch.setattr(console.ProgressBar, "show_progress", interrupt)
     done = run("sample", made, "-o", tmp_path / "old.csv", "-n", 2, "--burn-in", 10**12)
     assert done.code == 130
     assert done.err.splitlines()[-1] == "Interrupted; no result was written."
@@ -325,7 +325,7 @@ def test_on_a_terminal_a_progress_bar_is_shown(monkeypatch) -> None:
     monkeypatch.setattr(console, "_console", lambda **_: terminal)
     with console.ProgressBar("Drawing") as bar:
         for done in range(1, 101):
-            bar.update(done, 100)
+            bar.show_progress(done, 100)
     shown = terminal.export_text()
     assert "Drawing" in shown
     assert "100%" in shown

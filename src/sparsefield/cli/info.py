@@ -48,7 +48,11 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.variables
     ]
-    _list("Variables", lines, variables)
+    if variables:
+        show("\nVariables:")
+        show("\n".join(f"  {line}" for line in lines[:variables]))
+        if len(lines) > variables:
+            show(f"  ... and {len(lines) - variables:,} more (--variables {len(lines)} shows all)")
     show_features(field.field_, features)
 
 
@@ -85,13 +89,3 @@ def _describe(variable: Variable, table: str, *, shares: bool) -> str:
     shown = ", ".join(f"{state} ({share:.0%})" if shares else f"{state}" for share, state in pairs[:SHOWN_STATES])
     more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""
     return f"{table}{variable.name}: {role}{shown}{more}"
-
-
-def _list(title: str, lines: list[str], count: int) -> None:
-    if count == 0:
-        return
-    show(f"\n{title}:")
-    for line in lines[:count]:
-        show(f"  {line}")
-    if len(lines) > count:
-        show(f"  ... and {len(lines) - count:,} more (--variables {len(lines)} shows all)")

@@ -100,7 +100,7 @@ def sample_linked(field: RelationalField, parsed: SchemaFile, output: Path, *, s
     refuse_overwriting_inputs(paths.values(), parsed.inputs)
     given = prepare_linked(field, parsed, known_states=True)
     with ProgressBar(f"Sampling {given.n_missing:,} missing values in {len(given.raw):,} linked tables") as meter:
-        drawn = field.sample(given.data, sweeps=sweeps, random_state=seed, progress=meter.update)
+        drawn = field.sample(given.data, sweeps=sweeps, random_state=seed, progress=meter.show_progress)
         _write_all(given.fill(field, drawn), paths, parsed)
     rows, written = sum(table.height for table in given.raw.values()), ", ".join(map(str, paths.values()))
     how = f"{rows:,} rows of {len(given.raw):,} tables sampled with 1 chain of {sweeps:,} sweeps"

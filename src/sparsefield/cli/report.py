@@ -12,13 +12,7 @@ from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
-from sparsefield.cli.table_files import (
-    ReadOptions,
-    check_output,
-    list_columns,
-    read_table,
-    refuse_overwriting_inputs,
-)
+from sparsefield.cli.table_files import ReadOptions, check_output, list_columns, read_table, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"

@@ -9,7 +9,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, note, show
-from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, read_for_model, refuse_unknown_states
+from sparsefield.cli.imputation import fill_table, prepare_table, read_for_model, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
 from sparsefield.cli.table_files import (
@@ -87,7 +87,12 @@ def sample(
     field = _load(model)
     field.n_jobs = jobs
     if isinstance(field, RelationalField):
-        _refuse_for_linked({"-n": rows, "--thin": thin, "--chains": chains})
+        for option, value in {"-n": rows, "--thin": thin, "--chains": chains}.items():
+            if value is not None:
+                raise DataError(
+                    f"{option} cannot be used with linked tables, which are sampled once with one chain over all rows: "
+                    "remove it. --burn-in sets the number of sweeps, and another --seed gives another sample."
+                )
         if given is None or not is_linked(given):
             raise DataError(
                 f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
@@ -124,22 +129,13 @@ def _load(model: Path) -> MarkovField | RelationalField:
     return field
 
 
-def _refuse_for_linked(options: dict[str, int | None]) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise DataError(
-                f"{option} cannot be used with linked tables, which are sampled once with one chain over all rows: "
-                "remove it. --burn-in sets the number of sweeps, and another --seed gives another sample."
-            )
-
-
 def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
     """Draw rows without given values."""
     observed = [variable.name for variable in field.field_.schema.observed]
     if observed:
         raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
     with ProgressBar(f"Drawing {rows:,} rows") as meter:
-        drawn: Any = field.sample(rows, **plan, progress=meter.update)
+        drawn: Any = field.sample(rows, **plan, progress=meter.show_progress)
         return drawn
 
 
@@ -149,19 +145,6 @@ def _draw_missing(
     """Return every row of a table ``rows`` times, with its missing values sampled."""
     import numpy as np
 
-    table, prepared = _read_given(field, given, reading)
-    if not prepared.n_missing:
-        note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
-    with ProgressBar(
-        f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
-    ) as meter:
-        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.update)
-    repeated = table[np.repeat(np.arange(table.height), rows)]
-    return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
-
-
-def _read_given(field: MarkovField, given: Path, reading: ReadOptions) -> tuple[pl.DataFrame, TableToFill]:
-    """Read a table, and return it unchanged and with the types of the model."""
     if is_linked(given):
         raise DataError(
             f"{given}: this is for linked tables, but the model is of one table: pass a CSV or Parquet file."
@@ -171,7 +154,15 @@ def _read_given(field: MarkovField, given: Path, reading: ReadOptions) -> tuple[
     schema, markers = field.field_.schema, reading.markers(given)
     table = read_for_model(given, reading, schema)
     refuse_unknown_states(table, schema, markers)
-    return table, prepare_table(table, schema, markers)
+    prepared = prepare_table(table, schema, markers)
+    if not prepared.n_missing:
+        note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
+    with ProgressBar(
+        f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
+    ) as meter:
+        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
+    repeated = table[np.repeat(np.arange(table.height), rows)]
+    return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
 
 
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ def stability(
     rows = read_rows(model, field, data, reading)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
-        field.stability(X, resamples, y=y, random_state=seed, progress=meter.update)
+        field.stability(X, resamples, y=y, random_state=seed, progress=meter.show_progress)
     field.save(target)
     _show(field)
     show(f"\nWrote {target}.")

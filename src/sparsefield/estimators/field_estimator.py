@@ -16,21 +16,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.data import (
-    DenseDataset,
-    Layout,
-    LocalDataset,
-    Schema,
-    Source,
-    as_source,
-    check_kind,
-    make_frame,
-)
+from sparsefield.data import DenseDataset, Layout, LocalDataset, Schema, Source, as_source, check_kind, make_frame
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
 from sparsefield.estimators.display_methods import DisplayMethods
 from sparsefield.estimators.export_methods import ExportMethods
-from sparsefield.estimators.nested_parameters import from_plain, to_plain
+from sparsefield.estimators.nested_parameters import to_plain
 from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.training import TrainingData, TrainingMethods
 from sparsefield.estimators.validation import column_names
@@ -40,11 +31,9 @@ from sparsefield.io.model_file import save_field
 from sparsefield.io.partitioned_tables import is_dask_collection
 from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
 from sparsefield.objectives import SparseEvaluator
-from sparsefield.solver import (
-    Solver,
-)
+from sparsefield.solver import Solver
 
-__all__ = ["FieldEstimator", "rebuild"]
+__all__ = ["FieldEstimator"]
 
 NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
 """Parameters that say where and how a fit ran, not what was learned."""
@@ -261,10 +250,3 @@ class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, TrainingM
 def _nan_if_none(value: float | None) -> float:
     """Return NaN for a value that a field which was not learned lacks."""
     return np.nan if value is None else value
-
-
-def rebuild(kind: type[FieldEstimator], field: Field, extra: dict[str, Any]) -> FieldEstimator:
-    """Return the estimator that `FieldEstimator.save` wrote."""
-    estimator = kind(**{name: from_plain(value) for name, value in extra["params"].items()})
-    estimator._restore(field, extra)
-    return estimator

@@ -89,11 +89,7 @@ class RelationalField(FieldEstimator):
     templates: Sequence[Any] | None = None
 
     def fit(
-        self,
-        data: Relational,
-        y: Any = None,
-        *,
-        states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None,
+        self, data: Relational, y: Any = None, *, states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
     ) -> RelationalField:
         """Learn the field.
 

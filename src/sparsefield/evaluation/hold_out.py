@@ -164,11 +164,7 @@ def evaluate(
 
 
 def hold_out(
-    X: Any,
-    estimator: CellEstimator,
-    share: float = 0.1,
-    observed: Sequence[str | int] | None = None,
-    seed: int = 0,
+    X: Any, estimator: CellEstimator, share: float = 0.1, observed: Sequence[str | int] | None = None, seed: int = 0
 ) -> Fold:
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
@@ -225,11 +221,9 @@ class _TargetTable:
             truth = self.truth[rows, v]
             positive = 1 if variable.states == (0, 1) else None
             visible = np.where(held_out[:, v], UNKNOWN, self.truth[:, v])
-            frequencies = np.tile(_smoothed_frequencies(visible, len(variable.states)), (len(rows), 1))
-            yield (
-                CellPredictions(found[variable.name][rows], truth, positive),
-                CellPredictions(frequencies, truth, positive),
-            )
+            counts = np.bincount(visible[visible != UNKNOWN], minlength=len(variable.states)) + 1.0
+            frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
+            yield tuple(CellPredictions(p, truth, positive) for p in (found[variable.name][rows], frequencies))
 
 
 @dataclass(frozen=True)
@@ -341,12 +335,6 @@ def _run_fold(
         kkt_violation=record.kkt_violation,
         converged=record.converged,
     )
-
-
-def _smoothed_frequencies(visible: Array, n_states: int) -> Array:
-    """Return (states,): shares of the states among the visible cells, with one count added to each."""
-    counts = np.bincount(visible[visible != UNKNOWN], minlength=n_states) + 1.0
-    return counts / counts.sum()
 
 
 def _first_iteration(
