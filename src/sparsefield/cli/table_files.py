@@ -55,12 +55,9 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     """Refuse an output file that cannot be written, before any long computation."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
-    if not path.parent.is_dir():
-        raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
     if path.is_dir():
         raise DataError(f"{path}: this is a folder: give a file.")
-    if not os.access(path.parent, os.W_OK):
-        raise DataError(f"{path}: the folder '{path.parent}' is not writable.")
+    _check_writable(path.parent, path)
 
 
 def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
@@ -75,9 +72,12 @@ def check_folder(path: Path) -> None:
     """Refuse an output folder that cannot be created or written, before any long computation."""
     if path.exists() and not path.is_dir():
         raise DataError(f"{path}: this is a file: give a folder.")
-    if not path.is_dir() and not path.parent.is_dir():
-        raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
-    folder = path if path.is_dir() else path.parent
+    _check_writable(path if path.is_dir() else path.parent, path)
+
+
+def _check_writable(folder: Path, path: Path) -> None:
+    if not folder.is_dir():
+        raise DataError(f"{path}: the folder '{folder}' does not exist; create it first.")
     if not os.access(folder, os.W_OK):
         raise DataError(f"{path}: the folder '{folder}' is not writable.")
 

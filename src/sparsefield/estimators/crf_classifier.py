@@ -180,11 +180,9 @@ def _check_numbers(labels: np.ndarray) -> None:
 
 def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:
     """Return y, or y0, y1, ...; with another stem if X has a column of that name."""
-    for stem in chain(("y", "label"), (f"label_{k}_" for k in count())):
-        names = (stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels))
-        if not set(names) & set(taken):
-            return names
-    raise AssertionError("there is always another name")
+    stems = chain(("y", "label"), (f"label_{k}_" for k in count()))
+    candidates = ((stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels)) for stem in stems)
+    return next(names for names in candidates if not set(names) & set(taken))
 
 
 def _classes(states: Sequence[Label]) -> np.ndarray:

@@ -19,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparsefield.data import DenseDataset, Layout, LocalDataset, Schema, Source, as_source, check_kind, make_frame
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
-from sparsefield.estimators.display_methods import DisplayMethods
-from sparsefield.estimators.export_methods import ExportMethods
 from sparsefield.estimators.nested_parameters import to_plain
+from sparsefield.estimators.output_methods import OutputMethods
 from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.training import TrainingData, TrainingMethods
 from sparsefield.estimators.validation import column_names
@@ -39,7 +38,7 @@ NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
 """Parameters that say where and how a fit ran, not what was learned."""
 
 
-class FieldEstimator(ExportMethods, ResamplingMethods, DisplayMethods, TrainingMethods):
+class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
     """Base class of `MarkovField`, `CRFClassifier` and `RelationalField`."""
 
     @property

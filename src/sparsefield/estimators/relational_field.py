@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, overload
@@ -47,8 +47,9 @@ a chain; an error of 0.001 in a belief changes no prediction."""
 class RelationalField(FieldEstimator):
     """Learn a sparse field over linked tables, in which a template has one weight for all pairs of rows it connects.
 
-    All rows of all tables form one sample, which is trained on and queried together. Parameters are those of
-    `MarkovField` except ``latent`` and ``observed`` (a `Relational` has its observed columns), and:
+    All rows of all tables form one sample: rows that are linked depend on each other. Parameters are those of
+    `MarkovField` without ``latent`` and ``observed`` (the `Relational` declares its observed columns), with these
+    differences:
 
     Parameters
     ----------
@@ -122,16 +123,14 @@ class RelationalField(FieldEstimator):
         schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
         ends = tuple(_ends(data, names, template) for template in templates)
         pairs = _pairs(data, templates)
-        counted = tuple(_counted(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True))
+        counted = tuple(_differ_in_neighbors(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True))
         layout = Layout(names, schemas, templates, ends, counted)
         yield TrainingData(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
 
     def transform(self, data: Relational) -> Relational:
         """Return ``data`` with each missing cell filled by its most probable state, as the same kinds of tables."""
         sample = self._compile(data)
-        marginals = self._infer(sample).marginals
-        cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, marginals, strict=True)]
-        return self._fill(data, cells)
+        return self._fill(data, map(filled_cells, sample.tables, self._infer(sample).marginals))
 
     @overload
     def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[False] = False) -> Relational: ...
@@ -149,10 +148,10 @@ class RelationalField(FieldEstimator):
         sample = self._compile(data)
         with self._engine(sample) as engine:
             found = find_completion(self.field_, sample, engine, max_cells)
-        cells = [drawn_cells(table, codes) for table, codes in zip(sample.tables, found.codes, strict=True)]
-        filled, names = self._fill(data, cells), sample.layout.tables
+        filled = self._fill(data, map(drawn_cells, sample.tables, found.codes))
         if not details:
             return filled
+        names = sample.layout.tables
         exact, log_probability = (dict(zip(names, one, strict=True)) for one in (found.exact, found.log_probability))
         return Completion(filled, exact, log_probability)
 
@@ -187,9 +186,8 @@ class RelationalField(FieldEstimator):
         sample, truth = self._compile(data_missing), self._compile(data_true)
         marginals = self._infer(sample).marginals
         total, count = 0.0, 0
-        for name, table, known, belief in zip(
-            sample.layout.tables, sample.tables, truth.tables, marginals, strict=True
-        ):  # fmt: skip
+        parts = zip(sample.layout.tables, sample.tables, truth.tables, marginals, strict=True)
+        for name, table, known, belief in parts:
             if table.n_rows != known.n_rows:
                 raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_missing.")
             part, cells = log_belief(table, known, belief)
@@ -216,9 +214,7 @@ class RelationalField(FieldEstimator):
         seed = as_seed(self.random_state if random_state is None else random_state)
         with self._engine(sample) as engine:
             codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
-        return self._fill(given, [drawn_cells(table, drawn) for table, drawn in zip(sample.tables, codes, strict=True)])
-
-    # -- implementation ------------------------------------------------------------------------------------------
+        return self._fill(given, map(drawn_cells, sample.tables, codes))
 
     def _compile(self, data: Relational) -> DenseDataset:
         check_is_fitted(self)
@@ -238,12 +234,11 @@ class RelationalField(FieldEstimator):
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         return self._compile(X)
 
-    def _fill(self, data: Relational, cells: Sequence[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
-        tables = {}
-        for name, part in zip(self.field_.layout.tables, cells, strict=True):
-            if part:
-                tables[name] = fill_cells(data.tables[name], data.sources[name], part)
-        return data.with_tables(tables)
+    def _fill(self, data: Relational, cells: Iterable[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
+        """Return ``data`` with cells replaced, for each table of the field: ``{column: (row numbers, labels)}``."""
+        parts = dict(zip(self.field_.layout.tables, cells, strict=True))
+        filled = {name: fill_cells(data.tables[name], data.sources[name], part) for name, part in parts.items() if part}
+        return data.with_tables(filled)
 
     def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
         try:
@@ -304,7 +299,7 @@ def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
     return [(nothing, nothing) if template.kind == "within" else row_pairs(data, template) for template in templates]
 
 
-def _counted(
+def _differ_in_neighbors(
     data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
 ) -> tuple[bool, bool]:
     """Return whether rows at a template's left, and at its right, differ in their number of neighbors."""
