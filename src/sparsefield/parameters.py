@@ -57,7 +57,9 @@ class FieldParameters:
     """Parameters that all estimators share, with their defaults; `MarkovField` documents them."""
 
     induction: str | InductionRule = _option(
-        "cfi", "Rule that adds features: cfi, cfi-paper, grafting, ideal-parent, or full (every candidate at once)."
+        "cfi",
+        "Rule that adds features: cfi (contrastive feature induction), cfi-paper (the same as printed in the paper), "
+        "grafting, ideal-parent, or full (every candidate at once).",
     )
     objective: str = _option("pl", "pl (pseudo-likelihood) or cd (contrastive divergence, as in the paper).")
     l1: float | str = _option(
@@ -108,7 +110,10 @@ NESTED_OPTIONS = {
     ),
     "max_order": (
         CommandLineOption(
-            "max_order__expand", "active", "Pairs that triples extend: those with a weight, or all.", "active|all"
+            "max_order__expand",
+            "active",
+            "Pairs that --max-order 3 extends: those with a weight, or all.",
+            "active|all",
         ),
         CommandLineOption(
             "max_order__order_penalty", 2.0, "Factor on the L1 penalty for each column beyond two.", minimum=1.0

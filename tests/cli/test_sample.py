@@ -62,7 +62,7 @@ def test_the_default_is_a_thousand_rows_from_one_chain(run, made: Path, tmp_path
     assert done.out == f"1,000 rows drawn with 1 chain of 5,015 sweeps; wrote {out}.\n"
     assert text(out).shape == (1000, 6)
     words = " ".join(run("sample", "--help").out.replace("│", " ").split())
-    for default in ("[1000]", "[1]", "[default: 10000]", "[default: 0]"):
+    for default in ("Default: 1,000.", "Default: 1.", "[default: 10000]", "[default: 0]"):
         assert default in words
 
 

@@ -27,8 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # which wraps paragraphs at the width of the terminal
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them: to "
-    "impute, sample, and see which columns depend on each other.",
+    help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
+    "impute, to sample, and to see which columns depend on each other.",
 )
 app.command("demo")(demo_command.demo)
 app.command("fit")(fit.fit)

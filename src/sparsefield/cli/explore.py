@@ -14,8 +14,8 @@ from sparsefield.cli.console import StatusLine, print_message, show
 from sparsefield.cli.imputation import prepare_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
-from sparsefield.cli.table_files import ReadOptions, resolve_separator
 from sparsefield.errors import DataError
+from sparsefield.io.files import ReadOptions, resolve_separator
 
 if TYPE_CHECKING:
     from sparsefield.viz.explorer.table_rows import TableRows
@@ -37,7 +37,7 @@ Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser."
 def explore(
     model: opt.Model, data: DataArgument = None, *, port: Port = 0, open_page: Open = False, reading: ReadOptions
 ) -> None:
-    """Explore a model: its network, beliefs under evidence, and, with data, rows and their missing values.
+    """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, rows to complete.
 
     The page is served on this machine only and needs its address, which contains a secret token. Ctrl-C stops it.
     Nothing is written: values that are accepted on the page are lost unless the table is downloaded.

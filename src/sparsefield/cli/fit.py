@@ -23,7 +23,8 @@ from sparsefield.cli.input_data import (
     stream_data,
     workers_can_read,
 )
-from sparsefield.cli.table_files import ReadOptions, check_output, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.io.files import ReadOptions
 from sparsefield.viz.fit_summary import certificate, size
 
 if TYPE_CHECKING:
@@ -87,11 +88,13 @@ def fit(
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Learn a field from a table of categorical columns, which may have missing values, and write it to a file.
+    """Learn a field, a sparse Markov network, from a table of categorical columns with or without missing values.
 
-    DATA may also be a sparse 0/1 matrix in an .npz file of scipy's.
+    The field has features, such as "rain=1 and wet=1 go together", each with a weight. DATA may also be a sparse 0/1
+    matrix that scipy saved as an .npz file.
 
-    Prints the strongest features, whether the optimizer converged, and how well held-out cells are predicted.
+    Writes the field to a model file, and prints the strongest features, whether the optimizer converged, and how well
+    held-out cells are predicted.
     """
     check_output(output)
     on_workers = cluster is not None and workers_can_read(data)

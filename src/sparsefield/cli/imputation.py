@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import ReadOptions, list_columns, read_table
 from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.io.files import ReadOptions, list_columns, read_table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -23,9 +23,9 @@ Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this ma
 
 
 def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -> None:
-    """Summarize a model: variables, states, features, certificate and options.
+    """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
-    An imported model, which was not learned, has no certificate, options or frequencies of states.
+    An imported model was not learned, and has no options and no frequencies of states.
     """
     from sparsefield import load
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import ReadOptions, find_columns, read_table
+from sparsefield.cli.table_files import find_columns
 from sparsefield.errors import DataError
+from sparsefield.io.files import ReadOptions, read_table
 
 if TYPE_CHECKING:
     from sparsefield.io.schema_file import SchemaFile

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 
 from sparsefield.cli.console import ProgressBar, StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
-from sparsefield.cli.table_files import (
-    PARQUET,
-    TABLES,
-    check_folder,
-    check_output,
-    refuse_overwriting_inputs,
-    resolve_separator,
-    write_table,
-)
+from sparsefield.cli.table_files import TABLES, check_folder, check_output, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError
+from sparsefield.io.files import PARQUET, resolve_separator
 
 if TYPE_CHECKING:
     import polars as pl

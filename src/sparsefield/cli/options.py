@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli.input_data import ColumnOptions, InputData
-from sparsefield.cli.table_files import ReadOptions
+from sparsefield.io.files import ReadOptions
 from sparsefield.parameters import CommandLineOption, command_line_options
 
 if TYPE_CHECKING:

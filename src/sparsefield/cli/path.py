@@ -10,13 +10,16 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show
 from sparsefield.cli.input_data import ColumnOptions, read_data
-from sparsefield.cli.table_files import ReadOptions, check_output, refuse_overwriting_inputs, write_table
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
+from sparsefield.io.files import ReadOptions
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 
 Output = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", help="Picture (.svg), page (.html) or table (.csv), by the suffix."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File to write: a picture (.svg), a page (.html) or a table (.csv)."
+    ),
 ]
 
 
@@ -34,8 +37,8 @@ def path(
 ) -> None:
     """Learn fields along the whole regularization path, and draw their scores and sizes against l1.
 
-    Marks the l1 that 'fit' selects with the same options, and names the one that scores best. DATA is what 'fit' takes:
-    a table, a TOML file that describes linked tables or its folder, or a sparse 0/1 matrix in an .npz file of scipy's.
+    Marks the l1 that 'fit' selects with the same options, and names the one with the best score. DATA may also be a
+    sparse 0/1 matrix that scipy saved as an .npz file.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
     given = read_data(data, reading, columns)

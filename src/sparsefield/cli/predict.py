@@ -12,8 +12,9 @@ from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.cli.table_files import PARQUET, TABLES, ReadOptions, check_output, infer_types, write_table
+from sparsefield.cli.table_files import TABLES, check_output, infer_types, write_table
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import PARQUET, ReadOptions
 
 Proba = Annotated[
     bool,

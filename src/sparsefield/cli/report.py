@@ -12,8 +12,9 @@ from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import prepare_linked
-from sparsefield.cli.table_files import ReadOptions, check_output, list_columns, read_table, refuse_overwriting_inputs
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import ReadOptions, list_columns, read_table
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
 
@@ -51,9 +52,9 @@ def report(
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
 
     The page works offline in any browser. It shows an interactive network; the strongest and most surprising features,
-    hubs and communities; the training log; scores of each column, calibration, signals and errors, and missing values
-    of DATA; the certificate; and how to repeat the fit. An output that ends in .svg is a static picture of the
-    strongest edges.
+    hubs and communities; the training log, and whether the optimizer converged; for the rows of --data, scores of each
+    column, calibration, signals and errors, and missing values; and how to repeat the fit. An output that ends in .svg
+    is a static picture of the strongest edges.
     """
     from sparsefield import load
 

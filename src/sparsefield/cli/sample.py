@@ -1,4 +1,4 @@
-"""``sparsefield sample`` draws rows from a field."""
+"""``sparsefield sample`` draws rows from a model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,9 @@ from sparsefield.cli.console import ProgressBar, note, show
 from sparsefield.cli.imputation import fill_table, prepare_table, read_for_model, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, sample_linked
-from sparsefield.cli.table_files import (
-    PARQUET,
-    TABLES,
-    ReadOptions,
-    check_output,
-    infer_types,
-    list_columns,
-    refuse_overwriting_inputs,
-    write_table,
-)
+from sparsefield.cli.table_files import TABLES, check_output, infer_types, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import PARQUET, ReadOptions, list_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,10 +43,10 @@ GivenTable = Annotated[
 ]
 BurnIn = Annotated[int, typer.Option("--burn-in", min=1, help="Number of sweeps of a chain before its first row.")]
 Thin = Annotated[
-    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. [{THIN}]")
+    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. Default: {THIN:,}.")
 ]
 Chains = Annotated[
-    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. [{CHAINS}]")
+    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. Default: {CHAINS}.")
 ]
 Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed; the same seed draws the same rows.")]
 
@@ -73,7 +65,7 @@ def sample(
     seed: Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Draw rows from a field by Gibbs sampling.
+    """Draw rows from a model by Gibbs sampling.
 
     With --given, missing values are sampled conditionally on observed values. Observed values and columns that the
     model does not have, such as identifiers, are unchanged; a target column that the table lacks is added and

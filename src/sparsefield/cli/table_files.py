@@ -9,33 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsefield.errors import DataError
-from sparsefield.io.files import (
-    PARQUET,
-    ReadOptions,
-    is_parquet,
-    list_columns,
-    polars_errors,
-    read_table,
-    resolve_separator,
-)
+from sparsefield.io.files import PARQUET, is_parquet, list_columns, polars_errors, resolve_separator
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "PARQUET",
-    "TABLES",
-    "ReadOptions",
-    "check_folder",
-    "check_output",
-    "find_columns",
-    "infer_types",
-    "list_columns",
-    "read_table",
-    "refuse_overwriting_inputs",
-    "resolve_separator",
-    "write_table",
-]
+__all__ = ["check_folder", "check_output", "find_columns", "infer_types", "refuse_overwriting_inputs", "write_table"]
 
 TABLES = (".csv", ".tsv", *PARQUET)
 

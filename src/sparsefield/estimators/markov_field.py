@@ -188,13 +188,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
 
     @contextmanager
     def _open_training_data(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        observed: Sequence[str | int] | str | None = None,
-        sample_weight: Any = None,
-        states: Mapping[str, Sequence[Label]] | None = None,
+        self, X: Any, y: Any = None, *, observed: Any = None, sample_weight: Any = None, states: Any = None
     ) -> Iterator[TrainingData]:
         observed = self.observed if observed is None else observed
         X = read_matrix(X) if is_matrix_file(X) else X

@@ -24,6 +24,10 @@ from sparsefield.evaluation.metrics import UNKNOWN, CellPredictions, score
 __all__ = ["CellEstimator", "Evaluation", "Fold", "Spread", "TooFewCellsError", "evaluate", "hold_out"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Columns = Sequence[str | int] | None
+"""Observed columns, by name or position."""
+States = Mapping[str, Sequence[Any]] | None
+"""{column: its states}."""
 
 
 class CellEstimator(Protocol):
@@ -105,11 +109,11 @@ def evaluate(
     X: Any,
     estimator: CellEstimator,
     folds: int = 10,
-    observed: Sequence[str | int] | None = None,
+    observed: Columns = None,
     seed: int = 0,
     progress: Callable[[Fold], None] | None = None,
     *,
-    states: Mapping[str, Sequence[Any]] | None = None,
+    states: States = None,
     on_fit: Callable[[Any, Any], None] | None = None,
 ) -> Evaluation:
     """Cross-validate an estimator over cells, as in the paper's section 4.
@@ -163,9 +167,7 @@ def evaluate(
     return Evaluation(tuple(done))
 
 
-def hold_out(
-    X: Any, estimator: CellEstimator, share: float = 0.1, observed: Sequence[str | int] | None = None, seed: int = 0
-) -> Fold:
+def hold_out(X: Any, estimator: CellEstimator, share: float = 0.1, observed: Columns = None, seed: int = 0) -> Fold:
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
     Raises
@@ -231,17 +233,11 @@ class _TargetCells:
     """The target cells of one table or of several linked ones."""
 
     X: Any
-    observed: Sequence[str | int] | None
+    observed: Columns
     tables: tuple[_TargetTable, ...]
 
     @classmethod
-    def of(
-        cls,
-        X: Any,
-        estimator: CellEstimator,
-        observed: Sequence[str | int] | None,
-        states: Mapping[str, Sequence[Any]] | None = None,
-    ) -> _TargetCells:
+    def of(cls, X: Any, estimator: CellEstimator, observed: Columns, states: States = None) -> _TargetCells:
         if sp.issparse(X):
             X = X.toarray()
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
@@ -337,12 +333,7 @@ def _run_fold(
     )
 
 
-def _first_iteration(
-    estimator: CellEstimator,
-    X: Any,
-    observed: Sequence[str | int] | None,
-    states: Mapping[str, Sequence[Any]] | None = None,
-) -> Any:
+def _first_iteration(estimator: CellEstimator, X: Any, observed: Columns, states: States = None) -> Any:
     copy: Any = clone(estimator)
     copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
     with warnings.catch_warnings():
