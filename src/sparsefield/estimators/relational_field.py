@@ -123,7 +123,9 @@ class RelationalField(FieldEstimator):
         schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
         ends = tuple(_ends(data, names, template) for template in templates)
         pairs = _pairs(data, templates)
-        counted = tuple(_differ_in_neighbors(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True))
+        counted = tuple(
+            _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
+        )
         layout = Layout(names, schemas, templates, ends, counted)
         yield TrainingData(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
 
@@ -299,7 +301,7 @@ def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
     return [(nothing, nothing) if template.kind == "within" else row_pairs(data, template) for template in templates]
 
 
-def _differ_in_neighbors(
+def _neighbor_counts_differ(
     data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
 ) -> tuple[bool, bool]:
     """Return whether rows at a template's left, and at its right, differ in their number of neighbors."""
