@@ -74,11 +74,8 @@ def _options(field: Any) -> str:
     if params["l1"] == "auto":
         params["l1"] = f"auto ({field.l1_:.4g}, by {params['selection']})"
     shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
-    return ", ".join(f"{name}={_as_text(params[name])}" for name in shown)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else as_expression(value)
+    texts = {name: params[name] if isinstance(params[name], str) else as_expression(params[name]) for name in shown}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:

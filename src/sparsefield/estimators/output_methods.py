@@ -160,8 +160,7 @@ class OutputMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        has_value = {"": _has_value(source, known)}
-        return ScoredRows(sample, estimator._infer(sample), n_rows, has_value, unknown)
+        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
 
 
 def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:
