@@ -49,43 +49,24 @@ __all__ = [
     "read_triples",
 ]
 
-_HOMES = {
-    "MarkovField": "sparsefield.estimators",
-    "CRFClassifier": "sparsefield.estimators",
-    "RelationalField": "sparsefield.estimators",
-    "load": "sparsefield.estimators",
-    "ForeignKey": "sparsefield.data",
-    "Relational": "sparsefield.data",
-    "OffsetLink": "sparsefield.data",
-    "Template": "sparsefield.data",
-    "CFI": "sparsefield.induction",
-    "PaperCFI": "sparsefield.induction",
-    "Grafting": "sparsefield.induction",
-    "IdealParent": "sparsefield.induction",
-    "FullL1": "sparsefield.induction",
-    "FixedGraph": "sparsefield.induction",
-    "HigherOrder": "sparsefield.induction.higher_order_options",
-    "Solver": "sparsefield.solver",
-    "HeldOut": "sparsefield.solver",
-    "EBIC": "sparsefield.solver",
-    "FitCallbacks": "sparsefield.solver",
-    "MeanField": "sparsefield.inference",
-    "BeliefPropagation": "sparsefield.inference",
-    "ExactInference": "sparsefield.inference",
-    "Gibbs": "sparsefield.inference",
-    "read_atoms": "sparsefield.io",
-    "read_database": "sparsefield.io",
-    "read_schema": "sparsefield.io",
-    "read_triples": "sparsefield.io",
+_NAMES_OF_MODULE = {
+    "sparsefield.data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
+    "sparsefield.estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
+    "sparsefield.induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
+    "sparsefield.induction.higher_order_options": ("HigherOrder",),
+    "sparsefield.inference": ("BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
+    "sparsefield.io": ("read_atoms", "read_database", "read_schema", "read_triples"),
+    "sparsefield.solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that ``import sparsefield`` is fast."""
-    if name not in _HOMES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module 'sparsefield' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_MODULE_OF_NAME[name]), name)
     globals()[name] = value
     return value

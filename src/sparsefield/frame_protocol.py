@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["Frame"]
+__all__ = ["Frame", "TableT"]
+
+TableT = TypeVar("TableT")
+"""A table that a method returns in the kind in which it was passed: a frame, an array or a sparse matrix."""
 
 
 class Frame(Protocol):
@@ -21,3 +24,7 @@ class Frame(Protocol):
     def __getitem__(self, key: Any) -> Any: ...
 
     def __getattr__(self, name: str) -> Any: ...
+
+    def drop(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def join(self, *args: Any, **kwargs: Any) -> Any: ...

@@ -3,6 +3,8 @@
 It imports nothing heavy, since the command line reads it before it knows what to do.
 """
 
+# ruff: noqa: RUF009, because `_option` returns a field of a dataclass
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
@@ -23,24 +25,15 @@ __all__ = ["CommandLineOption", "FieldParameters", "command_line_options"]
 
 @dataclass(frozen=True)
 class CommandLineOption:
-    """One learning option of the command line.
-
-    Attributes
-    ----------
-    name : str
-        Name of the parameter as `set_params` takes it, such as ``"l1"`` or ``"induction__threshold"``.
-    default : object
-        Default value; its type is the type of the option.
-    help : str
-    metavar : str or None
-        Placeholder of the value in help texts. One that ends in ``|auto`` stands for a number or "auto".
-    minimum : float or None
-    """
+    """One learning option of the command line."""
 
     name: str
+    """Name of the parameter as `set_params` takes it, such as ``"l1"`` or ``"induction__threshold"``."""
     default: Any
+    """Default value; its type is the type of the option."""
     help: str
     metavar: str | None = None
+    """Placeholder of the value in help texts. One that ends in ``|auto`` stands for a number or "auto"."""
     minimum: float | None = None
 
     @property
@@ -54,58 +47,46 @@ class CommandLineOption:
         return self.name.rpartition("__")[2]
 
 
-def _option(help: str, metavar: str | None = None, minimum: float | None = None) -> dict[str, Any]:
-    """Return the metadata of a parameter that the command line has as an option, too."""
-    return {"help": help, "metavar": metavar, "minimum": minimum}
+def _option(default: Any, help: str, metavar: str | None = None, minimum: float | None = None) -> Any:
+    """Return the field of a parameter that is also an option of the command line."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, "minimum": minimum})
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class FieldParameters:
     """Parameters that all estimators share, with their defaults; `MarkovField` documents them."""
 
-    induction: str | InductionRule = field(
-        default="cfi",
-        metadata=_option(
-            "Rule that adds features: cfi, cfi-paper, grafting, ideal-parent, or full (every candidate at once)."
-        ),
+    induction: str | InductionRule = _option(
+        "cfi",
+        "Rule that adds features: cfi (contrastive feature induction), cfi-paper (the same as printed in the paper), "
+        "grafting, ideal-parent, or full (every candidate at once).",
     )
-    objective: str = field(
-        default="pl",
-        metadata=_option("pl (pseudo-likelihood) or cd (contrastive divergence, as in the paper)."),
+    objective: str = _option("pl", "pl (pseudo-likelihood) or cd (contrastive divergence, as in the paper).")
+    l1: float | str = _option(
+        "auto",
+        "Strength of the L1 penalty, which leaves features out. The loss is a sum over rows, so a larger table needs a "
+        "larger number; auto selects it, see --selection.",
+        "NUMBER|auto",
     )
-    l1: float | str = field(
-        default="auto",
-        metadata=_option(
-            "Strength of the penalty that leaves features out; auto selects it, see --selection.", "NUMBER|auto"
-        ),
+    l2: float = _option(1.0, "Strength of the L2 penalty, which shrinks large weights.")
+    selection: str | SelectionCriterion = _option(
+        "heldout",
+        "Criterion of --l1 auto: predictions of held-out cells, or EBIC, which selects fewer features. The default "
+        "is heldout; ebic with --stream, or where workers of --cluster read DATA.",
+        "heldout|ebic",
     )
-    l2: float = field(default=1.0, metadata=_option("Strength of the penalty on large weights."))
-    selection: str | SelectionCriterion = field(
-        default="heldout",
-        metadata=_option(
-            "Criterion of --l1 auto: predictions of held-out cells, or EBIC, which selects fewer features. The default "
-            "is heldout; ebic with --stream, or where workers of --cluster read DATA.",
-            "heldout|ebic",
-        ),
+    refit: bool = _option(
+        False, "Estimate the weights of the selected features again without the L1 penalty, which shrinks them."
     )
-    refit: bool = field(
-        default=False,
-        metadata=_option("Estimate the selected features again without the penalty that shrinks them."),
+    penalize_unary: bool = _option(False, "Apply the penalties to the weights of single states, too.")
+    max_order: int | HigherOrder = _option(
+        2, "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
     )
-    penalize_unary: bool = field(
-        default=False, metadata=_option("Apply the penalties to the weights of single states, too.")
-    )
-    max_order: int | HigherOrder = field(
-        default=2,
-        metadata=_option(
-            "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
-        ),
-    )
-    inference: str | InferenceMethod = field(
-        default="mean-field",
-        metadata=_option(
-            "How missing cells are inferred, in learning and in predictions.", "mean-field|bp|exact|gibbs"
-        ),
+    inference: str | InferenceMethod = _option(
+        "mean-field",
+        "How missing cells are inferred, in learning and in predictions: by mean field, belief propagation, variable "
+        "elimination, or Gibbs sampling.",
+        "mean-field|bp|exact|gibbs",
     )
     numeric: str | Sequence[str | int] | Mapping[str, Sequence[str]] = "auto"
     solver: Solver | None = None
@@ -118,23 +99,30 @@ class FieldParameters:
 
 NESTED_OPTIONS = {
     "induction": (
-        CommandLineOption("induction__threshold", 0.2, "Errors and signals below it are ignored."),
+        CommandLineOption(
+            "induction__threshold",
+            0.2,
+            "cfi computes gradients from the errors and signals above this absolute value; 0 makes them exact.",
+        ),
         CommandLineOption(
             "induction__batch_size", "auto", "Features that are added at a time; 50 in the paper.", "NUMBER|auto"
         ),
     ),
     "max_order": (
         CommandLineOption(
-            "max_order__expand", "active", "Pairs that triples extend: those with a weight, or all pairs.", "active|all"
+            "max_order__expand",
+            "active",
+            "Pairs that --max-order 3 extends: those with a weight, or all.",
+            "active|all",
         ),
         CommandLineOption(
             "max_order__order_penalty", 2.0, "Factor on the L1 penalty for each column beyond two.", minimum=1.0
         ),
     ),
-}  # fmt: skip
+}
 SOLVER_OPTIONS = (
     CommandLineOption("solver__certify", True, "Continue until no left-out candidate would improve the fit."),
-    CommandLineOption("solver__tol", 1e-6, "Relative change of the objective that counts as convergence."),
+    CommandLineOption("solver__tol", 1e-6, "Relative change of the objective below which the optimizer stops."),
     CommandLineOption("solver__max_iter", 1000, "Largest number of iterations.", minimum=1),
 )
 """Options of option objects. Their defaults are those of the objects, which are too heavy to import here."""

@@ -17,8 +17,8 @@ import pytest
 
 from sparsefield import RelationalField, load
 from sparsefield.cli.explore import read_rows
-from sparsefield.cli.table_files import ReadOptions
 from sparsefield.io import parse_schema_file
+from sparsefield.io.files import ReadOptions
 
 CODE = "from sparsefield.cli import main; main()"
 

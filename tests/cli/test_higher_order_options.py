@@ -11,10 +11,9 @@ import pytest
 from higher import exclusive
 
 from sparsefield import HigherOrder, load
-from sparsefield.cli.field_summary import strongest
 from sparsefield.data import Layout, as_source, learn_schema
-from sparsefield.estimators import MarkovField
 from sparsefield.model import Field
+from sparsefield.viz.feature_sentences import list_features
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def test_numbers_in_a_triple_are_what_its_states_go_by() -> None:
         Layout.single(schema), np.zeros(2), np.array([[0, 2]]), np.array([-1.0]),
         np.array([[0, 1, 2, -1], [0, 2, 3, -1], [0, 1, 2, 3]]), np.array([-3.0, 2.0, 0.5]),
     )  # fmt: skip
-    assert [line.strip() for line in strongest(MarkovField.from_field(field), 9)] == [
+    assert [f"{feature.weight:+.2f}  {feature.sentence}" for feature in list_features(field)] == [
         "-3.00  a=1 and b=1 go together where n is low",
         "+2.00  a=1 is more likely where n x m is high",
         "-1.00  a=1 is more likely where n is low",

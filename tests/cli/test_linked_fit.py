@@ -32,7 +32,7 @@ def change(school: Path, old: str, new: str) -> None:
 def test_fit_checks_and_says_what_was_learned(run, school: Path, tmp_path: Path) -> None:
     done = run("fit", school, "-o", tmp_path / "m", "--l1", "0.5")
     assert done.code == 0, done.err
-    assert "hidden cells" in done.out
+    assert "held-out cells" in done.out
     assert "across who" in done.out
 
 
@@ -60,7 +60,7 @@ def test_one_table_with_a_fault_is_refused_once_too(run, tmp_path: Path) -> None
 
 
 def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_path: Path) -> None:
-    """Once a tenth is hidden, nearly all of a column's values are different, as those of an identifier are."""
+    """Once a tenth is held out, nearly all of a column's values are different, as those of an identifier are."""
     distinct = config.IDENTIFIER_STATES + 50
     cells = math.ceil(distinct / config.IDENTIFIER_SHARE)
     lines = [f"v{k % distinct},{k % 2}\n" for k in range(cells)]

@@ -62,7 +62,7 @@ def test_the_default_is_a_thousand_rows_from_one_chain(run, made: Path, tmp_path
     assert done.out == f"1,000 rows drawn with 1 chain of 5,015 sweeps; wrote {out}.\n"
     assert text(out).shape == (1000, 6)
     words = " ".join(run("sample", "--help").out.replace("│", " ").split())
-    for default in ("[1000]", "[1]", "[default: 10000]", "[default: 0]"):
+    for default in ("Default: 1,000.", "Default: 1.", "[default: 10000]", "[default: 0]"):
         assert default in words
 
 
@@ -299,7 +299,7 @@ def test_an_interrupt_leaves_the_old_output(run, made: Path, tmp_path: Path, mon
         raise KeyboardInterrupt
 
     (tmp_path / "old.csv").write_text("old")
-    monkeypatch.setattr(console.ProgressBar, "update", interrupt)
+    monkeypatch.setattr(console.ProgressBar, "show_progress", interrupt)
     done = run("sample", made, "-o", tmp_path / "old.csv", "-n", 2, "--burn-in", 10**12)
     assert done.code == 130
     assert done.err.splitlines()[-1] == "Interrupted; no result was written."
@@ -325,7 +325,7 @@ def test_on_a_terminal_a_progress_bar_is_shown(monkeypatch) -> None:
     monkeypatch.setattr(console, "_console", lambda **_: terminal)
     with console.ProgressBar("Drawing") as bar:
         for done in range(1, 101):
-            bar.update(done, 100)
+            bar.show_progress(done, 100)
     shown = terminal.export_text()
     assert "Drawing" in shown
     assert "100%" in shown

@@ -76,11 +76,11 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     model = tmp_path / "m.safetensors"
     found = run("fit", tmp_path / "m.npz", "-o", model, "--observed", "x1")
     assert found.code == 0
-    assert "hidden cells" in found.out
+    assert "held-out cells" in found.out
     wanted = MarkovField(l1="auto", random_state=0).fit(MATRIX, observed=["x1"]).features_
     assert load(model).features_.equals(wanted)
     assert "AP" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
     run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no missing values to impute")
     run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("remove --id and --numeric")
-    monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HIDE", 10)
+    monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HOLD_OUT", 10)
     assert "No check: held-out cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from sparsefield.demo.digit_figures import (
     draw_network,
 )
 from sparsefield.demo.digits import DIGIT, PIXELS, Digits, load_pictures, make_table, score_predictions
-from sparsefield.demo.digits_demo import run_demo
+from sparsefield.demo.digits_demo import DemoResult, run_demo
 from sparsefield.evaluation.baselines import ChainedRegressions, column_frequencies
 from sparsefield.viz.svg import Drawing
 
@@ -25,16 +24,16 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[str]]:
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoResult, list[str]]:
     out = tmp_path_factory.mktemp("demo") / "not" / "yet"
     lines: list[str] = []
     return out, run_demo(out, True, lines.append), lines
 
 
-def test_the_files_are_there_and_parse(quick: tuple[Path, dict[str, Any], list[str]]) -> None:
+def test_the_files_are_there_and_parse(quick: tuple[Path, DemoResult, list[str]]) -> None:
     out, found, _ = quick
     names = ["network.svg", "digits.svg", "signals.svg", "index.html"]
-    assert [Path(file) for file in found["files"]] == [out / name for name in names]
+    assert found.files == [out / name for name in names]
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
     for name in names[:3]:
         assert ElementTree.parse(out / name).getroot().tag == SVG + "svg"
@@ -44,8 +43,8 @@ def test_the_files_are_there_and_parse(quick: tuple[Path, dict[str, Any], list[s
     assert not any("href" in key or key == "src" for element in page.iter() for key in element.attrib)
 
 
-def test_the_field_beats_the_frequencies(quick: tuple[Path, dict[str, Any], list[str]]) -> None:
-    ours, frequencies = quick[1]["scores"]["sparsefield"], quick[1]["scores"]["column frequencies"]
+def test_the_field_beats_the_frequencies(quick: tuple[Path, DemoResult, list[str]]) -> None:
+    ours, frequencies = quick[1].scores["sparsefield"], quick[1].scores["column frequencies"]
     assert ours["pixel_log_loss"] < 0.75 * frequencies["pixel_log_loss"]
     assert ours["pixel_accuracy"] > frequencies["pixel_accuracy"] + 0.08
     assert ours["digit_accuracy"] > 0.7 > 0.2 > frequencies["digit_accuracy"]
@@ -53,21 +52,22 @@ def test_the_field_beats_the_frequencies(quick: tuple[Path, dict[str, Any], list
     assert frequencies["digit_log_loss"] == pytest.approx(np.log(10), abs=0.05)
 
 
-def test_neighbors_are_found_far_above_chance(quick: tuple[Path, dict[str, Any], list[str]]) -> None:
-    shares = quick[1]["neighbors"]
+def test_neighbors_are_found_far_above_chance(quick: tuple[Path, DemoResult, list[str]]) -> None:
+    shares = quick[1].neighbors
     assert shares["chance"] == pytest.approx(0.12, abs=0.02)
     assert shares["strongest"] > 4 * shares["chance"]
     assert shares["all"] > shares["chance"]
 
 
-def test_the_fit_converges_and_the_text_says_so(quick: tuple[Path, dict[str, Any], list[str]]) -> None:
+def test_the_fit_converges_and_the_text_says_so(quick: tuple[Path, DemoResult, list[str]]) -> None:
     out, found, lines = quick
-    assert found["converged"]
-    assert found["kkt_violation"] <= 0.02
-    assert 0 < found["features"] < found["candidates"]
+    assert found.field.converged_
+    assert found.field.kkt_violation_ <= 0.02
+    features, candidates = len(found.field.features_), found.field.field_.layout.n_candidate_pairs
+    assert 0 < features < candidates
     words = " ".join(lines)
-    assert f"Learned {found['features']:,} pair features out of {found['candidates']:,} candidates" in words
-    assert "Converged: all " in words
+    assert f"{features:,} pair features out of {candidates:,} candidates" in words
+    assert "Converged: no left-out pair would improve the fit" in words
     assert str(out / "index.html") in words
 
 
@@ -111,15 +111,15 @@ def test_chained_regressions_use_their_own_predictions() -> None:
 def test_the_network_distinguishes_neighbors_from_others() -> None:
     pairs = np.array([[0, 1], [0, 9], [0, 2], [7, 8]])  # 7 ends the first row, 8 begins the second
     square = np.zeros((8, 8))
-    network = PixelNetwork(square, square == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8)), ["0"])
-    assert network.touching().tolist() == [True, True, False, False]
+    network = PixelNetwork(square, square == 0, pairs, np.array([4.0, 3.0, 2.0, 1.0]), np.zeros((1, 8, 8)))
+    assert network.neighbors().tolist() == [True, True, False, False]
     root = ElementTree.fromstring(draw_network(network, strongest=3))
     assert len(root.findall(SVG + "path")) == 3
 
 
 def test_a_field_without_edges_can_be_drawn() -> None:
     square = np.zeros((8, 8))
-    nothing = PixelNetwork(square, square == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)), ["0"])
+    nothing = PixelNetwork(square, square == 1, np.empty((0, 2), dtype=int), np.empty(0), np.zeros((1, 8, 8)))
     ElementTree.fromstring(draw_network(nothing))
     ElementTree.fromstring(draw_histograms(np.zeros(1), np.zeros(1), np.zeros(1), threshold=0.2))
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sparsefield import FitCallbacks, MarkovField, Solver, config, load
 from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.training import TrainingData
 from sparsefield.io import save_rows
 
 N = 400

@@ -10,7 +10,7 @@ import pytest
 
 from sparsefield import MarkovField
 from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.evaluation.calibration import calibrate, count_contrasts, overall, score_columns
+from sparsefield.evaluation.calibration import calibrate, count_signals_and_errors, overall, score_columns
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +79,12 @@ def test_calibration_counts_statements(asked) -> None:
         if part:
             assert (found.belief[k], found.share[k]) == pytest.approx(tuple(np.mean(part, axis=0)))
     missing = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
-    assert found.gap == pytest.approx(sum(missing) / found.count.sum())
+    assert found.error == pytest.approx(sum(missing) / found.count.sum())
 
 
 def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
     data, _, sample, answers, beliefs = asked
-    edges, errors, signals = count_contrasts(sample, answers, bins=20)
+    edges, errors, signals = count_signals_and_errors(sample, answers, bins=20)
     assert (edges[0], edges[-1]) == (-1.0, 1.0)
     off_base = data["a"].count() * 2 + data["b"].count()
     assert errors.sum() == signals.sum() == off_base

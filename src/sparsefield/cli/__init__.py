@@ -1,7 +1,6 @@
-"""The command line: ``sparsefield demo | fit | path | stability | predict | sample | evaluate | info | report |
-explore | export | import``.
+"""This package defines the command ``sparsefield``.
 
-Commands import what is heavy when they run, so that help and mistakes are answered at once.
+Commands import heavy modules only when they run, so that help and usage errors appear at once.
 """
 
 from __future__ import annotations
@@ -26,8 +25,10 @@ app = typer.Typer(
     name="sparsefield",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # which wraps paragraphs at the width of the terminal
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Learn a sparse field of dependencies from a table with gaps, and fill the gaps.",
+    help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
+    "impute, to sample, and to see which columns depend on each other.",
 )
 app.command("demo")(demo_command.demo)
 app.command("fit")(fit.fit)
@@ -54,9 +55,9 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
-    """What holds for every command; ``--debug`` is taken by `main`, so that it may stand anywhere."""
+    """Declare the options of all commands; `run_app` reads ``--debug``, so that it may come anywhere in the line."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -67,7 +68,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
     """Run a command of an app and return its exit code: 0 done, 2 bad usage or data, 130 interrupted, 1 anything else.
 
-    This is the one place where errors become a line of text.
+    Errors become a line of text here, and nowhere else.
     """
     given = list(sys.argv[1:] if args is None else args)
     kept = [word for word in given if word != "--debug"]
@@ -88,7 +89,7 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
 
 
 def _explain(error: Exception) -> tuple[str, int]:
-    """One line for an error, and the exit code it deserves."""
+    """Return one line for an error, and its exit code."""
     if hasattr(error, "format_message"):  # typer's own, for a wrong option or argument
         line = _one_line(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
         command = getattr(getattr(error, "ctx", None), "command_path", "sparsefield")

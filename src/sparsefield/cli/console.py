@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,12 +33,8 @@ SECONDS_BETWEEN = 0.1
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=FILE_WIDTH)
-    )
+    plain = partial(Console, stderr=stderr, highlight=False, markup=False, emoji=False)
+    return plain() if plain().is_terminal else plain(width=FILE_WIDTH)
 
 
 def show(what: str | Table = "") -> None:
@@ -100,13 +96,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 class StatusLine:
-    """A status line shows the state of running work: live on a terminal, otherwise as occasional lines.
-
-    Parameters
-    ----------
-    title : str
-        Description of the work.
-    """
+    """A status line shows the state of running work, named by its title: live on a terminal, else as a few lines."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -142,39 +132,32 @@ class StatusLine:
             print_message(line)
 
 
-class ProgressBar:
-    """A progress bar shows work of known length with the time left: live on a terminal, otherwise as occasional lines.
-
-    Parameters
-    ----------
-    title : str
-        Description of the work.
-    """
+class ProgressBar(StatusLine):
+    """A progress bar shows work of known length with the time left: live on a terminal, else as a few lines."""
 
     def __init__(self, title: str) -> None:
-        self.title = title
-        self._status_line = StatusLine(title)
+        super().__init__(title)
         self._bar: Any = None
-        self._started = self._last = time.perf_counter()
+        self._last = self._started
 
     def __enter__(self) -> ProgressBar:
         console = _console(stderr=True)
-        if console.is_terminal:
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        if not console.is_terminal:
+            super().__enter__()
+            return self
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-            columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._bar.add_task(self.title, total=None)
-            self._bar.start()
-        else:
-            self._status_line.__enter__()
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar.add_task(self.title, total=None)
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
-    def update(self, done: int, total: int) -> None:
+    def show_progress(self, done: int, total: int) -> None:
         """Show that ``done`` of ``total`` units are done."""
         now = time.perf_counter()
         if now < self._last + SECONDS_BETWEEN and done < total:
@@ -184,4 +167,4 @@ class ProgressBar:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total)
         else:
             left = (now - self._started) * (total - done) / max(done, 1)
-            self._status_line.update(f"{done / total:.0%} done, about {left:,.0f} s left")
+            self.update(f"{done / total:.0%} done, about {left:,.0f} s left")

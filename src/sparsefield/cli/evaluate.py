@@ -1,4 +1,4 @@
-"""This module defines ``sparsefield evaluate``: cross-validated predictions of hidden cells, as in the paper."""
+"""This module defines ``sparsefield evaluate``: cross-validated predictions of held-out cells, as in the paper."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
-from sparsefield.cli.input_data import InputData, read_data
-from sparsefield.cli.table_files import ReadOptions
+from sparsefield.cli.input_data import ColumnOptions, InputData, read_data
+from sparsefield.io.files import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -21,44 +21,38 @@ MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rat
 
 Inductions = Annotated[
     list[str] | None,
-    typer.Option(
+    opt.learning_option(
         "--induction",
-        help="Rule that adds features: cfi, cfi-paper, grafting, ideal-parent or full. Repeat it to compare. [cfi]",
-        rich_help_panel=opt.LEARNING,
+        help="Rule that adds features: cfi (the default), cfi-paper, grafting, ideal-parent or full. Repeat it to "
+        "compare rules.",
     ),
 ]
-Folds = Annotated[int, typer.Option("--folds", min=2, help="Number of parts of the cells; each is hidden once.")]
+Folds = Annotated[int, typer.Option("--folds", min=2, help="Number of folds of the cells; each is held out once.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, every fold included, instead of a table.")]
 
 
-@opt.with_learning_options(without=("induction",))
+@opt.with_shared_options(without=("induction",))
 def evaluate(
     data: opt.Data,
+    *,
     folds: Folds = 10,
     as_json: Json = False,
-    observed: opt.Observed = None,
-    identifiers: opt.Identifiers = None,
-    numeric: opt.Numeric = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    columns: ColumnOptions,
+    reading: ReadOptions,
     template: opt.Templates = None,
     induction: Inductions = None,
     latent: opt.Latent = None,
-    *,
     learning: opt.LearningOptions,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Hide the cells part by part, learn from the others, and report how well the hidden cells are predicted.
+    """Cross-validate over cells: hold out a part of them, learn from the others, and predict the held-out ones.
 
-    DATA may also be a TOML file that describes linked tables, or a folder with a schema.toml.
-    AP: all states of the hidden cells ranked by belief, the true ones relevant; area under precision and
-    recall. AP (positive): the same for the question which cells of 0/1 columns are 1. CLL: mean natural log of
-    the belief in the true state. Mean (standard deviation) over folds.
+    The table shows the mean (and standard deviation) over folds. AP is average precision: all states of all held-out
+    cells are ranked by probability, and the true states are the relevant ones. AP (positive) ranks the cells of 0/1
+    columns by the probability of 1. CLL is the mean natural log of the probability of the true state.
     """
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
-    given = read_data(data, reading, observed, identifiers, numeric)
+    given = read_data(data, reading, columns)
     learning["selection"] = learning["selection"] or "heldout"
     found = {}
     for name in induction or ["cfi"]:

@@ -11,10 +11,11 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, print_message, show
-from sparsefield.cli.imputation import prepare_table
+from sparsefield.cli.imputation import prepare_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.table_files import ReadOptions, list_columns, read_table, resolve_separator
+from sparsefield.cli.linked_output import prepare_linked
 from sparsefield.errors import DataError
+from sparsefield.io.files import ReadOptions, resolve_separator
 
 if TYPE_CHECKING:
     from sparsefield.viz.explorer.table_rows import TableRows
@@ -32,16 +33,11 @@ Port = Annotated[
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
+@opt.with_shared_options()
 def explore(
-    model: opt.Model,
-    data: DataArgument = None,
-    port: Port = 0,
-    open_page: Open = False,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    model: opt.Model, data: DataArgument = None, *, port: Port = 0, open_page: Open = False, reading: ReadOptions
 ) -> None:
-    """Explore a model: its network, beliefs under evidence, and, with data, rows and their missing values.
+    """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, rows to complete.
 
     The page is served on this machine only and needs its address, which contains a secret token. Ctrl-C stops it.
     Nothing is written: values that are accepted on the page are lost unless the table is downloaded.
@@ -53,7 +49,6 @@ def explore(
     from sparsefield.viz.explorer.session import open_session
 
     field: Any = load(model)
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     with StatusLine("Reading"):
         rows = None if data is None else read_rows(field, model, data, reading)
         session = open_session(model.name, field, rows)
@@ -88,34 +83,20 @@ def read_rows(field: Any, model: Path, data: Path, reading: ReadOptions) -> Tabl
     if linked != is_linked(data):
         what = "linked tables: pass their TOML file" if linked else "one table: pass a CSV or Parquet file"
         raise DataError(f"{data}: {model} is a {type(field).__name__} of {what}.")
-    layout = field.field_.layout
     if not linked:
-        raw, schema = read_table(data, reading, as_text=True), layout.schemas[0]
-        if not set(schema.order) & set(raw.columns):
-            raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.order)}.")
+        schema = field.field_.schema
+        raw = read_for_model(data, reading, schema)
         prepared = prepare_table(raw, schema, reading.markers(data))
-        separator = resolve_separator(data, reading.separator)
-        return TableRows(
-            field,
-            {
-                "": InputTable(
-                    raw, prepared.table, prepared.missing, f"{data.stem}-completed.csv", separator, reading.header
-                )
-            },
-        )
+        separator, name = resolve_separator(data, reading.separator), f"{data.stem}-completed.csv"
+        table = InputTable(raw, prepared.table, prepared.missing, name, separator, reading.header)
+        return TableRows(field, {"": table})
     parsed = read_linked(data, reading)
-    tables, known = {}, {}
-    for name, schema in zip(layout.tables, layout.schemas, strict=True):
-        if name not in parsed.data.tables:
-            raise DataError(f"Table {name!r} of the model does not exist in the data.")
-        file = parsed.files.get(name)
-        raw = parsed.data.tables[name] if file is None else file.read(as_text=True)
-        prepared = prepare_table(raw, schema, [] if file is None else file.reading.markers(file.path), name)
-        known[name] = parsed.data.tables[name].with_columns(prepared.table.get_columns())
+    given = prepare_linked(field, parsed)
+    tables = {}
+    for name, prepared in given.prepared.items():
+        file, key = parsed.files.get(name), parsed.data.keys.get(name)
         separator = "," if file is None else resolve_separator(file.path, file.reading.separator)
         header = file is None or file.reading.header
-        key = parsed.data.keys.get(name)
-        tables[name] = InputTable(
-            raw, prepared.table, prepared.missing, f"{name}-completed.csv", separator, header, key
-        )
-    return TableRows(field, tables, parsed.data.with_tables(known))
+        output = f"{name}-completed.csv"
+        tables[name] = InputTable(given.raw[name], prepared.table, prepared.missing, output, separator, header, key)
+    return TableRows(field, tables, given.data)

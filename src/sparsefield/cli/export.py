@@ -9,9 +9,9 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.linked_output import refuse_overwriting_inputs
-from sparsefield.cli.table_files import check_output
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError
+from sparsefield.viz.fit_summary import count
 
 if TYPE_CHECKING:
     from sparsefield.estimators import FieldEstimator
@@ -73,7 +73,7 @@ def export(model: opt.Model, output: Output, given: Evidence = None, names: Name
         return
     written = field.to_uai(output, given=_values(field.field_, given or ()), names=names)
     also = f"; the names are in {names}" if names else ""
-    show(f"Wrote {output}: {_counted(len(written), 'variable')}{also}.")
+    show(f"Wrote {output}: {count(len(written), 'variable')}{also}.")
 
 
 def import_(network: UAIFile, output: ModelOut, names: NamesIn = None) -> None:
@@ -91,11 +91,7 @@ def _size(field: FieldEstimator) -> str:
     from sparsefield.io.graph_export import build_graph
 
     graph = build_graph(field.field_)
-    return f"{_counted(len(graph.nodes), 'variable')}, {_counted(len(graph.edges), 'edge')}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return f"{count(len(graph.nodes), 'variable')}, {count(len(graph.edges), 'edge')}"
 
 
 def _values(field: Field, given: Any) -> dict[str, Any]:

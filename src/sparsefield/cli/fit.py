@@ -1,4 +1,4 @@
-"""``sparsefield fit``: learn a field from a table."""
+"""``sparsefield fit`` learns a field from a table."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, note, show
-from sparsefield.cli.field_summary import STRONGEST, certificate, size, strongest
-from sparsefield.cli.input_data import InputData, distribute_data, is_matrix, read_data, stream_data, workers_can_read
-from sparsefield.cli.linked_output import refuse_overwriting_inputs
-from sparsefield.cli.table_files import ReadOptions, check_output
+from sparsefield.cli.info import show_features
+from sparsefield.cli.input_data import (
+    ColumnOptions,
+    InputData,
+    distribute_data,
+    is_matrix,
+    read_data,
+    stream_data,
+    workers_can_read,
+)
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.io.files import ReadOptions
+from sparsefield.viz.fit_summary import certificate, size
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -30,57 +39,48 @@ Output = Annotated[
 ]
 Check = Annotated[
     bool,
-    typer.Option(
-        "--check/--no-check",
-        help="Fit again with a tenth of the cells hidden, and report how well these are predicted.",
-        rich_help_panel=opt.RUNNING,
+    opt.running_option(
+        "--check/--no-check", help="Fit again with a tenth of the cells held out, and report how well it predicts them."
     ),
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
+    opt.running_option(
         "--checkpoint",
         metavar="FOLDER",
-        help="Save the state of the fit here every few iterations; the same command continues from it after an "
-        "interruption.",
-        rich_help_panel=opt.RUNNING,
+        help="Save the state of the fit here every few iterations; after an interruption, the same command continues "
+        "from it.",
     ),
 ]
 Stream = Annotated[
     bool,
-    typer.Option(
+    opt.reading_option(
         "--stream",
-        help="Read DATA, Parquet or a folder of Parquet files, block by block: for more rows than memory holds. It "
+        help="Read DATA, a Parquet file or a folder of them, block by block: for more rows than fit into memory. It "
         "must have no missing values, and --check is skipped. Temporary files are written to TMPDIR.",
-        rich_help_panel=opt.READING,
     ),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(
+    opt.running_option(
         "--cluster",
         metavar="ADDRESS",
         help="Fit on the Dask cluster whose scheduler has this address, such as host:8786. Workers read DATA if it is "
         "Parquet; other data are read here and sent to them.",
-        rich_help_panel=opt.RUNNING,
     ),
 ]
 
 
-@opt.with_learning_options()
+@opt.with_shared_options()
 def fit(
     data: opt.Data,
     output: Output,
-    observed: opt.Observed = None,
-    identifiers: opt.Identifiers = None,
-    numeric: opt.Numeric = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    *,
+    columns: ColumnOptions,
+    reading: ReadOptions,
     stream: Stream = False,
     template: opt.Templates = None,
     latent: opt.Latent = None,
-    *,
     learning: opt.LearningOptions,
     check: Check = True,
     checkpoint: Checkpoint = None,
@@ -88,17 +88,18 @@ def fit(
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Learn a field from a table of categorical columns, which may have missing values, and write it to a file.
+    """Learn a field, a sparse Markov network, from a table of categorical columns with or without missing values.
 
-    DATA may also be a TOML file that describes linked tables, a folder with a schema.toml, or a sparse 0/1
-    matrix in an .npz file of scipy's.
-    Prints the strongest features, whether the optimizer converged, and how well hidden cells are predicted.
+    The field has features, such as "rain=1 and wet=1 go together", each with a weight. DATA may also be a sparse 0/1
+    matrix that scipy saved as an .npz file.
+
+    Writes the field to a model file, and prints the strongest features, whether the optimizer converged, and how well
+    held-out cells are predicted.
     """
     check_output(output)
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     on_workers = cluster is not None and workers_can_read(data)
     read = read_data if is_matrix(data) else distribute_data if on_workers else stream_data if stream else read_data
-    given = read(data, reading, observed, identifiers, numeric)
+    given = read(data, reading, columns)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or ("ebic" if stream or on_workers else "heldout")
     field = opt.make_estimator(
@@ -112,17 +113,17 @@ def fit(
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")
     elif check:
-        _show_check(_check_on_hidden_cells(field, given, seed), auto=field.l1 == "auto")
+        _show_check(_check_on_held_out_cells(field, given, seed), auto=field.l1 == "auto")
     show(f"\nWrote {output}.")
 
 
-def _check_on_hidden_cells(field: AnyField, given: InputData, seed: int) -> Fold | None:
-    """Return the scores of a second fit on cells that were hidden from it; None where there are too few cells."""
+def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Fold | None:
+    """Return the scores of a second fit on held-out cells; None where there are too few cells."""
     from sklearn.base import clone
 
     from sparsefield.evaluation.hold_out import TooFewCellsError, hold_out
 
-    with StatusLine(f"Checking with {CHECKED_SHARE:.0%} hidden") as watch, warnings.catch_warnings():
+    with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the cells held out") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
         # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
         again: Any = clone(field)
@@ -139,7 +140,7 @@ def _fit_with_progress(field: AnyField, given: InputData) -> float:
     started = time.perf_counter()
     with StatusLine(f"Learning from {given.rows:,} rows" if given.rows else "Learning") as watch:
         field.callbacks = opt.report_to(watch)
-        given.fit(field)
+        field.fit(given.X, **given.roles)
     field.callbacks = None
     return time.perf_counter() - started
 
@@ -164,22 +165,20 @@ def _show_fit(field: AnyField, seconds: float) -> None:
         tried, by = len(field.field_.record.path), field._resolve("selection").description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
-    show(f"Learned {size(field)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
+    show(f"Learned {size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
-    features = strongest(field, SHOWN_FEATURES)
-    show(f"\n{STRONGEST}")
-    show("\n".join(features) if features else "  none: no pair of columns depends on each other at this l1.")
-    show(f"\n{certificate(field)}")
+    show_features(field.field_, SHOWN_FEATURES, "  none: no pair of columns depends on each other at this l1.")
+    show(f"\n{certificate(field.field_, field.get_params())}")
 
 
 def _show_check(checked: Fold | None, *, auto: bool) -> None:
     if checked is None:
         return
     chosen = " (its l1 is that of the fit above)" if auto else ""
-    show(f"\nOn {checked.cells:,} hidden cells, predicted from all others by a field that never saw them{chosen}:")
+    show(f"\nOn {checked.cells:,} held-out cells, predicted from all others by a field fitted without them{chosen}:")
     table = new_table("", "error", "CLL", "AP")
     table.add_row("this field", *_figures(checked.error_rate, checked.cll, checked.ap))
     frequencies = checked.frequency_error_rate, checked.frequency_cll, checked.frequency_ap

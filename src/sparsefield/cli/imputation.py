@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.cli.table_files import list_columns
 from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.io.files import ReadOptions, list_columns, read_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     States = Mapping[str, Sequence[Any]]
     """{column: states}"""
 
-__all__ = ["TableToFill", "fill_table", "prepare_table", "probability_table", "refuse_unknown_states"]
+__all__ = ["TableToFill", "fill_table", "prepare_table", "probability_table", "read_for_model", "refuse_unknown_states"]
 
 SHOWN_STATES = 6
 
@@ -41,9 +42,15 @@ class TableToFill:
         import numpy as np
 
         rows = np.repeat(np.arange(self.table.height), times)
-        return TableToFill(
-            self.table[rows], {name: missing_cell.gather(rows) for name, missing_cell in self.missing.items()}
-        )
+        return TableToFill(self.table[rows], {name: cells.gather(rows) for name, cells in self.missing.items()})
+
+
+def read_for_model(data: Path, reading: ReadOptions, schema: Schema) -> pl.DataFrame:
+    """Read a table as text, and refuse one that has no column of the model."""
+    table = read_table(data, reading, as_text=True)
+    if not set(schema.input_names) & set(table.columns):
+        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    return table
 
 
 def prepare_table(table: pl.DataFrame, schema: Schema, markers: Sequence[str], name: str = "") -> TableToFill:
@@ -85,14 +92,10 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, markers: Sequence
         if variable.numeric or variable.role == "latent" or variable.name not in table.columns:
             continue
         column = table[variable.name]
-        missing_cell = _gaps(column, markers)
-        known = set(variable.states)
-        seen = zip(
-            column.filter(~missing_cell),
-            _typed(variable, column.set(missing_cell, None)).filter(~missing_cell),
-            strict=True,
-        )
-        odd = [cell for cell, label in seen if label not in known]
+        missing_cell = _missing_cells(column.to_frame(), markers).to_series()
+        known, labels = set(variable.states), _typed(variable, column.set(missing_cell, None))
+        values = zip(column.filter(~missing_cell), labels.filter(~missing_cell), strict=True)
+        odd = [cell for cell, label in values if label not in known]
         if odd:
             states = ", ".join(map(str, variable.states[:SHOWN_STATES]))
             more = f" and {len(known) - SHOWN_STATES} more" if len(known) > SHOWN_STATES else ""
@@ -129,10 +132,6 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], states:
         }
         parts.append(pl.DataFrame(lines, schema=schema))
     return pl.concat(parts).sort("row", maintain_order=True)
-
-
-def _gaps(column: pl.Series, markers: Sequence[str]) -> pl.Series:
-    return _missing_cells(column.to_frame(), markers).to_series()
 
 
 def _missing_cells(table: pl.DataFrame, markers: Sequence[str]) -> pl.DataFrame:

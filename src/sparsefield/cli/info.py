@@ -8,11 +8,12 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
-from sparsefield.cli.field_summary import STRONGEST, certificate, is_learned, size, strongest
 from sparsefield.option_objects import as_expression
+from sparsefield.viz.fit_summary import WEIGHTS, certificate, size
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable
+    from sparsefield.model import Field
 
 SHOWN_STATES = 6
 ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_unary")
@@ -22,35 +23,47 @@ Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this ma
 
 
 def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -> None:
-    """Summarize a model: variables, states, features, certificate and options.
+    """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
-    An imported model, which was not learned, has no certificate, options or frequencies of states.
+    An imported model was not learned, and has no options and no frequencies of states.
     """
     from sparsefield import load
 
     field: Any = load(model)
-    record, layout, learned = field.field_.record, field.field_.layout, is_learned(field)
+    record, layout = field.field_.record, field.field_.layout
+    learned, sentence = record.is_learned, certificate(field.field_, field.get_params())
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     show(f"{model}: {type(field).__name__}, written by sparsefield {record.version}")
-    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else certificate(field))
+    show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else sentence)
     targets, observed = layout.n_targets, sum(len(schema.observed) for schema in layout.schemas)
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
-    show(f"Features: {size(field)}.")
+    show(f"Features: {size(field.field_)}.")
     if learned:
-        show(certificate(field))
+        show(sentence)
         show(f"Options: {_options(field)}.")
     lines = [
         _describe(variable, f"{table}." if table else "", shares=learned)
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
         for variable in schema.variables
     ]
-    _list("Variables", lines, variables)
-    lines = strongest(field, features)
-    if lines:
-        show(f"\n{STRONGEST}")
-        show("\n".join(lines))
+    if variables:
+        show("\nVariables:")
+        show("\n".join(f"  {line}" for line in lines[:variables]))
+        if len(lines) > variables:
+            show(f"  ... and {len(lines) - variables:,} more (--variables {len(lines)} shows all)")
+    show_features(field.field_, features)
+
+
+def show_features(field: Field, count: int, if_none: str = "") -> None:
+    """Show the ``count`` strongest features of two and more columns, one line each; or the line ``if_none``."""
+    from sparsefield.viz.feature_sentences import list_features
+
+    lines = [f"{feature.weight:+7.2f}  {feature.sentence}" for feature in list_features(field, count)]
+    if lines or if_none:
+        show(f"\nStrongest features ({WEIGHTS}):")
+        show("\n".join(lines or [if_none]))
 
 
 def _options(field: Any) -> str:
@@ -61,11 +74,8 @@ def _options(field: Any) -> str:
     if params["l1"] == "auto":
         params["l1"] = f"auto ({field.l1_:.4g}, by {params['selection']})"
     shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
-    return ", ".join(f"{name}={_as_text(params[name])}" for name in shown)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else as_expression(value)
+    texts = {name: params[name] if isinstance(params[name], str) else as_expression(params[name]) for name in shown}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:
@@ -76,13 +86,3 @@ def _describe(variable: Variable, table: str, *, shares: bool) -> str:
     shown = ", ".join(f"{state} ({share:.0%})" if shares else f"{state}" for share, state in pairs[:SHOWN_STATES])
     more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""
     return f"{table}{variable.name}: {role}{shown}{more}"
-
-
-def _list(title: str, lines: list[str], count: int) -> None:
-    if count == 0:
-        return
-    show(f"\n{title}:")
-    for line in lines[:count]:
-        show(f"  {line}")
-    if len(lines) > count:
-        show(f"  ... and {len(lines) - count:,} more (--variables {len(lines)} shows all)")

@@ -10,138 +10,144 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparsefield.cli.input_data import ColumnOptions, InputData
+from sparsefield.io.files import ReadOptions
 from sparsefield.parameters import CommandLineOption, command_line_options
 
 if TYPE_CHECKING:
     from sparsefield import FitCallbacks, MarkovField, RelationalField
     from sparsefield.cli.console import StatusLine
-    from sparsefield.cli.input_data import InputData
 
     AnyField = MarkovField | RelationalField
 
-__all__ = ["make_estimator", "report_to", "with_learning_options"]
+__all__ = ["make_estimator", "report_to", "with_shared_options"]
 
 READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
 
-Data = Annotated[
+reading_option = functools.partial(typer.Option, rich_help_panel=READING)
+learning_option = functools.partial(typer.Option, rich_help_panel=LEARNING)
+running_option = functools.partial(typer.Option, rich_help_panel=RUNNING)
+
+DATA_HELP = "CSV or Parquet file of a table; for linked tables, the TOML file that describes them, or its folder."
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]
+TableOutput = Annotated[
     Path,
-    typer.Argument(
-        metavar="DATA",
-        help="Table to read, CSV or Parquet; or a TOML file that describes linked tables, or its folder.",
-    ),
+    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file to write; for linked tables, a folder."),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by 'fit'.")]
 
 Observed = Annotated[
     list[str] | None,
-    typer.Option(
+    reading_option(
         "--observed",
         metavar="COLUMN",
         help="Column that is conditioned on and never predicted. May be repeated, or put commas between names.",
-        rich_help_panel=READING,
     ),
 ]
 Identifiers = Annotated[
     list[str] | None,
-    typer.Option(
+    reading_option(
         "--id",
         metavar="COLUMN",
         help="Column to leave out, such as a name; 'predict' copies it to its output. May be repeated.",
-        rich_help_panel=READING,
     ),
 ]
 Numeric = Annotated[
     list[str] | None,
-    typer.Option(
+    reading_option(
         "--numeric",
         metavar="COLUMN",
         help="Observed column that is numeric; other observed columns are then categorical. Without this option, "
-        "columns with fractions or more than ten whole numbers are numeric. May be repeated.",
-        rich_help_panel=READING,
+        "observed columns with fractions or with more than ten whole numbers are numeric. May be repeated.",
     ),
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(
+    reading_option(
         "--missing",
-        metavar="WORD",
-        help="Text that marks a missing value, beside an empty cell. May be repeated. Default: NA, NaN, null, ?",
-        rich_help_panel=READING,
+        metavar="TEXT",
+        help="Text that marks a missing value; an empty cell is always one. May be repeated. Default: NA, NaN, null, ?",
     ),
 ]
 NoHeader = Annotated[
-    bool,
-    typer.Option(
-        "--no-header", help="The CSV has no header row; columns are named x0, x1, ...", rich_help_panel=READING
-    ),
+    bool, reading_option("--no-header", help="The CSV has no header row; columns are named x0, x1, ...")
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
-        "--separator",
-        metavar="TEXT",
-        help="Separator of the cells of a CSV; a comma by default.",
-        rich_help_panel=READING,
-    ),
+    reading_option("--separator", metavar="TEXT", help="Separator of the cells of a CSV; a comma by default."),
 ]
 
 Templates = Annotated[
     list[str] | None,
-    typer.Option(
+    learning_option(
         "--template",
         metavar="TEMPLATE",
         help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
         "'swapped from to'. May be repeated. Default: those of the schema file, or within tables and across links.",
-        rich_help_panel=LEARNING,
     ),
 ]
 Latent = Annotated[
     list[str] | None,
-    typer.Option(
+    learning_option(
         "--latent",
         metavar="NAME=STATES",
-        help="Latent variable and its number of states, such as topic=8; 'predict' adds it. May be repeated.",
-        rich_help_panel=LEARNING,
+        help="Latent variable and its number of states, such as topic=8; 'predict' adds it as a column. May be "
+        "repeated.",
     ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(
-        "--jobs",
-        min=1,
-        help="Number of threads; all cores by default. The result does not depend on it.",
-        rich_help_panel=RUNNING,
-    ),
+    running_option("--jobs", min=1, help="Number of threads; all cores by default. The result does not depend on it."),
 ]
 Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", help="Seed of the cells that are hidden, and of the start of --latent.", rich_help_panel=RUNNING
-    ),
+    int, running_option("--seed", help="Random seed of the cells that are held out, and of the start of --latent.")
 ]
 
 LearningOptions = dict[str, Any]
 """Values of the generated options, by the names that ``set_params`` takes, such as ``induction__threshold``."""
 
 
-def with_learning_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces a command's parameter ``learning`` by the options that `FieldParameters` names.
+def _read_options(missing: Missing = None, no_header: NoHeader = False, separator: Separator = None) -> ReadOptions:
+    return ReadOptions(tuple(missing or ()), not no_header, separator)
 
-    The command receives their values as `LearningOptions`; parameters named in ``without`` get no option.
+
+def _column_options(
+    observed: Observed = None, identifiers: Identifiers = None, numeric: Numeric = None
+) -> ColumnOptions:
+    return ColumnOptions(tuple(observed or ()), tuple(identifiers or ()), tuple(numeric or ()))
+
+
+def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces a command's parameters ``columns``, ``reading`` and ``learning`` by options.
+
+    ``columns`` are `ColumnOptions`, ``reading`` are `ReadOptions`, and ``learning`` are `LearningOptions`: one option
+    for each parameter that `FieldParameters` gives to the command line, except those in ``without``.
     """
     chosen = [option for option in command_line_options() if option.name not in without]
 
+    def learning_options(**given: Any) -> LearningOptions:
+        return {option.name: _read_value(option, given[option.key]) for option in chosen}
+
+    makers: dict[str, Callable[..., Any]] = {
+        "columns": _column_options,
+        "reading": _read_options,
+        "learning": learning_options,
+    }
+    shared = {
+        name: list(inspect.signature(make, eval_str=True).parameters.values()) for name, make in makers.items()
+    } | {"learning": [_make_parameter(option) for option in chosen]}
+
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            learning = {option.name: _read_value(option, given.pop(option.key)) for option in chosen}
-            command(**given, learning=learning)
+            for name in signature.parameters.keys() & makers.keys():
+                given[name] = makers[name](**{option.name: given.pop(option.name) for option in shared[name]})
+            command(**given)
 
-        signature = inspect.signature(command, eval_str=True)
-        parameters = []
-        for parameter in signature.parameters.values():
-            replaced = [_make_parameter(option) for option in chosen] if parameter.name == "learning" else [parameter]
-            parameters += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in replaced]
+        parameters = [one for name, own in signature.parameters.items() for one in shared.get(name, [own])]
+        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
         run.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
         return run
 
@@ -155,8 +161,7 @@ def _make_parameter(option: CommandLineOption) -> inspect.Parameter:
         flags = [f"{option.flag}/{option.flag.replace('--', '--no-', 1)}"]
     if option.name == "selection":  # whose default depends on other options
         kind, default = str | None, None
-    info = typer.Option(*flags, metavar=option.metavar, min=option.minimum, help=option.help, rich_help_panel=LEARNING)
-    annotation = Annotated[kind, info]
+    annotation = Annotated[kind, learning_option(*flags, metavar=option.metavar, min=option.minimum, help=option.help)]
     return inspect.Parameter(option.key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

@@ -3,65 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, show
-from sparsefield.cli.input_data import InputData, read_data
-from sparsefield.cli.linked_output import refuse_overwriting_inputs
-from sparsefield.cli.table_files import ReadOptions, check_output, write_table
-
-if TYPE_CHECKING:
-    from sparsefield.cli.options import AnyField
-    from sparsefield.frame_protocol import Frame
+from sparsefield.cli.input_data import ColumnOptions, read_data
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs, write_table
+from sparsefield.io.files import ReadOptions
 
 PAGES, PICTURE, TABLE = (".html", ".htm"), ".svg", ".csv"
 
 Output = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="FILE", help="Picture (.svg), page (.html) or table (.csv), by the suffix."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File to write: a picture (.svg), a page (.html) or a table (.csv)."
+    ),
 ]
 
 
-@opt.with_learning_options(without=("l1", "refit", "solver__certify"))
+@opt.with_shared_options(without=("l1", "refit", "solver__certify"))
 def path(
     data: opt.Data,
     output: Output,
-    observed: opt.Observed = None,
-    identifiers: opt.Identifiers = None,
-    numeric: opt.Numeric = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
-    template: opt.Templates = None,
     *,
+    columns: ColumnOptions,
+    reading: ReadOptions,
+    template: opt.Templates = None,
     learning: opt.LearningOptions,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
     """Learn fields along the whole regularization path, and draw their scores and sizes against l1.
 
-    Marks the l1 that 'fit' selects with the same options, and names the one that scores best. DATA is what 'fit' takes:
-    a table, a TOML file that describes linked tables or its folder, or a sparse 0/1 matrix in an .npz file of scipy's.
+    Marks the l1 that 'fit' selects with the same options, and names the one with the best score. DATA may also be a
+    sparse 0/1 matrix that scipy saved as an .npz file.
     """
     check_output(output, (PICTURE, *PAGES, TABLE))
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
-    given = read_data(data, reading, observed, identifiers, numeric)
+    given = read_data(data, reading, columns)
     refuse_overwriting_inputs([output], [data, *given.inputs])
     learning["selection"] = learning["selection"] or "heldout"
     field = opt.make_estimator(given, template, learning, jobs=jobs, seed=seed)
-    _show(_follow_path(field, given), learning["selection"], output, f"Regularization path of {data.name}")
-
-
-def _follow_path(field: AnyField, given: InputData) -> Frame:
-    """Return the frame of the path."""
     with StatusLine(f"Learning from {given.rows:,} rows") as watch:
         field.callbacks = opt.report_to(watch)
-        if given.linked:
-            return field.regularization_path(given.X)
-        return field.regularization_path(given.X, observed=given.observed)
+        found = field.regularization_path(given.X, **given.roles)
+    _show(found, learning["selection"], output, f"Regularization path of {data.name}")
 
 
 def _show(frame: Any, selection: str, output: Path, title: str) -> None:

@@ -9,30 +9,13 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, show
-from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table
+from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.cli.table_files import (
-    PARQUET,
-    TABLES,
-    ReadOptions,
-    check_output,
-    infer_types,
-    list_columns,
-    read_table,
-    write_table,
-)
+from sparsefield.cli.table_files import TABLES, check_output, infer_types, write_table
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import PARQUET, ReadOptions
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to this CSV or Parquet file, by its suffix; for linked tables, to this folder.",
-    ),
-]
 Proba = Annotated[
     bool,
     typer.Option(
@@ -43,14 +26,14 @@ Proba = Annotated[
 ]
 
 
+@opt.with_shared_options()
 def predict(
     model: opt.Model,
     data: opt.Data,
-    output: Output,
+    output: opt.TableOutput,
+    *,
     proba: Proba = False,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    reading: ReadOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Impute missing values with their most probable states, or write the probabilities of all states.
@@ -65,16 +48,13 @@ def predict(
         raise DataError(f"{data}: a sparse 0/1 matrix has no missing values to impute.")
     field = _load(model, linked=is_linked(data))
     field.n_jobs = jobs
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if is_linked(data):
         check_linked_output(output, proba)
         predict_linked(field, read_linked(data, reading), output, proba)
         return
     check_output(output, TABLES)
-    table = read_table(data, reading, as_text=True)
     schema = field.field_.schema
-    if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    table = read_for_model(data, reading, schema)
     prepared = prepare_table(table, schema, reading.markers(data))
     with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
         if proba:
@@ -83,7 +63,7 @@ def predict(
             answer = fill_table(table, prepared, _impute(field, prepared), field.states_)
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = infer_types(answer)
-    write_table(answer, output, separator)
+    write_table(answer, output, reading.separator)
     found = f"{prepared.n_missing:,} missing values in {len(prepared.missing):,} columns"
     show(f"{found} and {table.height:,} rows; wrote {output}.")
 

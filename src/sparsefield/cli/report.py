@@ -11,9 +11,10 @@ from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import prepare_table
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import prepare_tables, refuse_overwriting_inputs
-from sparsefield.cli.table_files import ReadOptions, check_output, list_columns, read_table
+from sparsefield.cli.linked_output import prepare_linked
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import ReadOptions, list_columns, read_table
 
 PAGES, PICTURE = (".html", ".htm"), ".svg"
 
@@ -38,28 +39,27 @@ Rows = Annotated[
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Use this title for the page.")]
 
 
+@opt.with_shared_options()
 def report(
     model: opt.Model,
     output: Output,
+    *,
     data: Rows = None,
     title: Title = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    reading: ReadOptions,
     jobs: opt.Jobs = None,
 ) -> None:
     """Write an HTML page about a model: a summary in words, its network, and its performance on data.
 
     The page works offline in any browser. It shows an interactive network; the strongest and most surprising features,
-    hubs and communities; the training log; scores of each column, calibration, signals and errors, and missing values
-    of DATA; the certificate; and how to repeat the fit. An output that ends in .svg is a static picture of the
-    strongest edges.
+    hubs and communities; the training log, and whether the optimizer converged; for the rows of --data, scores of each
+    column, calibration, signals and errors, and missing values; and how to repeat the fit. An output that ends in .svg
+    is a static picture of the strongest edges.
     """
     from sparsefield import load
 
     check_output(output, (*PAGES, PICTURE))
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
-    if data is None and (reading.missing or no_header or separator):
+    if data is None and reading != ReadOptions():
         raise DataError(
             "--missing, --no-header and --separator are options for reading --data: add --data or remove them."
         )
@@ -86,7 +86,7 @@ def read_rows(model: Path, field: Any, data: Path, reading: ReadOptions) -> Any:
         what = "linked tables" if is_linked(data) else "one table"
         raise ModelFileError(f"{model}: holds a {type(field).__name__}, but {data} is {what}.")
     if is_linked(data):
-        return prepare_tables(field, read_linked(data, reading))
+        return prepare_linked(field, read_linked(data, reading)).data
     if is_matrix(data):
         from sparsefield.io.row_blocks import read_matrix
 

@@ -1,4 +1,4 @@
-"""``sparsefield sample`` draws rows from a field."""
+"""``sparsefield sample`` draws rows from a model."""
 
 from __future__ import annotations
 
@@ -9,39 +9,21 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, note, show
-from sparsefield.cli.imputation import fill_table, prepare_table, refuse_unknown_states
+from sparsefield.cli.imputation import fill_table, prepare_table, read_for_model, refuse_unknown_states
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
-from sparsefield.cli.linked_output import check_linked_output, refuse_overwriting_inputs, sample_linked
-from sparsefield.cli.table_files import (
-    PARQUET,
-    TABLES,
-    ReadOptions,
-    check_output,
-    infer_types,
-    list_columns,
-    read_table,
-    write_table,
-)
+from sparsefield.cli.linked_output import check_linked_output, sample_linked
+from sparsefield.cli.table_files import TABLES, check_output, infer_types, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError
+from sparsefield.io.files import PARQUET, ReadOptions, list_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import MarkovField, RelationalField
-    from sparsefield.cli.imputation import TableToFill
 
 ROWS, THIN, CHAINS = 1_000, 1_000, 1
 """Defaults; the options themselves default to None, so that an option that linked tables do not use can be refused."""
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to this CSV or Parquet file, by its suffix; for linked tables, to this folder.",
-    ),
-]
 Rows = Annotated[
     int | None,
     typer.Option(
@@ -61,37 +43,29 @@ GivenTable = Annotated[
 ]
 BurnIn = Annotated[int, typer.Option("--burn-in", min=1, help="Number of sweeps of a chain before its first row.")]
 Thin = Annotated[
-    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. [{THIN}]")
+    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. Default: {THIN:,}.")
 ]
 Chains = Annotated[
-    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. [{CHAINS}]")
+    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. Default: {CHAINS}.")
 ]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed",
-        min=0,
-        help="Seed of the random numbers; the same seed draws the same rows.",
-        rich_help_panel=opt.RUNNING,
-    ),
-]
+Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed; the same seed draws the same rows.")]
 
 
+@opt.with_shared_options()
 def sample(
     model: opt.Model,
-    output: Output,
+    output: opt.TableOutput,
+    *,
     rows: Rows = None,
     given: GivenTable = None,
     burn_in: BurnIn = 10_000,
     thin: Thin = None,
     chains: Chains = None,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    reading: ReadOptions,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Draw rows from a field by Gibbs sampling.
+    """Draw rows from a model by Gibbs sampling.
 
     With --given, missing values are sampled conditionally on observed values. Observed values and columns that the
     model does not have, such as identifiers, are unchanged; a target column that the table lacks is added and
@@ -104,9 +78,13 @@ def sample(
 
     field = _load(model)
     field.n_jobs = jobs
-    reading = ReadOptions(tuple(missing or ()), not no_header, separator)
     if isinstance(field, RelationalField):
-        _refuse_for_linked({"-n": rows, "--thin": thin, "--chains": chains})
+        for option, value in {"-n": rows, "--thin": thin, "--chains": chains}.items():
+            if value is not None:
+                raise DataError(
+                    f"{option} cannot be used with linked tables, which are sampled once with one chain over all rows: "
+                    "remove it. --burn-in sets the number of sweeps, and another --seed gives another sample."
+                )
         if given is None or not is_linked(given):
             raise DataError(
                 f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
@@ -124,7 +102,7 @@ def sample(
         drawn = _draw_missing(field, given, reading, rows, plan)
         if output.suffix.lower() in PARQUET and given.suffix.lower() not in PARQUET:
             drawn = infer_types(drawn)
-    write_table(drawn, output, separator)
+    write_table(drawn, output, reading.separator)
     show(f"{_summary(drawn.height, given, rows, plan)}; wrote {output}.")
 
 
@@ -143,22 +121,13 @@ def _load(model: Path) -> MarkovField | RelationalField:
     return field
 
 
-def _refuse_for_linked(options: dict[str, int | None]) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise DataError(
-                f"{option} cannot be used with linked tables, which are sampled once with one chain over all rows: "
-                "remove it. --burn-in sets the number of sweeps, and another --seed gives another sample."
-            )
-
-
 def _draw_rows(field: MarkovField, rows: int, plan: dict[str, Any]) -> pl.DataFrame:
     """Draw rows without given values."""
     observed = [variable.name for variable in field.field_.schema.observed]
     if observed:
         raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
     with ProgressBar(f"Drawing {rows:,} rows") as meter:
-        drawn: Any = field.sample(rows, **plan, progress=meter.update)
+        drawn: Any = field.sample(rows, **plan, progress=meter.show_progress)
         return drawn
 
 
@@ -168,31 +137,24 @@ def _draw_missing(
     """Return every row of a table ``rows`` times, with its missing values sampled."""
     import numpy as np
 
-    table, prepared = _read_given(field, given, reading)
-    if not prepared.n_missing:
-        note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
-    with ProgressBar(
-        f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
-    ) as meter:
-        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.update)
-    repeated = table[np.repeat(np.arange(table.height), rows)]
-    return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
-
-
-def _read_given(field: MarkovField, given: Path, reading: ReadOptions) -> tuple[pl.DataFrame, TableToFill]:
-    """Read a table, and return it unchanged and with the types of the model."""
     if is_linked(given):
         raise DataError(
             f"{given}: this is for linked tables, but the model is of one table: pass a CSV or Parquet file."
         )
     if is_matrix(given):
         raise DataError(f"{given}: a sparse 0/1 matrix has no missing values to sample.")
-    table = read_table(given, reading, as_text=True)
     schema, markers = field.field_.schema, reading.markers(given)
-    if not set(schema.input_names) & set(table.columns):
-        raise DataError(f"No column of the model is in the table; the model has {list_columns(schema.input_names)}.")
+    table = read_for_model(given, reading, schema)
     refuse_unknown_states(table, schema, markers)
-    return table, prepare_table(table, schema, markers)
+    prepared = prepare_table(table, schema, markers)
+    if not prepared.n_missing:
+        note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
+    with ProgressBar(
+        f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
+    ) as meter:
+        drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
+    repeated = table[np.repeat(np.arange(table.height), rows)]
+    return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
 
 
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``sparsefield stability``: how often the features of a model are selected from halves of the rows."""
+"""``sparsefield stability`` reports how often the features of a model are selected from halves of the rows."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import ProgressBar, new_table, note, show
 from sparsefield.cli.input_data import is_linked, read_linked
-from sparsefield.cli.linked_output import refuse_overwriting_inputs
 from sparsefield.cli.report import read_rows
-from sparsefield.cli.table_files import ReadOptions, check_output
+from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
+from sparsefield.io.files import ReadOptions
 
 SHOWN_FEATURES = 10
 
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="MODEL", help="File for the model with its stability; MODEL unless told."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File for the model with its selection frequencies. Default: MODEL."
+    ),
 ]
-Resamples = Annotated[int, typer.Option("--resamples", min=2, help="How many halves; an even number.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Which halves are drawn.", rich_help_panel=opt.RUNNING)]
+Resamples = Annotated[int, typer.Option("--resamples", min=2, help="Number of halves to learn from; an even number.")]
+Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed of the halves.")]
 
 
+@opt.with_shared_options()
 def stability(
     model: opt.Model,
     data: opt.Data,
+    *,
     output: Output = None,
     resamples: Resamples = 50,
-    missing: opt.Missing = None,
-    no_header: opt.NoHeader = False,
-    separator: opt.Separator = None,
+    reading: ReadOptions,
     seed: Seed = 0,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Learn from halves of the rows again and again, and say how often each feature of a model is selected.
+    """Stability selection: learn from random halves of the rows, and report how often each feature is selected.
 
-    DATA is what the model was learned from. Halves come in pairs that share no row, and are learned from with the
-    model's own options; its l1 is multiplied by the square root of 1/2, since the noise that it holds down grows with
-    the square root of the rows. The model is written anew with what was found, which 'report' and 'explore' show.
+    DATA is the table that the model was learned from. Halves are drawn in pairs that share no row. Each fit has the
+    options of the model, and its l1 times the square root of 1/2, because the noise in a gradient grows with the square
+    root of the number of rows. The selection frequencies are added to the model file; 'report' and 'explore' show them.
     """
     from sparsefield import load
 
@@ -49,20 +51,18 @@ def stability(
     field: Any = load(model)
     field.n_jobs = jobs
     if is_linked(data):
-        refuse_overwriting_inputs(
-            [target], read_linked(data, ReadOptions(tuple(missing or ()), not no_header, separator)).inputs
-        )
-    rows = read_rows(model, field, data, ReadOptions(tuple(missing or ()), not no_header, separator))
+        refuse_overwriting_inputs([target], read_linked(data, reading).inputs)
+    rows = read_rows(model, field, data, reading)
     X, y = _parts(field, rows)
     with ProgressBar(f"Learning from {resamples:,} halves") as meter:
-        field.stability(X, resamples, y=y, random_state=seed, progress=meter.update)
+        field.stability(X, resamples, y=y, random_state=seed, progress=meter.show_progress)
     field.save(target)
     _show(field)
     show(f"\nWrote {target}.")
 
 
 def _parts(field: Any, rows: Any) -> tuple[Any, Any]:
-    """X, and the labels of a classifier. Other columns than the model's stay out."""
+    """Return X and the labels of a classifier, both without columns that the model does not have."""
     from sparsefield import CRFClassifier, RelationalField
 
     if isinstance(field, RelationalField) or not hasattr(rows, "select"):

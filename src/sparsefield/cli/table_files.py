@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsefield.errors import DataError
-from sparsefield.io.files import (
-    PARQUET,
-    ReadOptions,
-    is_parquet,
-    list_columns,
-    polars_errors,
-    read_table,
-    resolve_separator,
-)
+from sparsefield.io.files import PARQUET, is_parquet, list_columns, polars_errors, resolve_separator
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "ReadOptions",
-    "check_folder",
-    "check_output",
-    "find_columns",
-    "infer_types",
-    "list_columns",
-    "read_table",
-    "write_table",
-]
+__all__ = ["check_folder", "check_output", "find_columns", "infer_types", "refuse_overwriting_inputs", "write_table"]
 
 TABLES = (".csv", ".tsv", *PARQUET)
 
 
-def find_columns(given: Sequence[str] | None, columns: Sequence[str], option: str) -> list[str]:
+def find_columns(given: Sequence[str], columns: Sequence[str], option: str) -> list[str]:
     """Return the column names of an option, each of which is one name or several separated by commas."""
     names: list[str] = []
-    for word in given or ():
+    for word in given:
         names += [word] if word in columns else [part.strip() for part in word.split(",")]
     for name in names:
         if name not in columns:
@@ -51,21 +34,29 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     """Refuse an output file that cannot be written, before any long computation."""
     if suffixes and path.suffix.lower() not in suffixes:
         raise DataError(f"{path}: the name of the output should end in {', '.join(suffixes)}.")
-    if not path.parent.is_dir():
-        raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
     if path.is_dir():
         raise DataError(f"{path}: this is a folder: give a file.")
-    if not os.access(path.parent, os.W_OK):
-        raise DataError(f"{path}: the folder '{path.parent}' is not writable.")
+    _check_writable(path.parent, path)
+
+
+def refuse_overwriting_inputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Refuse outputs that are also inputs."""
+    existing = [path for path in inputs if path.is_file()]
+    for path in outputs:
+        if path.is_file() and any(path.samefile(read) for read in existing):
+            raise DataError(f"{path}: this is one of the files that are read: write to another file.")
 
 
 def check_folder(path: Path) -> None:
     """Refuse an output folder that cannot be created or written, before any long computation."""
     if path.exists() and not path.is_dir():
         raise DataError(f"{path}: this is a file: give a folder.")
-    if not path.is_dir() and not path.parent.is_dir():
-        raise DataError(f"{path}: the folder '{path.parent}' does not exist; create it first.")
-    folder = path if path.is_dir() else path.parent
+    _check_writable(path if path.is_dir() else path.parent, path)
+
+
+def _check_writable(folder: Path, path: Path) -> None:
+    if not folder.is_dir():
+        raise DataError(f"{path}: the folder '{folder}' does not exist; create it first.")
     if not os.access(folder, os.W_OK):
         raise DataError(f"{path}: the folder '{folder}' is not writable.")
 

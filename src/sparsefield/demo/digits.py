@@ -12,7 +12,7 @@ import polars as pl
 
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.demo.digit_figures import CompletedPicture, PixelNetwork
+from sparsefield.demo.digit_figures import CompletedPicture, PixelNetwork, are_neighbors
 from sparsefield.errors import UnseenStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_adjacency
@@ -46,18 +46,12 @@ TINY = 1e-6
 
 @dataclass(frozen=True)
 class Digits:
-    """Gray levels and digit of each picture, as codes from 0.
-
-    Attributes
-    ----------
-    train, test : array (rows, 65) of int
-    missing : array (test rows, 65) of bool
-    levels : int
-    """
+    """Gray levels and digit of each picture, (rows, 65), as codes from 0."""
 
     train: Array
     test: Array
     missing: Array
+    """(test rows, 65) bool."""
     levels: int
 
     def scored(self) -> Array:
@@ -68,16 +62,9 @@ class Digits:
 
 
 def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int], *, seed: int = 0) -> Digits:
-    """Load the digits in gray levels, shuffle and split them, and choose missing cells of the test rows.
+    """Load the 1,797 digits in gray levels, shuffle and split them, and choose missing cells of the test rows.
 
-    Parameters
-    ----------
-    train_rows, test_rows : int
-        The first and the last of the shuffled rows, 1,797 in all.
-    cuts : sequence of int
-        First value of each gray level but the lightest, on the data's scale of 0 (paper) to 16 (ink).
-    seed : int
-        Seed of the shuffle and of the missing cells.
+    ``cuts`` are the first values of all gray levels but the lightest, on the data's scale of 0 (paper) to 16 (ink).
     """
     from sklearn.datasets import load_digits
 
@@ -93,12 +80,11 @@ def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int], *, seed:
 
 def make_table(values: Array, missing: Array | None = None) -> pl.DataFrame:
     """Return a frame of named columns, with nulls for missing cells."""
-    frame = {}
-    for k, name in enumerate(NAMES):
-        cell = np.zeros(len(values), dtype=bool) if missing is None else missing[:, k]
-        cells = zip(values[:, k].tolist(), cell.tolist(), strict=True)
-        frame[name] = pl.Series([None if absent else value for value, absent in cells], dtype=pl.Int64)
-    return pl.DataFrame(frame)
+    frame = pl.DataFrame(values, schema=NAMES)
+    if missing is None:
+        return frame
+    known = pl.DataFrame(~missing, schema=NAMES)
+    return frame.select(pl.when(known[name]).then(pl.col(name)) for name in NAMES)
 
 
 def field_predictions(field: MarkovField, digits: Digits) -> list[Array]:
@@ -147,12 +133,11 @@ def learned_network(field: MarkovField, digits: Digits) -> PixelNetwork:
         varies=(shades != shades[0]).any(axis=0).reshape(SIDE, SIDE),
         pairs=np.array(pairs, dtype=int).reshape(-1, 2),
         strength=edges["strength"].to_numpy(),
-        pulls=_pulls(field, digits.levels),
-        labels=[str(k) for k in range(10)],
+        digit_weights=_digit_weights(field, digits.levels),
     )
 
 
-def _pulls(field: MarkovField, levels: int) -> Array:
+def _digit_weights(field: MarkovField, levels: int) -> Array:
     """Return (digits, 8, 8): increase of a digit's weight per gray level, relative to the mean over digits."""
     weights = np.zeros((PIXELS, levels, 10))
     place = {name: k for k, name in enumerate(NAMES)}
@@ -166,28 +151,22 @@ def _pulls(field: MarkovField, levels: int) -> Array:
     return np.einsum("pld,l->dp", weights, steps / (steps @ steps)).reshape(10, SIDE, SIDE)
 
 
-def neighbor_shares(network: PixelNetwork) -> dict[str, Any]:
+def neighbor_shares(network: PixelNetwork) -> dict[str, float]:
     """Return the share of neighbors among all edges, among the strongest, and among all pairs of pixels that vary."""
-    touching = network.touching()
+    near = network.neighbors()
     varying = np.flatnonzero(network.varies)
-    a, b = np.triu_indices(len(varying), 1)
-    pairs = np.column_stack([varying[a], varying[b]])
-    all_pairs = PixelNetwork(network.ink, network.varies, pairs, np.ones(len(pairs)), network.pulls, network.labels)
+    all_pairs = varying[np.column_stack(np.triu_indices(len(varying), 1))]
     return {
-        "edges": len(touching),
-        "pairs": len(pairs),
-        "all": float(touching.mean()),
-        "strongest": float(touching[:STRONGEST].mean()),
-        "chance": float(all_pairs.touching().mean()),
+        "all": float(near.mean()),
+        "strongest": float(near[:STRONGEST].mean()),
+        "chance": float(are_neighbors(all_pairs, SIDE).mean()),
     }
 
 
 def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array]:
     """Return signals, errors without edges, and errors of the learned field: (states, rows) each."""
     table = compile_table(as_source(make_table(values)), field.schema)
-    alone = [
-        np.log(variable.column_frequencies / variable.frequencies[variable.base]) for variable in field.schema.targets
-    ]
+    alone = [np.log(v.column_frequencies / v.frequencies[v.base]) for v in field.schema.targets]
     no_edges = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
         evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
@@ -201,20 +180,13 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
 
 def completions(digits: Digits, beliefs: Sequence[Array]) -> list[CompletedPicture]:
     """Complete the first held-out picture of each digit."""
-    chosen = []
+    found = []
     for digit in range(10):
         row = int(np.flatnonzero(digits.test[:, DIGIT] == digit)[0])
         truth, missing = digits.test[row, :PIXELS], digits.missing[row, :PIXELS]
         best = np.array([belief[row].argmax() for belief in beliefs[:PIXELS]])
-        belief = beliefs[DIGIT][row]
-        chosen.append(
-            CompletedPicture(
-                truth.reshape(SIDE, SIDE),
-                np.where(missing, best, truth).reshape(SIDE, SIDE),
-                missing.reshape(SIDE, SIDE),
-                str(digit),
-                str(int(belief.argmax())),
-                float(belief.max()),
-            )
-        )
-    return chosen
+        belief, filled = beliefs[DIGIT][row], np.where(missing, best, truth)
+        truth, filled, missing = (cells.reshape(SIDE, SIDE) for cells in (truth, filled, missing))
+        guess = str(belief.argmax())
+        found.append(CompletedPicture(truth, filled, missing, str(digit), guess, float(belief.max())))
+    return found

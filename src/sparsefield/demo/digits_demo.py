@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from sparsefield.demo.digit_figures import PixelNetwork, draw_completions, draw_histograms, draw_network
 from sparsefield.demo.digits import (
@@ -31,6 +30,7 @@ from sparsefield.demo.digits import (
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.baselines import ChainedRegressions, column_frequencies
 from sparsefield.io.atomic_write import write_atomically
+from sparsefield.viz.fit_summary import certificate, size
 from sparsefield.viz.html_page import Figure, make_page
 
 __all__ = ["run_demo"]
@@ -61,7 +61,6 @@ class Setting:
     test_rows: int
     cuts: tuple[int, ...]
     l1: float
-    l2: float = 1.0
     c: float | None = None
     """Inverse penalty of the logistic regressions; None leaves them out."""
 
@@ -70,7 +69,19 @@ FULL = Setting(train_rows=1297, test_rows=500, cuts=(4, 12), l1=2.0, c=0.2)
 QUICK = Setting(train_rows=600, test_rows=200, cuts=(8,), l1=2.0)
 
 
-def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo found."""
+
+    field: MarkovField
+    neighbors: dict[str, float]
+    """Share of neighbors among the strongest edges, among all edges, and by chance."""
+    scores: Scores
+    """Scores of each method: pixel_accuracy, pixel_log_loss, digit_accuracy, digit_log_loss."""
+    files: list[Path]
+
+
+def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> DemoResult:
     """Learn a field over the digits, predict missing pixels of held-out ones, print scores and write pictures.
 
     Parameters
@@ -81,58 +92,34 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> dict[str, A
         Use fewer rows, two gray levels, and the baseline of frequencies alone.
     echo : callable
         Called with each line of text.
-
-    Returns
-    -------
-    dict
-        rows, features, candidates, kkt_violation, converged, iterations, seconds, neighbors (edges, pairs,
-        and the shares all, strongest, chance), scores (per method: pixel_accuracy, pixel_log_loss,
-        digit_accuracy, digit_log_loss) and files.
     """
     start = time.perf_counter()
     setting = QUICK if quick else FULL
     digits = load_pictures(setting.train_rows, setting.test_rows, setting.cuts)
-    lead = [_words_of_data(digits)]
-    _say(echo, lead[0], "Learning (the first run on a machine compiles for some seconds) ...")
-    _warm_up()
-    field, found = _learn(digits, setting)
+    lead = [_describe_data(digits)]
+    _print(echo, lead[0], "Learning (the first run on a machine compiles for some seconds) ...")
+    table = make_table(digits.train)
+    MarkovField(l1=setting.l1).fit(table[:30]).predict_proba(table[:30].with_columns(digit=None))  # compiles kernels
+    fit_start = time.perf_counter()
+    field = MarkovField(l1=setting.l1).fit(table)
+    seconds = time.perf_counter() - fit_start
     network = learned_network(field, digits)
-    found["neighbors"] = neighbor_shares(network)
-    lead += [*_words_of_fit(found, setting), _words_of_neighbors(found["neighbors"])]
-    _say(echo, *lead[1:])
+    neighbors = neighbor_shares(network)
+    lead += [
+        f"Learned {size(field.field_)}, in {seconds:.1f} s and {field.n_iter_} iterations.",
+        certificate(field.field_, field.get_params()),
+        f"The field does not know which pixels are neighbors, but of the {STRONGEST} strongest edges among pixels "
+        f"{neighbors['strongest']:.0%} connect neighbors ({neighbors['chance']:.0%} by chance). Of all "
+        f"{len(network.pairs):,} edges, most of them weak, {neighbors['all']:.0%} do.",
+    ]
+    _print(echo, *lead[1:])
     beliefs = {OURS: field_predictions(field, digits), **_baselines(digits, setting.c)}
     scores = {name: score_predictions(belief, digits) for name, belief in beliefs.items()}
     note = _note({name: row_losses(belief, digits) for name, belief in beliefs.items()}, digits)
-    _say(echo, "", *_table(scores), "", *note, "")
-    pictures = _draw(field, digits, network, beliefs[OURS])
-    page = _page(lead, scores, note, pictures)
-    files = _write(out, pictures, page)
-    _say(echo, f"The pictures are in {out / 'index.html'}. Total time: {time.perf_counter() - start:.0f} s.")
-    return {**found, "scores": scores, "files": files}
-
-
-def _warm_up() -> None:
-    """Compile all kernels (once per machine), so that compilation is not timed."""
-    rows = [[k % 2, k % 3 % 2, k % 5 % 2] for k in range(30)]
-    frame = pl.DataFrame(rows, schema=["a", "b", "c"], orient="row")
-    field = MarkovField(l1=0.5).fit(frame)
-    field.predict_proba(frame.with_columns(a=pl.lit(None, dtype=pl.Int64)))
-
-
-def _learn(digits: Digits, setting: Setting) -> tuple[MarkovField, dict[str, Any]]:
-    table = make_table(digits.train)
-    start = time.perf_counter()
-    field = MarkovField(l1=setting.l1, l2=setting.l2, penalize_unary=False).fit(table)
-    found = {
-        "rows": {"train": len(digits.train), "test": len(digits.test)},
-        "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_states :])),
-        "candidates": field.field_.layout.n_candidate_pairs,
-        "kkt_violation": field.kkt_violation_,
-        "converged": field.converged_,
-        "iterations": field.n_iter_,
-        "seconds": time.perf_counter() - start,
-    }
-    return field, found
+    _print(echo, "", *_table(scores), "", *note, "")
+    files = _write(out, _draw(field, digits, network, beliefs[OURS]), lead, scores, note)
+    _print(echo, f"The pictures are in {out / 'index.html'}. Total time: {time.perf_counter() - start:.0f} s.")
+    return DemoResult(field, neighbors, scores, files)
 
 
 def _baselines(digits: Digits, c: float | None) -> dict[str, list[Array]]:
@@ -145,48 +132,19 @@ def _baselines(digits: Digits, c: float | None) -> dict[str, list[Array]]:
     return found
 
 
-# -- text --------------------------------------------------------------------------------------
-
-
-def _say(echo: Callable[[str], None], *lines: str) -> None:
+def _print(echo: Callable[[str], None], *lines: str) -> None:
     for line in lines:
         # Rows of the table are shorter, and keep their spaces.
         for part in [line] if len(line) <= LINE else textwrap.wrap(line, LINE, break_on_hyphens=False):
             echo(part)
 
 
-def _words_of_data(digits: Digits) -> str:
+def _describe_data(digits: Digits) -> str:
     missing = int(digits.missing[:, :PIXELS].sum())
     return (
         f"Handwritten digits: {PIXELS} pixels in {digits.levels} gray levels and the digit are {PIXELS + 1} "
         f"variables. The field is learned from {len(digits.train):,} pictures. In {len(digits.test)} held-out "
         f"pictures {missing:,} pixels (a third) and all digits are missing and have to be predicted."
-    )
-
-
-def _words_of_fit(found: dict[str, Any], setting: Setting) -> list[str]:
-    features, candidates = found["features"], found["candidates"]
-    violation = f"{found['kkt_violation']:.2g} (l1 is {setting.l1:g})"
-    if found["converged"]:
-        certificate = (
-            f"Converged: all {candidates:,} candidates, also those that were left out, meet their optimality "
-            f"conditions to within {violation}. This is a statement about the optimizer: no left-out pair would "
-            "improve the fit. It does not say which edges are due to chance; `sparsefield stability` does."
-        )
-    else:
-        certificate = f"Not converged: some candidate violates its optimality condition by {violation}."
-    return [
-        f"Learned {features:,} pair features out of {candidates:,} candidates ({features / candidates:.0%}) "
-        f"in {found['seconds']:.1f} s and {found['iterations']} iterations.",
-        certificate,
-    ]
-
-
-def _words_of_neighbors(shares: dict[str, Any]) -> str:
-    return (
-        f"The field does not know which pixels are neighbors, but of the {STRONGEST} strongest edges among pixels "
-        f"{shares['strongest']:.0%} connect neighbors ({shares['chance']:.0%} by chance). Of all "
-        f"{shares['edges']:,} edges, most of them weak, {shares['all']:.0%} do."
     )
 
 
@@ -227,9 +185,6 @@ def _note(losses: dict[str, dict[str, Array]], digits: Digits) -> list[str]:
     return notes
 
 
-# -- pictures -----------------------------------------------------------------------------------
-
-
 def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Sequence[Array]) -> dict[str, Figure]:
     threshold = float(field.get_params()["induction__threshold"])
     signals, before, after = signals_and_errors(field.field_, digits.train)
@@ -251,27 +206,27 @@ def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Se
         ),
         "signals": Figure(
             draw_histograms(signals, before, after, threshold=threshold),
-            "The gradient of a candidate feature is a sum of products of signals of one variable and errors of "
-            f"another. CFI multiplies only large ones, which takes {share:.0%} of the products here.",
+            "A signal is the deviation of a cell from its mean, an error its deviation from its prediction. The "
+            "gradient of a candidate feature is a sum of products of signals of one variable and errors of another. "
+            f"CFI multiplies only those beyond ±{threshold:g}, which takes {share:.0%} of the products here.",
         ),
     }
 
 
-def _page(lead: Sequence[str], scores: Scores, note: Sequence[str], pictures: dict[str, Figure]) -> str:
-    return make_page(
+def _write(
+    out: Path, figures: dict[str, Figure], lead: Sequence[str], scores: Scores, note: Sequence[str]
+) -> list[Path]:
+    page = make_page(
         title="A sparse field learned from handwritten digits",
         lead=lead,
         head=["missing cells", *COLUMNS.values()],
         rows=[[name, *_cells(score)] for name, score in scores.items()],
         best=[[False, *(_best(scores, key) == name for key in COLUMNS)] for name in scores],
         note=" ".join(note),
-        figures=list(pictures.values()),
+        figures=list(figures.values()),
     )
-
-
-def _write(out: Path, pictures: dict[str, Figure], page: str) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
-    contents = {**{f"{name}.svg": figure.svg for name, figure in pictures.items()}, "index.html": page}
+    contents = {**{f"{name}.svg": figure.svg for name, figure in figures.items()}, "index.html": page}
     for name, content in contents.items():
         write_atomically(out / name, content.encode("utf-8"))
-    return [str(out / name) for name in contents]
+    return [out / name for name in contents]

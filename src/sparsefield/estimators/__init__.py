@@ -6,8 +6,9 @@ import os
 
 from sparsefield.errors import ModelFileError
 from sparsefield.estimators.crf_classifier import CRFClassifier
-from sparsefield.estimators.field_estimator import FieldEstimator, rebuild
+from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.markov_field import MarkovField
+from sparsefield.estimators.nested_parameters import from_plain
 from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.io.model_file import load_field
 
@@ -19,12 +20,14 @@ __all__ = ["ESTIMATORS", "CRFClassifier", "FieldEstimator", "MarkovField", "Rela
 
 
 def load(path: str | os.PathLike[str]) -> FieldEstimator:
-    """Return the estimator that ``save`` wrote to a file. No code in the file is ever run."""
+    """Return the fitted estimator that ``save`` wrote to a file. Loading runs no code of the file, unlike pickle."""
     field, extra = load_field(path)
     kind = ESTIMATORS.get(str(extra.get("estimator")))
     if kind is None:
         raise ModelFileError(f"{path}: holds a {extra.get('estimator')!r}, which this sparsefield does not know.")
     try:
-        return rebuild(kind, field, extra)
+        estimator = kind(**{name: from_plain(value) for name, value in extra["params"].items()})
+        estimator._restore(field, extra)
+        return estimator
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: a sparsefield model with damaged options ({error}).") from error

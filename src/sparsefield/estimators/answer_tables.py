@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from sparsefield.data import Label, Schema, Table, make_frame
+from sparsefield.data import Label, Schema, Table, Variable, make_frame
 from sparsefield.frame_protocol import Frame
 from sparsefield.inference import state_probabilities
 from sparsefield.model import PathRow
 
-__all__ = [
-    "drawn_cells",
-    "drawn_columns",
-    "drawn_frame",
-    "filled_cells",
-    "log_belief",
-    "path_frame",
-    "probabilities",
-    "states_of",
-]
+__all__ = ["drawn_cells", "drawn_frame", "filled_cells", "log_belief", "path_frame", "probabilities", "states_of"]
 
 
 def states_of(schema: Schema) -> dict[str, list]:
@@ -40,12 +31,10 @@ def filled_cells(table: Table, missing: np.ndarray) -> dict[str, tuple[np.ndarra
 
     Values that training never saw are left as they are.
     """
-    cells, codes = {}, table.codes()
-    for k, variable in enumerate(table.schema.targets):
-        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unknown_rows.get(variable.name, []))
-        if len(rows):
-            best = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows]).argmax(axis=1)
-            cells[variable.name] = (rows, [variable.states[position] for position in best])
+    cells = {}
+    for k, variable, rows in _cells_to_fill(table):
+        best = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows]).argmax(axis=1)
+        cells[variable.name] = (rows, [variable.states[position] for position in best])
     return cells
 
 
@@ -65,12 +54,8 @@ def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, 
 
 def drawn_cells(table: Table, drawn: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
     """Return {column: (rows, labels)}: the drawn states of the missing cells."""
-    cells, codes, columns = {}, table.codes(), drawn_columns(table.schema, drawn)
-    for k, variable in enumerate(table.schema.targets):
-        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unknown_rows.get(variable.name, []))
-        if len(rows):
-            cells[variable.name] = (rows, [columns[variable.name][row] for row in rows])
-    return cells
+    columns = drawn_columns(table.schema, drawn)
+    return {v.name: (rows, [columns[v.name][row] for row in rows]) for _, v, rows in _cells_to_fill(table)}
 
 
 def drawn_columns(schema: Schema, codes: np.ndarray) -> dict[str, list[Label]]:
@@ -99,6 +84,15 @@ def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Frame:
 def path_frame(rows: Sequence[PathRow], kind: str) -> Frame:
     """Return the rows of a regularization path as a frame."""
     return make_frame({field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}, kind)
+
+
+def _cells_to_fill(table: Table) -> Iterator[tuple[int, Variable, np.ndarray]]:
+    """Yield number, variable and rows of the missing cells of each target, without values that training never saw."""
+    codes = table.codes()
+    for k, variable in enumerate(table.schema.targets):
+        rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unknown_rows.get(variable.name, []))
+        if len(rows):
+            yield k, variable, rows
 
 
 def _columns(schema: Schema, beliefs: np.ndarray, k: int) -> np.ndarray:

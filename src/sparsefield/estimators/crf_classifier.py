@@ -27,7 +27,7 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
 from sparsefield.model import Field
 
@@ -94,17 +94,9 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """Return the share of rows in which every label is predicted correctly."""
         predicted = self.predict(X)
         predicted = predicted.reshape(len(predicted), -1)
-        labels, _ = _read_labels(y)
-        known = list(self.states_)
-        if len(labels.names) != len(known) or labels.n_rows != len(predicted):
-            raise DataError(
-                f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
-                f"{len(predicted)} and {len(known)} are needed."
-            )
-        # Columns are matched by name, or by position if their names are unknown.
-        order = known if set(labels.names) == set(known) else labels.names
+        labels = self._read_known_labels(y, len(predicted))
         right = np.ones(len(predicted), dtype=bool)
-        for k, name in enumerate(order):
+        for k, name in enumerate(self.states_):
             column = labels.column(name)
             if not column.present.all():
                 raise DataError(f"Label column {name!r} has missing values: score needs the label of every row.")
@@ -128,18 +120,20 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if y is None:
             raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
-        source, (labels, _) = self._read(X), _read_labels(y)
-        known = list(self.states_)
-        if len(labels.names) != len(known) or labels.n_rows != source.n_rows:
+        source = self._read(X)
+        joined = JoinedColumns((self._read_known_labels(y, source.n_rows), source))
+        weight = check_weights(sample_weight, source.n_rows)
+        return DenseDataset.single(compile_table(joined, self.field_.schema, sample_weight=weight))
+
+    def _read_known_labels(self, y: Any, n_rows: int) -> Source:
+        """Return the label columns of the fit; they are matched by name, or by position if their names are unknown."""
+        (labels, _), known = _read_labels(y), tuple(self.states_)
+        if len(labels.names) != len(known) or labels.n_rows != n_rows:
             raise DataError(
                 f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); "
-                f"{source.n_rows} and {len(known)} are needed."
+                f"{n_rows} and {len(known)} are needed."
             )
-        labels = labels if set(labels.names) == set(known) else replace(labels, names=tuple(known))
-        weight = check_weights(sample_weight, source.n_rows)
-        return DenseDataset.single(
-            compile_table(JoinedColumns((labels, source)), self.field_.schema, sample_weight=weight)
-        )
+        return labels if set(labels.names) == set(known) else replace(labels, names=known)
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single
@@ -186,11 +180,9 @@ def _check_numbers(labels: np.ndarray) -> None:
 
 def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:
     """Return y, or y0, y1, ...; with another stem if X has a column of that name."""
-    for stem in chain(("y", "label"), (f"label_{k}_" for k in count())):
-        names = (stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels))
-        if not set(names) & set(taken):
-            return names
-    raise AssertionError("there is always another name")
+    stems = chain(("y", "label"), (f"label_{k}_" for k in count()))
+    candidates = ((stem,) if single else tuple(f"{stem}{k}" for k in range(n_labels)) for stem in stems)
+    return next(names for names in candidates if not set(names) & set(taken))
 
 
 def _classes(states: Sequence[Label]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""This module checks ``latent=`` and finds initial weights, at which the states of a latent variable differ."""
+"""This module prepares a fit with latent variables: initial weights at which their states differ."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data import Layout, Schema, Table, Variable
-from sparsefield.errors import DataError
+from sparsefield.data import DenseDataset, Layout, Schema, Source, Table, Variable, compile_table
+from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.estimators.training import TrainingData
 from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
 from sparsefield.model.latent_features import joint_states
 from sparsefield.solver import WarmStart
 
-__all__ = ["check_latent", "start_latent", "with_shares"]
+__all__ = ["check_latent", "latent_training_data", "start_latent", "with_shares"]
 
 ROWS = 20_000
 """Number of rows, drawn at random, from which the start is computed."""
@@ -47,6 +48,21 @@ def check_latent(latent: Any) -> dict[str, int]:
             "fewer variables, or fewer states."
         )
     return {name: int(count) for name, count in latent.items()}
+
+
+def latent_training_data(
+    source: Source, schema: Schema, weight: np.ndarray | None, latent: Mapping[str, int], seed: int
+) -> TrainingData:
+    """Return the tables with and without latent variables, and initial weights."""
+    if source.kind == "sparse":
+        raise DataError("latent= needs a dense table; X is a sparse matrix: pass X.toarray().")
+    table = compile_table(source, schema, sample_weight=weight)
+    schema, start = start_latent(table, latent, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenStateWarning)  # the first table has given it already
+        extended = compile_table(source, schema, sample_weight=weight)
+    without = DenseDataset.single(table)
+    return TrainingData(DenseDataset.single(extended), source.kind, start=start, without_latent=without)
 
 
 def start_latent(table: Table, latent: Mapping[str, int], seed: int | None) -> tuple[Schema, WarmStart]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
-from sparsefield import config
 from sparsefield.data import (
     DenseDataset,
     Label,
@@ -28,25 +26,16 @@ from sparsefield.data import (
     fill_cells,
     learn_schema,
 )
-from sparsefield.errors import DataError, UnseenStateWarning
-from sparsefield.estimators.answer_tables import drawn_cells, drawn_frame, filled_cells, log_belief, probabilities
-from sparsefield.estimators.distributed_fit import is_distributed, open_distributed_data
+from sparsefield.errors import DataError
+from sparsefield.estimators.answer_tables import drawn_frame, filled_cells, log_belief, probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.latent_start import check_latent, start_latent, with_shares
-from sparsefield.estimators.queries import (
-    Completion,
-    Probability,
-    event_probability,
-    marginal_probabilities,
-    warn_of_search,
-)
-from sparsefield.estimators.streamed_fit import open_streamed_data, score_stream
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.large_data import open_large_data, score_stream
+from sparsefield.estimators.latent_start import check_latent, latent_training_data, with_shares
+from sparsefield.estimators.queries import QueryMethods
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names
-from sparsefield.frame_protocol import Frame
-from sparsefield.inference import Gibbs, draw_often
-from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.map_inference import complete
+from sparsefield.frame_protocol import Frame, TableT
+from sparsefield.inference import draw_often
 from sparsefield.io import read_uai
 from sparsefield.io.model_file import check_field
 from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
@@ -54,13 +43,13 @@ from sparsefield.model import Field, FitRecord
 
 __all__ = ["MarkovField"]
 
-QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
-"""Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
-
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
-class MarkovField(TransformerMixin, FieldEstimator):
+class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     """Learn a sparse Markov network (a conditional random field) from a table of categorical columns.
+
+    `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`
+    returns probabilities of states, `sample` draws rows, and `probability` answers queries about one row.
 
     Parameters
     ----------
@@ -90,7 +79,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
     max_order : int or `HigherOrder`, default=2
         Largest number of columns in a feature. With 3 and more, conjunctions of that many states are candidates (Eq.
         14) if a feature of one column less has a weight; ``HigherOrder(max_order=3, expand="all")`` extends every
-        pair. Tables are dense then.
+        pair. The table is stored densely then.
     inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method, default="mean-field"
         How missing cells are inferred, in learning and in predictions: mean field; belief propagation, exact where
         missing cells form a tree; variable elimination, refused where the treewidth is too large; Gibbs sampling. A
@@ -115,23 +104,28 @@ class MarkovField(TransformerMixin, FieldEstimator):
         rows of a stream were read.
     latent : {name: number of states} or None, default=None
         Latent variables, such as ``{"topic": 8}``, on which the columns depend. `predict_proba` returns their
-        probabilities. ``random_state`` determines the start, and with it the local optimum. Tables are dense then, and
-        ``max_order`` is 2.
+        probabilities. ``random_state`` determines the start, and with it the local optimum. The table is stored densely
+        then, and ``max_order`` is 2.
     observed : columns, by name or position, default=None
         Columns that are conditioned on and never predicted. ``fit(X, observed=...)`` takes precedence.
 
     Attributes
     ----------
     features_ : frame
-        Features of two and more columns, strongest first.
+        Features of two and more columns with their weights, strongest first.
     biases_ : frame
         Weights of single states.
-    edges_, history_ : frames
+    edges_ : frame
+        Pairs of columns that share features, with the norm of their weights.
     states_ : dict of column -> sorted list of its states
     l1_ : float
+        The l1 of the fit, selected or given.
     path_ : frame
         The values of l1 that were tried, if ``l1="auto"``.
+    history_ : frame
+        One row per iteration.
     kkt_violation_, objective_, n_iter_, converged_
+        How the optimization ended.
 
     Notes
     -----
@@ -188,62 +182,31 @@ class MarkovField(TransformerMixin, FieldEstimator):
         with self._open_training_data(X, y, observed=observed, sample_weight=sample_weight, states=states) as data:
             self._train(data)
             if self.latent:
-                self._set_latent_frequencies(data)
+                dataset: Any = data.dataset
+                self.field_ = with_shares(self.field_, dataset.tables[0], self._infer(dataset).marginals[0])
         return self
 
     @contextmanager
     def _open_training_data(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        observed: Sequence[str | int] | str | None = None,
-        sample_weight: Any = None,
-        states: Mapping[str, Sequence[Label]] | None = None,
+        self, X: Any, y: Any = None, *, observed: Any = None, sample_weight: Any = None, states: Any = None
     ) -> Iterator[TrainingData]:
         observed = self.observed if observed is None else observed
         X = read_matrix(X) if is_matrix_file(X) else X
-        distributed = is_distributed(self, X)
-        if distributed or is_stream(X):
-            if self.latent:
-                raise DataError("latent= needs all rows in memory, as one table; X comes in parts.")
-            open_data = open_distributed_data if distributed else open_streamed_data
-            with open_data(self, X, y, observed, sample_weight, states) as data:
+        large_data = open_large_data(self, X, y, observed, sample_weight, states)
+        if large_data is not None:
+            with large_data as data:
                 yield data
             return
         source = self._read(X, reset=True)
         check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
-        schema = learn_schema(
-            source,
-            observed=column_names(source, observed),
-            numeric=self._numeric(source),
-            states=states,
-            sample_weight=weight,
-        )
+        roles = {"observed": column_names(source, observed), "numeric": self._numeric(source)}
+        schema = learn_schema(source, **roles, states=states, sample_weight=weight)
         if self.latent:
-            yield self._add_latent(source, schema, weight)
+            seed = as_seed(self.random_state) or 0
+            yield latent_training_data(source, schema, weight, check_latent(self.latent), seed)
             return
-        table = compile_sparse(source, schema, weight) if self._accepts_sparse() else None
-        table = table or compile_table(source, schema, sample_weight=weight)
-        yield TrainingData(DenseDataset.single(table), source.kind)
-
-    def _add_latent(self, source: Source, schema: Schema, weight: np.ndarray | None) -> TrainingData:
-        """Return the tables with and without latent variables, and initial weights."""
-        if source.kind == "sparse":
-            raise DataError("latent= needs a dense table; X is a sparse matrix: pass X.toarray().")
-        table = compile_table(source, schema, sample_weight=weight)
-        schema, start = start_latent(table, check_latent(self.latent), as_seed(self.random_state) or 0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenStateWarning)  # the first table has given it already
-            extended = compile_table(source, schema, sample_weight=weight)
-        without = DenseDataset.single(table)
-        return TrainingData(DenseDataset.single(extended), source.kind, start=start, without_latent=without)
-
-    def _set_latent_frequencies(self, data: TrainingData) -> None:
-        """Store the mean posterior of the latent states as their frequencies."""
-        dataset: Any = data.dataset
-        self.field_ = with_shares(self.field_, dataset.tables[0], self._infer(dataset).marginals[0])
+        yield TrainingData(self._compile_rows(source, schema, weight), source.kind)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -300,11 +263,10 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """
         return cls.from_field(read_uai(path, names=names), **params)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableT) -> TableT:
         """Return ``X`` with each missing cell filled by its most probable state, as the same kind of table."""
         if sp.issparse(X):
-            self._read(X)
-            return X.copy()  # which has no missing cells
+            return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
         (missing,) = self._infer(DenseDataset.single(table)).marginals
         return fill_cells(X, source, filled_cells(table, missing))
@@ -356,23 +318,22 @@ class MarkovField(TransformerMixin, FieldEstimator):
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Frame:
-        """Draw rows by Gibbs sampling.
+        """Draw rows by Gibbs sampling, and return them as a frame.
 
         Parameters
         ----------
         n : number of rows; with ``given``, for each of its rows
-        given : table whose missing cells are drawn; needed when the field has observed columns
-        sweeps : sweeps of each chain before its first row is taken
-        chains : number of chains that share the rows (of each row of ``given``), which then follow chain after chain;
-            None gives every row its own chain
-        thin : sweeps between two rows of one chain
-        progress : function that is called from time to time with the number of sweeps done and their total number
+        given : table whose missing cells are drawn; necessary if the field has observed columns
+        sweeps : number of sweeps of each chain before its first row (burn-in)
+        chains : number of chains that share the ``n`` rows, which come chain after chain; None gives every row its own
+        thin : number of sweeps between two rows of a chain
         random_state : seed, or a RandomState to draw one from; None takes the estimator's
+        progress : function that is called from time to time with the number of sweeps done and their total number
         """
         check_is_fitted(self)
-        for name, value, least in (("n", n, 1), ("chains", chains, 1), ("sweeps", sweeps, 1), ("thin", thin, 1)):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}.")
+        for name, value in {"n": n, "chains": chains, "sweeps": sweeps, "thin": thin}.items():
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
         chains = n if chains is None else min(chains, n)
         schema = self.field_.schema
         seed = as_seed(self.random_state if random_state is None else random_state)
@@ -380,7 +341,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
             if schema.observed:
                 names = ", ".join(v.name for v in schema.observed[:5])
                 raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
-            table = _empty_table(self.field_, chains)
+            names = tuple(variable.name for variable in schema.targets)
+            table = compile_table(Source(names, chains, "array", np.full((chains, len(names)), np.nan)), schema)
         else:
             _, table = self._compile(given, repeat=chains)
         sample = DenseDataset.single(table)
@@ -389,93 +351,12 @@ class MarkovField(TransformerMixin, FieldEstimator):
             (codes,) = draw_often(
                 self.field_, sample, count=length, sweeps=sweeps, thin=thin, seed=seed, engine=engine, progress=progress
             )
-        # (draws, targets, rows of given x chains) to (targets, rows of given x n), each chain's rows together.
-        shape = codes.shape[1], -1, chains * length
-        codes = np.moveaxis(codes, 0, 2).reshape(shape)[:, :, _rows_of_chains(n, chains, length)]
+        # (draws, targets, rows of given x chains) to (targets, rows of given x n), chain after chain. The first chains
+        # contribute one row more if n is no multiple of their number.
+        chain, draw = np.divmod(np.arange(chains * length), length)
+        kept = draw < n // chains + (chain < n % chains)
+        codes = np.moveaxis(codes, 0, 2).reshape(codes.shape[1], -1, chains * length)[:, :, kept]
         return drawn_frame(schema, codes.reshape(len(codes), -1), self.kind_)
-
-    def complete(self, X: Any, *, max_cells: int = MAX_CELLS, details: bool = False) -> Any:
-        """Return ``X`` with the missing cells of each row in their most probable *joint* state, as the same kind of
-        table.
-
-        `transform` takes the most probable state of each missing cell separately; together these may be less probable,
-        or even contradict each other.
-
-        Parameters
-        ----------
-        X : table with missing values
-        max_cells : int
-            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
-            max-product belief propagation with twenty restarts and coordinate-wise improvement searches for it, with a
-            warning.
-        details : bool
-            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
-        """
-        if sp.issparse(X):
-            self._read(X)
-            table, n_rows = X.copy(), X.shape[0]  # which has no missing cells
-            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
-        source, table = self._compile(X)
-        sample = DenseDataset.single(table)
-        with self._engine(sample) as engine:
-            found = complete(self.field_, sample, engine, max_cells=max_cells)
-        warn_of_search(found)
-        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
-        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
-
-    def probability(
-        self,
-        event: Mapping[Any, Any],
-        given: Mapping[Any, Any] | None = None,
-        *,
-        max_cells: int = MAX_CELLS,
-        gibbs: Gibbs | None = None,
-    ) -> Probability:
-        """Return P(event | given) for a row of which nothing else is known.
-
-        Parameters
-        ----------
-        event : {column: state or list of states}
-            The event is that all columns have one of their states.
-        given : {column: state}
-            Evidence; every observed column must be there, None where its value is unknown.
-        max_cells : int
-            Largest table of variable elimination; beyond it the answer is estimated by Gibbs sampling.
-        gibbs : Gibbs, optional
-            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` by default.
-
-        Returns
-        -------
-        Probability
-            With value, method ("exact" or "gibbs") and error, the standard error.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> rain = rng.integers(0, 2, 500)
-        >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
-        >>> field = MarkovField(l1=0.1).fit(np.column_stack([rain, wet]))
-        >>> answer = field.probability({"x0": 1}, given={"x1": 1})
-        >>> answer.method, round(answer.value, 1)
-        ('exact', 0.9)
-        """
-        check_is_fitted(self)
-        return event_probability(self.field_, event, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
-
-    def marginals(
-        self,
-        given: Mapping[Any, Any] | None = None,
-        *,
-        max_cells: int = MAX_CELLS,
-        gibbs: Gibbs | None = None,
-    ) -> dict[str, np.ndarray]:
-        """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
-
-        Exact if elimination needs no table of more than ``max_cells``, else by Gibbs sampling with a warning that
-        gives the largest standard error. Parameters are those of `probability`.
-        """
-        check_is_fitted(self)
-        return marginal_probabilities(self.field_, given, max_cells=max_cells, gibbs=gibbs or QUERY_CHAINS)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: those of the input."""
@@ -495,8 +376,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
                 "[field.transform(block) for block in blocks]; sparsefield.io.read_blocks(path) reads files in blocks."
             )
         source = self._read(X)
-        table = compile_table(source, self.field_.schema, repeat=repeat)
-        return source, table
+        return source, compile_table(source, self.field_.schema, repeat=repeat)
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> LocalDataset:
         """Compile rows to learn from under the schema of the fitted field."""
@@ -504,19 +384,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         if is_stream(X):
             raise DataError("Rows are halved, so all of them must be in memory; X is a stream of blocks.")
         source = self._read(X)
-        weight = check_weights(sample_weight, source.n_rows)
-        table = compile_sparse(source, self.field_.schema, weight) if self._accepts_sparse() else None
-        return DenseDataset.single(table or compile_table(source, self.field_.schema, sample_weight=weight))
+        return self._compile_rows(source, self.field_.schema, check_weights(sample_weight, source.n_rows))
 
-
-def _rows_of_chains(n: int, chains: int, length: int) -> np.ndarray:
-    """Return the ``n`` of chains x length rows to keep: the first chains contribute one more where n is no multiple."""
-    chain, position = np.divmod(np.arange(chains * length), length)
-    return np.flatnonzero(position < n // chains + (chain < n % chains))
-
-
-def _empty_table(field: Field, n_rows: int) -> Table:
-    """Return a table of rows in which every cell is missing."""
-    names = [variable.name for variable in field.schema.targets]
-    nothing = Source(tuple(names), n_rows, "array", np.full((n_rows, len(names)), np.nan, dtype=config.FLOAT))
-    return compile_table(nothing, field.schema)
+    def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> LocalDataset:
+        """Compile rows to learn from, sparsely where that is possible and faster."""
+        table = compile_sparse(source, schema, weight) if self._accepts_sparse() else None
+        return DenseDataset.single(table or compile_table(source, schema, sample_weight=weight))

@@ -1,4 +1,4 @@
-"""Questions to a field over one table about one row, of which some cells are given: joint events, and marginals."""
+"""This module answers queries to a field over one table: probabilities of events, marginals and completions."""
 
 from __future__ import annotations
 
@@ -6,97 +6,215 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, overload
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table
+from sparsefield.compute import Engine
+from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table, fill_cells
 from sparsefield.errors import DataError, EstimateWarning
+from sparsefield.estimators.answer_tables import drawn_cells
+from sparsefield.frame_protocol import TableT
 from sparsefield.inference import Gibbs, state_probabilities
-from sparsefield.inference.elimination import batches_by_shape, log_partition
+from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, log_partition
 from sparsefield.inference.exact_marginals import exact_logits
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalize
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.map_inference import MAPResult
+from sparsefield.inference.map_inference import MAPResult, complete
 from sparsefield.inference.missing_problem import compile_problem, independent_groups
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
 
-__all__ = ["Completion", "Probability", "event_probability", "marginal_probabilities", "warn_of_search"]
+__all__ = ["Completion", "Probability", "QueryMethods", "find_completion"]
+
+QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
+"""Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
 
 SHOWN = 20
-"""Names that an error lists at most."""
+"""Largest number of names that an error lists."""
 
 
 @dataclass(frozen=True)
 class Probability:
-    """The probability of an event, and where it comes from; ``float(answer)`` is the value alone."""
+    """The probability of an event, and how it was computed; ``float(answer)`` is the value alone."""
 
     value: float
     method: Literal["exact", "gibbs"]
     error: float
-    """Standard error; 0 where the value is exact."""
+    """Standard error; 0 if the value is exact."""
 
     def __float__(self) -> float:
         return self.value
 
 
 @dataclass(frozen=True)
-class Completion:
-    """A table with its gaps in their most probable joint states; of linked tables, the last two are {table: array}."""
+class Completion(Generic[TableT]):
+    """A table whose missing cells are in their most probable joint states.
 
-    table: Any
-    exact: Any
-    """(rows,): whether no other completion of the row is more probable; else it was searched for."""
-    log_probability: Any
-    """(rows,): ln of the joint probability of the row's gaps given what is seen, over linked tables together with the
-    gaps of the rows that it is linked with; 0 in a row without gaps, NaN where a completion was searched for."""
+    For linked tables, ``exact`` and ``log_probability`` are {table: array}.
+    """
+
+    table: TableT
+    exact: np.ndarray | dict[str, np.ndarray]
+    """(rows,): whether the completion of a row is known to be the most probable one; False if a search found it."""
+    log_probability: np.ndarray | dict[str, np.ndarray]
+    """(rows,): ln of the joint probability of the row's missing cells given its observed values; over linked tables, of
+    the missing cells of all rows that it is linked with. 0 in a complete row, NaN where a search found the result."""
 
 
-class _Asked(NamedTuple):
-    """One row as a factor graph."""
+class QueryMethods:
+    """Methods of an estimator of one table that query its field."""
+
+    field_: Field
+
+    @overload
+    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[False] = False) -> TableT: ...
+
+    @overload
+    def complete(self, X: TableT, *, max_cells: int = ..., details: Literal[True]) -> Completion[TableT]: ...
+
+    def complete(self, X: TableT, *, max_cells: int = MAX_CELLS, details: bool = False) -> TableT | Completion[TableT]:
+        """Return ``X`` with the missing cells of each row in their most probable *joint* state (MAP inference).
+
+        `transform` takes the most probable state of each missing cell separately; jointly, these states may be less
+        probable, or even contradict each other.
+
+        Parameters
+        ----------
+        X : table with missing values
+        max_cells : int
+            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
+            max-product belief propagation with twenty restarts and coordinate-wise improvement searches for it, with a
+            warning.
+        details : bool
+            True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
+
+        Returns
+        -------
+        table of the same kind as ``X``, or Completion
+        """
+        estimator: Any = self
+        if sp.issparse(X):
+            source = estimator._read(X)
+            table, n_rows = fill_cells(X, source, {}), source.n_rows  # which has no missing cells
+            return Completion(table, np.ones(n_rows, dtype=bool), np.zeros(n_rows)) if details else table
+        source, table = estimator._compile(X)
+        sample = DenseDataset.single(table)
+        with estimator._engine(sample) as engine:
+            found = find_completion(self.field_, sample, engine, max_cells)
+        filled = fill_cells(X, source, drawn_cells(table, found.codes[0]))
+        return Completion(filled, found.exact[0], found.log_probability[0]) if details else filled
+
+    def probability(
+        self,
+        event: Mapping[Any, Any],
+        given: Mapping[Any, Any] | None = None,
+        *,
+        max_cells: int = MAX_CELLS,
+        gibbs: Gibbs | None = None,
+    ) -> Probability:
+        """Return P(event | given) for a row of which nothing else is known.
+
+        Parameters
+        ----------
+        event : {column: state or list of states}
+            The event is that all columns have one of their states.
+        given : {column: state}
+            Evidence. It must have every observed column, with None where its value is unknown.
+        max_cells : int
+            Largest table of variable elimination; beyond it the probability is estimated by Gibbs sampling.
+        gibbs : Gibbs, optional
+            Chains for that; ``Gibbs(chains=8, burn_in=500, sweeps=5000)`` by default.
+
+        Returns
+        -------
+        Probability
+            With value, method ("exact" or "gibbs") and error, the standard error.
+
+        Examples
+        --------
+        >>> from sparsefield import MarkovField
+        >>> rng = np.random.default_rng(0)
+        >>> rain = rng.integers(0, 2, 500)
+        >>> wet = np.where(rng.random(500) < 0.9, rain, 1 - rain)
+        >>> field = MarkovField(l1=0.1).fit(np.column_stack([rain, wet]))
+        >>> answer = field.probability({"x0": 1}, given={"x1": 1})
+        >>> answer.method, round(answer.value, 1)
+        ('exact', 0.9)
+        """
+        check_is_fitted(self)
+        return _event_probability(self.field_, event, given, max_cells, gibbs or QUERY_CHAINS)
+
+    def marginals(
+        self, given: Mapping[Any, Any] | None = None, *, max_cells: int = MAX_CELLS, gibbs: Gibbs | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
+
+        The probabilities are exact if elimination needs no table of more than ``max_cells``; otherwise Gibbs sampling
+        estimates them, and a warning gives the largest standard error. Parameters are those of `probability`.
+        """
+        check_is_fitted(self)
+        return _marginal_probabilities(self.field_, given, max_cells, gibbs or QUERY_CHAINS)
+
+
+def find_completion(field: Field, sample: DenseDataset, engine: Engine, max_cells: int) -> MAPResult:
+    """Return the most probable completion of all rows, with a warning if some were found by a search."""
+    found = complete(field, sample, engine, max_cells=max_cells)
+    unsure = sum(int((~exact).sum()) for exact in found.exact)
+    if unsure:
+        rows = sum(len(exact) for exact in found.exact)
+        warnings.warn(
+            f"In {unsure:,} of {rows:,} rows missing cells depend on each other too widely for exact inference: their "
+            "completion was searched for, and a more probable one may exist. Raise max_cells for an exact one.",
+            EstimateWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+class _RowGraph(NamedTuple):
+    """One row as a factor graph over its missing cells."""
 
     graph: FactorGraph
-    gap_of_target: dict[int, int]
-    """By number of the target."""
+    cell_of_target: dict[int, int]
+    """{number of a target that is missing: its cell in the graph}."""
     codes: np.ndarray
-    """(targets,): -1 for a gap."""
+    """(targets,): -1 for a missing cell."""
     component_of_cell: np.ndarray
 
 
-def event_probability(
-    field: Field, event: Mapping[Any, Any], given: Mapping[Any, Any] | None, *, max_cells: int, gibbs: Gibbs
+def _event_probability(
+    field: Field, event: Mapping[Any, Any], given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> Probability:
-    """P(event | given): parts that the event touches are eliminated where they are narrow enough, else sampled."""
-    schema = field.schema
-    wanted = _wanted(schema, event)
-    asked = _ask_row(field, given)
-    by_part: dict[int, dict[int, np.ndarray]] = {}
+    """Return the product over the connected components that the event involves."""
+    wanted = _codes_of_event(field.schema, event)
+    row = _build_row_graph(field, given)
+    by_component: dict[int, dict[int, np.ndarray]] = {}
     for target, codes in wanted.items():
-        if asked.codes[target] >= 0:
-            if asked.codes[target] not in codes:
+        if row.codes[target] >= 0:
+            if row.codes[target] not in codes:
                 return Probability(0.0, "exact", 0.0)
             continue
-        cell = asked.gap_of_target[target]
-        by_part.setdefault(int(asked.component_of_cell[cell]), {})[cell] = codes
-    found = [_of_part(asked.graph, part, missing, max_cells, gibbs) for part, missing in by_part.items()]
+        cell = row.cell_of_target[target]
+        by_component.setdefault(int(row.component_of_cell[cell]), {})[cell] = codes
+    found = [_component_probability(row.graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
     value = float(np.prod([one.value for one in found]))
-    rest = [np.prod([other.value for other in found if other is not one]) for one in found]
-    error = float(np.sqrt(sum((one.error * others) ** 2 for one, others in zip(found, rest, strict=True))))
+    others = [np.prod([other.value for other in found if other is not one]) for one in found]
+    error = float(np.sqrt(sum((one.error * other) ** 2 for one, other in zip(found, others, strict=True))))
     return Probability(value, "gibbs" if any(one.method == "gibbs" for one in found) else "exact", error)
 
 
-def marginal_probabilities(
-    field: Field, given: Mapping[Any, Any] | None, *, max_cells: int, gibbs: Gibbs
+def _marginal_probabilities(
+    field: Field, given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> dict[str, np.ndarray]:
-    """{target: (states,)} given some cells, in the order of the states."""
-    asked = _ask_row(field, given)
-    graph = asked.graph
-    alike = batches_by_shape(graph, max_cells)
-    narrow = [parts for parts in alike if parts.plan.feasible]
-    beliefs = normalize(graph, exact_logits(graph, narrow))
-    wide = [asked.component_of_cell[parts.missing_cells[:, 0]] for parts in alike if not parts.plan.feasible]
+    row = _build_row_graph(field, given)
+    graph = row.graph
+    batches = batches_by_shape(graph, max_cells)
+    beliefs = normalize(graph, exact_logits(graph, [batch for batch in batches if batch.plan.feasible]))
+    wide = [row.component_of_cell[batch.missing_cells[:, 0]] for batch in batches if not batch.plan.feasible]
     if wide:
         means = run_chains(graph, gibbs, components=np.concatenate(wide))
         drawn = np.isfinite(means.value)
@@ -112,43 +230,32 @@ def marginal_probabilities(
     found = {}
     for v, variable in enumerate(field.schema.targets):
         column = np.zeros((variable.width, 1))
-        if asked.codes[v] > 0:
-            column[asked.codes[v] - 1] = 1.0
-        elif asked.codes[v] < 0:
-            first = graph.offsets[asked.gap_of_target[v]]
+        if row.codes[v] > 0:
+            column[row.codes[v] - 1] = 1.0
+        elif row.codes[v] < 0:
+            first = graph.offsets[row.cell_of_target[v]]
             column[:, 0] = beliefs[first + 1 : first + 1 + variable.width]
         found[variable.name] = state_probabilities(variable, column)[0]
     return {name: found[name] for name in field.schema.order if name in found}
 
 
-def warn_of_search(completed: MAPResult) -> None:
-    """Say in how many rows nothing proves that the completion is the most probable one."""
-    unsure = sum(int((~exact).sum()) for exact in completed.exact)
-    if unsure:
-        rows = sum(len(exact) for exact in completed.exact)
-        warnings.warn(
-            f"In {unsure:,} of {rows:,} rows gaps depend on each other too widely for an exact answer: their "
-            "completion was searched for, and a more probable one may exist. Raise max_cells for an exact one.",
-            EstimateWarning,
-            stacklevel=3,
-        )
+def _component_probability(
+    graph: FactorGraph, component: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs
+) -> Probability:
+    """Return the probability that cells of a connected component have one of the codes that are ``wanted`` of them.
 
-
-# -- behind them -------------------------------------------------------------------------------------------------------
-
-
-def _of_part(graph: FactorGraph, part: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs) -> Probability:
-    """The probability that some gaps of one part have some of their codes."""
-    (parts,) = batches_by_shape(graph, max_cells, np.array([part]))
-    if parts.plan.feasible:
-        place = {int(cell): k for k, cell in enumerate(parts.missing_cells[0])}
-        some = log_partition(graph, parts, {place[cell]: codes for cell, codes in wanted.items()})
-        return Probability(float(min(np.exp(some - log_partition(graph, parts))[0], 1.0)), "exact", 0.0)
+    It is exact if the treewidth of the component is small enough, and otherwise estimated by Gibbs sampling.
+    """
+    (batch,) = batches_by_shape(graph, max_cells, np.array([component]))
+    if batch.plan.feasible:
+        place = {int(cell): k for k, cell in enumerate(batch.missing_cells[0])}
+        of_event = log_partition(graph, batch, {place[cell]: codes for cell, codes in wanted.items()})
+        return Probability(float(min(np.exp(of_event - log_partition(graph, batch))[0], 1.0)), "exact", 0.0)
     states = np.zeros(graph.offsets[-1], dtype=bool)
     for cell, codes in wanted.items():
         states[graph.offsets[cell] + codes] = True
     event = Event(np.array(sorted(wanted), dtype=np.int64), states)
-    means = run_chains(graph, gibbs, event, np.array([part]))
+    means = run_chains(graph, gibbs, event, np.array([component]))
     _warn_of_chains(means, gibbs)
     return Probability(float(means.value[0]), "gibbs", float(means.error[0]))
 
@@ -157,40 +264,38 @@ def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
     worst = float(np.nanmax(means.r_hat, initial=1.0))
     if worst > gibbs.max_r_hat:
         warnings.warn(
-            f"Gibbs chains do not agree (R-hat {worst:.3g}): the answer, and its standard error, may be far off. "
+            f"Gibbs chains do not agree (R-hat {worst:.3g}): the estimate and its standard error may be inaccurate. "
             "Raise burn_in and sweeps: gibbs=Gibbs(burn_in=..., sweeps=...).",
             ConvergenceWarning,
             stacklevel=4,
         )
 
 
-def _ask_row(field: Field, given: Mapping[Any, Any] | None) -> _Asked:
-    schema = field.schema
-    table = compile_table(_row(schema, given or {}), schema)
+def _build_row_graph(field: Field, given: Mapping[Any, Any] | None) -> _RowGraph:
+    table = compile_table(_make_row(field.schema, given or {}), field.schema)
     sample, (block,) = DenseDataset.single(table), table.blocks
-    members = [(0, block)]
     if independent_groups(sample, [[block]]):
-        compiled = compile_problem(sample, field.graphs, members)
-        graph, variables = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()
+        compiled = compile_problem(sample, field.graphs, [(0, block)])
+        graph, targets = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()
     else:
-        graph, variables = _no_gaps(), []
-    return _Asked(graph, {v: cell for cell, v in enumerate(variables)}, block.codes[:, 0], component_of_cell(graph))
+        graph, targets = _empty_graph(), []
+    return _RowGraph(graph, {v: cell for cell, v in enumerate(targets)}, block.codes[:, 0], component_of_cell(graph))
 
 
-def _no_gaps() -> FactorGraph:
+def _empty_graph() -> FactorGraph:
     nothing, start = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     numbers, keys = np.empty(0), np.empty(0, dtype=np.uint64)
     return FactorGraph(start, numbers, start, nothing, nothing, nothing, start, numbers, start, start, nothing, start,
                        nothing, start, nothing, keys)  # fmt: skip
 
 
-def _row(schema: Schema, given: Mapping[Any, Any]) -> Any:
-    """One row with the given cells, and gaps elsewhere."""
+def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
+    """Return a row with the given cells, in which all others are missing."""
     cells = {_name(schema, column, "given"): value for column, value in given.items()}
     absent = [variable.name for variable in schema.observed if variable.name not in cells]
     if absent:
         raise DataError(
-            f"The field is conditioned on observed columns ({_listed(absent)}): give each a value, or None where it is "
+            f"The field is conditioned on observed columns ({_join(absent)}): give each a value, or None where it is "
             "not known."
         )
     names = [variable.name for variable in schema.variables]
@@ -208,8 +313,8 @@ def _row(schema: Schema, given: Mapping[Any, Any]) -> Any:
     return replace(as_source(row), names=tuple(names))
 
 
-def _wanted(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:
-    """{number of a target: codes that the event allows}."""
+def _codes_of_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:
+    """Return {number of a target: codes that the event allows}."""
     if not event:
         raise DataError("The event names no column: event={column: state}, or {column: [state, ...]}.")
     found = {}
@@ -218,7 +323,9 @@ def _wanted(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:
         number = schema.index_of_name[name]
         variable = schema.variables[number]
         if variable.role == "observed":
-            raise DataError(f"Column {name!r} is observed: the field says nothing about how probable its states are.")
+            raise DataError(
+                f"Column {name!r} is observed: the field says nothing about the probabilities of its states."
+            )
         several = isinstance(states, Iterable) and not isinstance(states, (str, bytes))
         codes = {_code(variable, state, "event") for state in (states if several else [states])}
         if not codes:
@@ -228,11 +335,11 @@ def _wanted(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:
 
 
 def _name(schema: Schema, column: Any, what: str) -> str:
-    """The name of a column given by name or by position."""
+    """Return the name of a column that is given by name or by position."""
     if isinstance(column, Integral) and not isinstance(column, bool) and -1 < int(column) < len(schema.order):
         return schema.order[int(column)]
     if column not in schema.index_of_name:
-        raise DataError(f"{what}= names the column {column!r}, which is not there; columns: {_listed(schema.order)}.")
+        raise DataError(f"{what}= names the column {column!r}, which is not there; columns: {_join(schema.order)}.")
     return str(column)
 
 
@@ -240,13 +347,13 @@ def _code(variable: Variable, state: Any, what: str) -> int:
     try:
         return variable.code_of_label[state]
     except (KeyError, TypeError):
-        known = _listed(variable.states)
+        known = _join(variable.states)
         raise DataError(
             f"{what}= has the state {state!r} of column {variable.name!r}, which is not known; states: {known}."
         ) from None
 
 
-def _listed(names: Iterable[Any]) -> str:
+def _join(names: Iterable[Any]) -> str:
     names = list(names)
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(str(name) for name in names[:SHOWN]) + more

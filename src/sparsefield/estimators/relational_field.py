@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -27,12 +27,11 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.estimators.queries import Completion, warn_of_search
-from sparsefield.estimators.training_data import TrainingData
+from sparsefield.estimators.queries import Completion, find_completion
+from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
-from sparsefield.inference.map_inference import complete
 from sparsefield.model import Field
 
 __all__ = ["RelationalField"]
@@ -48,8 +47,9 @@ a chain; an error of 0.001 in a belief changes no prediction."""
 class RelationalField(FieldEstimator):
     """Learn a sparse field over linked tables, in which a template has one weight for all pairs of rows it connects.
 
-    All rows of all tables form one sample, which is trained on and queried together. Parameters are those of
-    `MarkovField` except ``latent`` and ``observed`` (a `Relational` has its observed columns), and:
+    All rows of all tables form one sample: rows that are linked depend on each other. Parameters are those of
+    `MarkovField` without ``latent`` and ``observed`` (the `Relational` declares its observed columns), with these
+    differences:
 
     Parameters
     ----------
@@ -90,11 +90,7 @@ class RelationalField(FieldEstimator):
     templates: Sequence[Any] | None = None
 
     def fit(
-        self,
-        data: Relational,
-        y: Any = None,
-        *,
-        states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None,
+        self, data: Relational, y: Any = None, *, states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
     ) -> RelationalField:
         """Learn the field.
 
@@ -136,31 +132,30 @@ class RelationalField(FieldEstimator):
     def transform(self, data: Relational) -> Relational:
         """Return ``data`` with each missing cell filled by its most probable state, as the same kinds of tables."""
         sample = self._compile(data)
-        marginals = self._infer(sample).marginals
-        cells = [filled_cells(table, belief) for table, belief in zip(sample.tables, marginals, strict=True)]
-        return self._fill(data, cells)
+        return self._fill(data, map(filled_cells, sample.tables, self._infer(sample).marginals))
+
+    @overload
+    def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[False] = False) -> Relational: ...
+
+    @overload
+    def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[True]) -> Completion[Relational]: ...
 
     def complete(
         self, data: Relational, *, max_cells: int = MAX_CELLS, details: bool = False
-    ) -> Relational | Completion:
+    ) -> Relational | Completion[Relational]:
         """Return ``data`` with the missing cells of linked rows in their most probable *joint* state.
 
         See `MarkovField.complete`.
         """
         sample = self._compile(data)
         with self._engine(sample) as engine:
-            found = complete(self.field_, sample, engine, max_cells=max_cells)
-        warn_of_search(found)
-        cells = [drawn_cells(table, codes) for table, codes in zip(sample.tables, found.codes, strict=True)]
-        filled = self._fill(data, cells)
+            found = find_completion(self.field_, sample, engine, max_cells)
+        filled = self._fill(data, map(drawn_cells, sample.tables, found.codes))
         if not details:
             return filled
         names = sample.layout.tables
-        return Completion(
-            filled,
-            dict(zip(names, found.exact, strict=True)),
-            dict(zip(names, found.log_probability, strict=True)),
-        )
+        exact, log_probability = (dict(zip(names, one, strict=True)) for one in (found.exact, found.log_probability))
+        return Completion(filled, exact, log_probability)
 
     def fit_transform(self, data: Relational, y: Any = None, **options: Any) -> Relational:
         """Fit to ``data`` and return it with its missing cells filled."""
@@ -193,9 +188,8 @@ class RelationalField(FieldEstimator):
         sample, truth = self._compile(data_missing), self._compile(data_true)
         marginals = self._infer(sample).marginals
         total, count = 0.0, 0
-        for name, table, known, belief in zip(
-            sample.layout.tables, sample.tables, truth.tables, marginals, strict=True
-        ):  # fmt: skip
+        parts = zip(sample.layout.tables, sample.tables, truth.tables, marginals, strict=True)
+        for name, table, known, belief in parts:
             if table.n_rows != known.n_rows:
                 raise DataError(f"Table {name!r} has {known.n_rows} rows in data_true, {table.n_rows} in data_missing.")
             part, cells = log_belief(table, known, belief)
@@ -222,9 +216,7 @@ class RelationalField(FieldEstimator):
         seed = as_seed(self.random_state if random_state is None else random_state)
         with self._engine(sample) as engine:
             codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
-        return self._fill(given, [drawn_cells(table, drawn) for table, drawn in zip(sample.tables, codes, strict=True)])
-
-    # -- implementation ------------------------------------------------------------------------------------------
+        return self._fill(given, map(drawn_cells, sample.tables, codes))
 
     def _compile(self, data: Relational) -> DenseDataset:
         check_is_fitted(self)
@@ -244,12 +236,11 @@ class RelationalField(FieldEstimator):
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         return self._compile(X)
 
-    def _fill(self, data: Relational, cells: Sequence[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
-        tables = {}
-        for name, part in zip(self.field_.layout.tables, cells, strict=True):
-            if part:
-                tables[name] = fill_cells(data.tables[name], data.sources[name], part)
-        return data.with_tables(tables)
+    def _fill(self, data: Relational, cells: Iterable[Mapping[str, tuple[np.ndarray, list]]]) -> Relational:
+        """Return ``data`` with cells replaced, for each table of the field: ``{column: (row numbers, labels)}``."""
+        parts = dict(zip(self.field_.layout.tables, cells, strict=True))
+        filled = {name: fill_cells(data.tables[name], data.sources[name], part) for name, part in parts.items() if part}
+        return data.with_tables(filled)
 
     def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
         try:

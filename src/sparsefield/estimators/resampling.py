@@ -1,4 +1,4 @@
-"""This module learns again: along the whole regularization path, and from halves of the rows."""
+"""This module learns along the regularization path, and from halves of the rows (stability selection)."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ __all__ = ["ResamplingMethods"]
 
 FEWEST_ROWS = 4
 
-LEFT_OUT, MOST_LEFT_OUT = 0.5, 20
-"""A model records features outside it that at least this share of the resamples selects, up to this number."""
+LEFT_OUT_SHARE, MOST_LEFT_OUT = 0.5, 20
+"""A model records left-out features that at least this share of the resamples selects, up to this number."""
 
 
 class ResamplingMethods:
-    """Methods that learn again: along the regularization path, or from halves of the rows."""
+    """Methods that learn along the regularization path, or from halves of the rows."""
 
     field_: Field
     kind_: str
 
     def regularization_path(self, X: Any, y: Any = None, **options: Any) -> Frame:
-        """Learn fields along the whole regularization path, and return their scores; the estimator does not change.
+        """Learn fields along the whole regularization path, and return their scores; the estimator is not changed.
 
         Parameters
         ----------
         X, y, **options
-            As for `fit`; ``selection`` is the criterion, and the estimator's own l1 is ignored.
+            As for `fit`. The estimator's ``selection`` is the criterion, and its ``l1`` is ignored.
 
         Returns
         -------
         frame
-            A row for each value, the largest first: l1, features (of two columns and more), score (larger is better:
-            for "heldout" the log-likelihood of held-out cells, for "ebic" minus the criterion), error (its standard
-            error, for "heldout") and chosen, which is true for the l1 that a fit with ``l1="auto"`` selects. That fit
-            stops after three values in a row that are no better, this path after eight, so a better one may follow.
+            A row for each value of l1, the largest first: l1; features, the number of those of two columns and more;
+            score, of which larger is better (the log-likelihood of held-out cells, or minus EBIC); error, the standard
+            error of the score ("heldout" only); and chosen, which is true for the l1 that a fit with ``l1="auto"``
+            selects. That fit ends after three values in a row without a better score, this path after eight.
 
         Examples
         --------
@@ -77,31 +77,31 @@ class ResamplingMethods:
         sample_weight: Any = None,
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Any:
-        """Stability selection: how often each feature is selected when only half of the rows are there.
+    ) -> Frame:
+        """Return how often each feature is selected from random halves of the rows (stability selection).
 
-        Halves come in pairs that share no row. Each is learned from with the field's own options and its own l1, less
-        by the square root of 1/2: the noise in a gradient, which l1 is to hold down, grows with the square root of the
-        rows. Linked tables are halved by sets of rows that are not linked with each other; where nearly all are, rows
-        are halved, and those of the other half are still seen by their neighbors.
+        Halves are drawn in pairs that share no row. Each fit has the parameters of the estimator, and the l1 of the
+        field times the square root of 1/2, because the noise in a gradient grows with the square root of the number of
+        rows. Linked tables are halved by connected components of linked rows; if nearly all rows are in one component,
+        the rows themselves are halved, and those of the other half remain as neighbors.
 
-        The frequencies of the field's own features are kept in the field: `save` writes them, and reports show them.
+        The field keeps the frequencies of its features: `save` writes them, and reports show them.
 
         Parameters
         ----------
-        X : the rows that the field was learned from, or others of their kind
+        X : the rows that the field was learned from, or others with the same columns
         resamples : int
             Number of halves; an even number.
         y : labels, for a `CRFClassifier`
         sample_weight : (rows,) weights, if the fit had some
-        random_state : seed, or a RandomState to draw one from; the estimator's own when None
-        progress : hears how many resamples are done and how many there are
+        random_state : seed, or a RandomState to draw one from; None takes the estimator's
+        progress : function that is called with the number of resamples that are done and their total number
 
         Returns
         -------
         frame
-            The features of two columns and more that are in the field, or that some resample selected: columns as in
-            ``features_``, with weight 0 for those outside the field, and frequency; most frequent first.
+            Features of two columns and more that are in the field or that some resample selected, most frequent first:
+            columns as in ``features_``, with weight 0 for features outside the field, and frequency.
 
         Examples
         --------
@@ -110,18 +110,18 @@ class ResamplingMethods:
         >>> rain, dice = np.random.default_rng(0).integers(0, 2, (2, 400))
         >>> X = np.column_stack([rain, rain, dice])
         >>> X[::9, 1] = 1 - X[::9, 1]
-        >>> found = MarkovField(l1=10.0).fit(X).stability(X, resamples=10)
-        >>> found["variable_a"][0], found["variable_b"][0], found["frequency"][0]
+        >>> frequencies = MarkovField(l1=10.0).fit(X).stability(X, resamples=10)
+        >>> frequencies["variable_a"][0], frequencies["variable_b"][0], frequencies["frequency"][0]
         ('x0', 'x1', 1.0)
         """
         check_is_fitted(self)
         if not isinstance(resamples, Integral) or resamples < 2 or resamples % 2:
-            raise ValueError(f"resamples must be an even number from 2, for halves come in pairs; got {resamples}.")
+            raise ValueError(f"resamples must be an even number from 2, because halves come in pairs; got {resamples}.")
         estimator: Any = self
         self._check_stability()
         sample: LocalDataset = estimator._compile_with_schema(X, y, sample_weight)
         if sample.n_rows < FEWEST_ROWS:
-            raise DataError(f"Rows are to be halved, and there are {sample.n_rows}: at least {FEWEST_ROWS} are needed.")
+            raise DataError(f"Stability selection needs at least {FEWEST_ROWS} rows; there are {sample.n_rows}.")
         seed = as_seed(estimator.random_state if random_state is None else random_state) or 0
         l1 = estimator.l1_ * float(np.sqrt(0.5 * sample.n_rows / self.field_.record.n_rows))
         options = replace(estimator._training_options(), l1=l1)
@@ -136,44 +136,40 @@ class ResamplingMethods:
             )
         if options.certify and found.unconverged:
             warnings.warn(
-                f"{found.unconverged:,} of {resamples:,} fits to halves of the rows stopped before their certificate.",
+                f"{found.unconverged:,} of {resamples:,} fits to halves of the rows stopped before they converged.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        how = {
-            "seed": seed,
-            "l1": l1,
-            "halved": halved_by(sample),
-            "given_graph": isinstance(estimator.induction, FixedGraph),
-        }
-        return self._keep_stability(found, how)
+        return self._store_stability(found, seed=seed, l1=l1, halved=halved_by(sample))
 
     def _check_stability(self) -> None:
-        """Refuse fields of which resamples would tell nothing."""
+        """Refuse fields whose features cannot be compared between resamples."""
         estimator: Any = self
         if not self.field_.record.is_learned:
-            raise DataError("The field was given, not learned: there are no options to learn from halves with.")
+            raise DataError(
+                "The field was given, not learned: there are no parameters with which halves could be learned from."
+            )
         if self.field_.layout.has_latent:
             raise DataError(
-                "The field has latent variables, whose states mean something else in every fit: their features cannot "
-                "be compared between resamples. Fit without latent=."
+                "The field has latent variables, whose states differ from fit to fit: features cannot be compared "
+                "between resamples. Fit without latent=."
             )
         if not estimator.l1_ > 0.0:
             raise DataError("The field was learned with l1 = 0, which selects every candidate: fit with a larger l1.")
 
-    def _keep_stability(self, found: Selections, how: dict[str, Any]) -> Any:
-        """Frequencies into the field, and all of them as a frame."""
+    def _store_stability(self, found: Selections, **how: Any) -> Frame:
+        """Store the frequencies of the field's features in the field, and return those of all features as a frame."""
         field, width = self.field_, found.features.shape[1]
         own = field.layout.keys(widen(field.features, width))
-        frequencies = found.frequencies_of(own)
-        strange = np.flatnonzero(~np.isin(found.keys, own))
-        often = strange[found.times[strange] >= LEFT_OUT * found.resamples]
+        frequencies, all_frequencies = found.frequencies_of(own), found.times / found.resamples
+        others = np.flatnonzero(~np.isin(found.keys, own))
+        often = others[all_frequencies[others] >= LEFT_OUT_SHARE]
         often = often[np.lexsort((-np.abs(found.weights[often]), -found.times[often]))][:MOST_LEFT_OUT]
         left_out = tuple(
             LeftOutFeature(
                 columns=tuple(column for column in found.features[k].tolist() if column >= 0),
                 weight=float(found.weights[k]),
-                frequency=float(found.times[k] / found.resamples),
+                frequency=float(all_frequencies[k]),
             )
             for k in often
         )
@@ -182,17 +178,17 @@ class ResamplingMethods:
             resamples=found.resamples,
             mean_pairs=found.mean_pairs,
             left_out=left_out,
+            given_graph=isinstance(self.induction, FixedGraph),  # pyright: ignore[reportAttributeAccessIssue]
             **how,
         )
         self.field_ = replace(field, record=replace(field.record, stability=stability))
-        every = np.concatenate([widen(field.features, width), found.features[strange]])
-        weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(strange))])
-        shares = np.concatenate([frequencies, found.times[strange] / found.resamples])
-        return _table(field, every, weights, shares, self.kind_)
+        every = np.concatenate([widen(field.features, width), found.features[others]])
+        weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(others))])
+        return _make_table(field, every, weights, np.concatenate([frequencies, all_frequencies[others]]), self.kind_)
 
 
-def _table(field: Field, features: np.ndarray, weights: np.ndarray, shares: np.ndarray, kind: str) -> Any:
-    """Features in words, pairs before conjunctions."""
+def _make_table(field: Field, features: np.ndarray, weights: np.ndarray, shares: np.ndarray, kind: str) -> Frame:
+    """Return the features with the names of their columns and states."""
     higher = (features >= 0).sum(axis=1) > 2
     order = np.concatenate([np.flatnonzero(~higher), np.flatnonzero(higher)])
     pairs, conjunctions = features[~higher, :2], features[higher]

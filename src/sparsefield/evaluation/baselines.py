@@ -23,33 +23,16 @@ def column_frequencies(train: Array, rows: int, sizes: Sequence[int]) -> list[Ar
 
 @dataclass(frozen=True)
 class ChainedRegressions:
-    """One L2 logistic regression per column, given all other columns.
-
-    The inputs are centered indicators, one per state.
-
-    Attributes
-    ----------
-    models : tuple
-        One classifier per column; None if training has a single state.
-    frequencies : tuple of arrays (states,)
-        Initial input of a missing cell.
-    """
+    """One L2 logistic regression per column, given centered indicators of the states of all other columns."""
 
     models: tuple[Any, ...]
+    """One classifier per column; None if training has a single state."""
     frequencies: tuple[Array, ...]
+    """(states,) per column: the initial input of a missing cell."""
 
     @classmethod
     def fit(cls, train: Array, sizes: Sequence[int], *, c: float) -> ChainedRegressions:
-        """Fit to complete rows.
-
-        Parameters
-        ----------
-        train : array (rows, columns) of int
-            Codes from 0.
-        sizes : states of each column
-        c : float
-            Inverse strength of the L2 penalty, as in scikit-learn.
-        """
+        """Fit to complete rows of codes from 0; ``c`` is the inverse strength of the L2 penalty, as in scikit-learn."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 

@@ -1,4 +1,4 @@
-"""How well a field predicts the known cells of some rows, each from everything else: by column, and how calibrated."""
+"""This module scores predictions of each known cell from all others: by column, and how calibrated they are."""
 
 from __future__ import annotations
 
@@ -11,75 +11,56 @@ import numpy as np
 from sparsefield.data import DenseDataset, Variable
 from sparsefield.inference import Posterior, state_probabilities
 
-__all__ = [
-    "Calibration",
-    "ColumnScore",
-    "calibrate",
-    "count_contrasts",
-    "overall",
-    "score_columns",
-]
+__all__ = ["Calibration", "ColumnScore", "calibrate", "count_signals_and_errors", "overall", "score_columns"]
 
 TINY = np.finfo(float).tiny
-"""A belief of 0 counts as this, about -708 in logs."""
+"""Smallest probability in a log-likelihood, about -708 in logs."""
 
 BINS = 10
 
 
 @dataclass(frozen=True)
 class ColumnScore:
-    """Scores of the known cells of one column, or of several.
-
-    Attributes
-    ----------
-    cll, marginal_cll : float
-        Mean natural log of the belief in the true state: of the field, and of the column's frequencies in training.
-    error_rate, marginal_error_rate : float
-        Share of cells whose most believed state is not the true one.
-    """
+    """Scores of the known cells of one column or of several: of the field, and of the marginal frequencies."""
 
     name: str
     cells: int
     cll: float
+    """Conditional log-likelihood: the mean natural log of the probability of the true state."""
     marginal_cll: float
     error_rate: float
+    """Share of cells whose most probable state is not the true one."""
     marginal_error_rate: float
 
     @property
     def gain(self) -> float:
+        """Increase of the conditional log-likelihood over that of the marginal frequencies."""
         return self.cll - self.marginal_cll
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Statements "this cell has this state", by how sure the field is of them: per bin, of even width.
-
-    Attributes
-    ----------
-    count : (bins,)
-    belief : (bins,)
-        Mean belief; NaN where no statement falls.
-    share : (bins,)
-        How many of them are true.
-    """
+    """A calibration curve: predicted probabilities of states of cells, in bins of equal width."""
 
     count: np.ndarray
+    """(bins,): number of predictions, one for each state of each cell."""
     belief: np.ndarray
+    """(bins,): mean probability; NaN in an empty bin."""
     share: np.ndarray
+    """(bins,): share of the predicted states that are true."""
 
     @property
-    def gap(self) -> float:
-        """Mean distance of share and belief, each bin by its statements."""
+    def error(self) -> float:
+        """Expected calibration error: mean distance of share and belief, weighted by the number of predictions."""
         full = self.count > 0
         distance = np.abs(self.share[full] - self.belief[full])
         return float((self.count[full] * distance).sum() / max(self.count.sum(), 1))
 
 
 def score_columns(sample: DenseDataset, answers: Posterior, *, known_shares: bool = True) -> list[ColumnScore]:
-    """Scores of each target column that has known cells, in the order of the schema.
+    """Return the scores of each target column that has known cells, in the order of the schema.
 
-    ``known_shares`` says whether the schema's frequencies come from training; otherwise those of the rows at hand
-    stand in for them.
+    The baseline takes the frequencies of the schema, or without ``known_shares`` those of the rows themselves.
     """
     found = []
     for table, variable, beliefs, truth in _cells(sample, answers):
@@ -102,7 +83,7 @@ def score_columns(sample: DenseDataset, answers: Posterior, *, known_shares: boo
 
 
 def overall(scores: Sequence[ColumnScore]) -> ColumnScore:
-    """All columns together, each by its cells."""
+    """Return the scores over all columns, weighted by their numbers of cells."""
     cells = sum(score.cells for score in scores)
     if cells == 0:
         return ColumnScore("all columns", 0, *[math.nan] * 4)
@@ -114,7 +95,7 @@ def overall(scores: Sequence[ColumnScore]) -> ColumnScore:
 
 
 def calibrate(sample: DenseDataset, answers: Posterior, bins: int = BINS) -> Calibration:
-    """Beliefs in all states of all known cells, against how many of them are true."""
+    """Return the calibration curve over all states of all known cells."""
     count, belief, true = np.zeros(bins), np.zeros(bins), np.zeros(bins)
     for _, _, beliefs, truth in _cells(sample, answers):
         place = np.minimum((beliefs * bins).astype(np.int64), bins - 1)
@@ -126,13 +107,13 @@ def calibrate(sample: DenseDataset, answers: Posterior, bins: int = BINS) -> Cal
         return Calibration(count, belief / count, true / count)
 
 
-def count_contrasts(
+def count_signals_and_errors(
     sample: DenseDataset, answers: Posterior, bins: int = 40
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges from -1 to 1, and how many errors and how many signals of known cells lie between them.
+    """Return edges of bins from -1 to 1, and histograms of the errors and of the signals of known cells.
 
-    An error is q1 - q0 (Definition 1): what is believed of a state given everything else, less what is seen. A signal
-    is q0 less its mean over the rows (Definition 2). Each state but the base counts.
+    An error is q1 - q0 (Definition 1): the probability of a state given all other cells, minus its observed value. A
+    signal is q0 minus its mean over the rows (Definition 2). Reference states are left out.
     """
     edges = np.linspace(-1.0, 1.0, bins + 1)
     errors, signals = np.zeros(bins), np.zeros(bins)
@@ -148,7 +129,7 @@ def count_contrasts(
 
 
 def _cells(sample: DenseDataset, answers: Posterior) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
-    """Table, column, beliefs (cells, states) and true states of the known cells of each target column."""
+    """Yield table, column, beliefs (cells, states) and true states of the known cells of each target column."""
     for t, table in enumerate(sample.tables):
         codes, offsets = table.codes(), table.schema.state_offsets
         for v, variable in enumerate(table.schema.targets):

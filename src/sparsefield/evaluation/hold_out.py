@@ -19,29 +19,21 @@ from sklearn.base import clone
 from sparsefield.data import Relational, Schema, Source, as_source
 from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
-from sparsefield.evaluation.metrics import UNKNOWN, CellPredictions, Scores, score
+from sparsefield.evaluation.metrics import UNKNOWN, CellPredictions, score
 
 __all__ = ["CellEstimator", "Evaluation", "Fold", "Spread", "TooFewCellsError", "evaluate", "hold_out"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Columns = Sequence[str | int] | None
+"""Observed columns, by name or position."""
+States = Mapping[str, Sequence[Any]] | None
+"""{column: its states}."""
 
 
 class CellEstimator(Protocol):
-    """What `evaluate` calls of an estimator: MarkovField for one table, RelationalField for linked ones."""
+    """The methods of an estimator that `evaluate` calls: MarkovField for one table, RelationalField for linked ones."""
 
     field_: Any
-
-    @property
-    def history_(self) -> Any: ...
-
-    @property
-    def n_iter_(self) -> int: ...
-
-    @property
-    def converged_(self) -> bool: ...
-
-    @property
-    def kkt_violation_(self) -> float: ...
 
     def fit(self, X: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -56,29 +48,14 @@ class TooFewCellsError(DataError):
 
 @dataclass(frozen=True)
 class Fold:
-    """Scores and costs of one fold.
+    """Scores of the held-out cells of one fold, and costs of its fit.
 
-    Attributes
-    ----------
-    cells : int
-        Held-out cells that were predicted.
-    ap, cll, error_rate, ap_positive : float
-        The scores of `sparsefield.evaluation.metrics.Scores` over these cells.
-    frequency_ap, frequency_cll, frequency_error_rate, frequency_ap_positive : float
-        The same scores of the baseline that predicts each column's frequencies of states among its visible cells.
-    seconds : float
-        Wall time of the fit.
-    cpu_seconds : float
-        Processor time of the fit, over all threads.
-    induced, active : int
-        Pair features that ever were in the working set, and those with a weight at the end.
-    iterations : int
-    kkt_violation : float
-    converged : bool
-        Whether the optimality conditions of all candidates were met.
+    The scores are those of `sparsefield.evaluation.metrics.Scores`. ``frequency_...`` are the scores of a baseline that
+    predicts the frequencies of the states among the visible cells of each column.
     """
 
     cells: int
+    """Number of held-out cells that were predicted."""
     ap: float
     cll: float
     error_rate: float
@@ -89,7 +66,9 @@ class Fold:
     frequency_ap_positive: float
     seconds: float
     cpu_seconds: float
+    """Processor time of the fit, over all threads."""
     induced: int
+    """Number of features that ever were in the working set."""
     active: int
     iterations: int
     kkt_violation: float
@@ -113,7 +92,7 @@ class Evaluation:
     @property
     def summary(self) -> dict[str, Spread]:
         """Mean and standard deviation of every measure of `Fold`."""
-        return {name: self.spread(name) for name in (f.name for f in fields(Fold))}
+        return {field.name: self.spread(field.name) for field in fields(Fold)}
 
     def spread(self, measure: str) -> Spread:
         """Return the mean and standard deviation of one measure, by its name in `Fold`."""
@@ -130,11 +109,11 @@ def evaluate(
     X: Any,
     estimator: CellEstimator,
     folds: int = 10,
-    observed: Sequence[str | int] | None = None,
+    observed: Columns = None,
     seed: int = 0,
     progress: Callable[[Fold], None] | None = None,
     *,
-    states: Mapping[str, Sequence[Any]] | None = None,
+    states: States = None,
     on_fit: Callable[[Any, Any], None] | None = None,
 ) -> Evaluation:
     """Cross-validate an estimator over cells, as in the paper's section 4.
@@ -145,37 +124,25 @@ def evaluate(
     Parameters
     ----------
     X : frame, 2-D array or sparse 0/1 matrix; or Relational
-        Rows by columns, as for `MarkovField.fit`; cells that are missing already are not scored. The cells of linked
-        tables are split together.
+        As for `fit`. Cells that are missing already are not scored.
     estimator : MarkovField, or RelationalField for linked tables
         It is cloned for every fold.
-    folds : int
-        At least 2.
+    folds : number of folds, at least 2
     observed : columns, by name or position, that are conditioned on and never predicted
         Linked tables declare them themselves.
-    seed : int
-        Seed of the split.
-    progress : callable, optional
-        Called with each `Fold` when it is done.
+    seed : seed of the split
+    progress : function that is called with each `Fold` when it is done
     states : {column: its states}
         For one table: states that are known to exist, whether or not they occur in a row.
-    on_fit : callable, optional
-        Called with the fitted estimator of each fold and the incomplete table that it was fitted to.
-
-    Returns
-    -------
-    Evaluation
+    on_fit : function that is called with the fitted estimator of each fold and the incomplete table
 
     Notes
     -----
-    Holding out a cell hides its value, not which values exist: the field of every fold gets the states of the whole
-    table, as the paper's variables are binary by declaration. Otherwise a state whose only cells are held out would
+    The field of every fold gets the states of the whole table. Otherwise a state whose only cells are held out would
     have probability 0, and one such cell would dominate the log-likelihood of its fold. For the same reason the
-    baseline adds one count to each state.
+    baseline adds one count to each state. A fold never empties a column: one cell stays visible and is not scored.
 
-    A fold never empties a column: one cell then stays visible and is not scored in that fold.
-
-    One iteration on the first fold runs before anything is timed, so that no compilation is timed.
+    One iteration on the first fold runs before anything is timed, so that compilation is not timed.
 
     Examples
     --------
@@ -190,23 +157,18 @@ def evaluate(
     if not 2 <= folds <= cells.n_cells:
         raise ValueError(f"folds must be from 2 to the number of known target cells, {cells.n_cells}; got {folds}.")
     done = []
-    for k, held_out in enumerate(_split(cells, folds, seed)):
-        if k == 0:
-            _warm_up(cells, estimator, held_out)
+    for held_out in _split(cells, folds, seed):
+        if not done:  # compile the kernels of a fit and of a prediction with missing cells
+            incomplete = cells.with_missing(held_out)
+            _first_iteration(estimator, incomplete, observed).predict_proba(incomplete)
         done.append(_run_fold(cells, estimator, held_out, on_fit))
         if progress is not None:
             progress(done[-1])
     return Evaluation(tuple(done))
 
 
-def hold_out(
-    X: Any,
-    estimator: CellEstimator,
-    share: float = 0.1,
-    observed: Sequence[str | int] | None = None,
-    seed: int = 0,
-) -> Fold:
-    """Hold out a share of the known target cells once, fit to the rest and score the held-out cells; see `evaluate`.
+def hold_out(X: Any, estimator: CellEstimator, share: float = 0.1, observed: Columns = None, seed: int = 0) -> Fold:
+    """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
     Raises
     ------
@@ -261,11 +223,9 @@ class _TargetTable:
             truth = self.truth[rows, v]
             positive = 1 if variable.states == (0, 1) else None
             visible = np.where(held_out[:, v], UNKNOWN, self.truth[:, v])
-            frequencies = np.tile(_smoothed_frequencies(visible, len(variable.states)), (len(rows), 1))
-            yield (
-                CellPredictions(found[variable.name][rows], truth, positive),
-                CellPredictions(frequencies, truth, positive),
-            )
+            counts = np.bincount(visible[visible != UNKNOWN], minlength=len(variable.states)) + 1.0
+            frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
+            yield tuple(CellPredictions(p, truth, positive) for p in (found[variable.name][rows], frequencies))
 
 
 @dataclass(frozen=True)
@@ -273,17 +233,11 @@ class _TargetCells:
     """The target cells of one table or of several linked ones."""
 
     X: Any
-    observed: Sequence[str | int] | None
+    observed: Columns
     tables: tuple[_TargetTable, ...]
 
     @classmethod
-    def of(
-        cls,
-        X: Any,
-        estimator: CellEstimator,
-        observed: Sequence[str | int] | None,
-        states: Mapping[str, Sequence[Any]] | None = None,
-    ) -> _TargetCells:
+    def of(cls, X: Any, estimator: CellEstimator, observed: Columns, states: States = None) -> _TargetCells:
         if sp.issparse(X):
             X = X.toarray()
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
@@ -350,7 +304,7 @@ def _run_fold(
     held_out: list[Array],
     on_fit: Callable[[Any, Any], None] | None = None,
 ) -> Fold:
-    field = _fresh(estimator)
+    field: Any = clone(estimator)
     incomplete = cells.with_missing(held_out)
     started = time.perf_counter(), time.process_time()
     cells.fit(field, incomplete)
@@ -363,52 +317,23 @@ def _run_fold(
         for table, of_table, mask in zip(cells.tables, found, held_out, strict=True)
         for pair in table.predictions(of_table, mask)
     ]
-    ours, frequencies = (score([pair[k] for pair in pairs]) for k in (0, 1))
-    return _as_fold(field, sum(int(mask.sum()) for mask in held_out), ours, frequencies, seconds)
-
-
-def _smoothed_frequencies(visible: Array, n_states: int) -> Array:
-    """Return (states,): shares of the states among the visible cells, with one count added to each."""
-    counts = np.bincount(visible[visible != UNKNOWN], minlength=n_states) + 1.0
-    return counts / counts.sum()
-
-
-def _as_fold(field: CellEstimator, cells: int, ours: Scores, frequencies: Scores, seconds: tuple[float, float]) -> Fold:
-    frame: Any = field.history_
-    history = nw.from_native(frame, eager_only=True)
-    induced, active = (int(history[name][-1]) if len(history) else 0 for name in ("features", "active"))
+    ours, frequencies = (asdict(score([pair[k] for pair in pairs])) for k in (0, 1))
+    record = field.field_.record
     return Fold(
-        cells=cells,
-        **asdict(ours),
-        **{f"frequency_{name}": value for name, value in asdict(frequencies).items()},
+        cells=sum(int(mask.sum()) for mask in held_out),
+        **ours,
+        **{f"frequency_{name}": value for name, value in frequencies.items()},
         seconds=seconds[0],
         cpu_seconds=seconds[1],
-        induced=induced,
-        active=active,
-        iterations=field.n_iter_,
-        kkt_violation=float(field.kkt_violation_),
-        converged=bool(field.converged_),
+        induced=record.iterations[-1].features if record.iterations else 0,
+        active=record.iterations[-1].active if record.iterations else 0,
+        iterations=record.n_iter,
+        kkt_violation=record.kkt_violation,
+        converged=record.converged,
     )
 
 
-def _fresh(estimator: CellEstimator) -> CellEstimator:
-    """Return an unfitted copy that reports its progress as the original does."""
-    copy: Any = clone(estimator)
-    return copy
-
-
-def _warm_up(cells: _TargetCells, estimator: CellEstimator, held_out: list[Array]) -> None:
-    """Compile the kernels of a fit and of a prediction with missing cells."""
-    incomplete = cells.with_missing(held_out)
-    _first_iteration(estimator, incomplete, cells.observed).predict_proba(incomplete)
-
-
-def _first_iteration(
-    estimator: CellEstimator,
-    X: Any,
-    observed: Sequence[str | int] | None,
-    states: Mapping[str, Sequence[Any]] | None = None,
-) -> Any:
+def _first_iteration(estimator: CellEstimator, X: Any, observed: Columns, states: States = None) -> Any:
     copy: Any = clone(estimator)
     copy.set_params(solver__max_iter=1, verbose=0, callbacks=None)
     with warnings.catch_warnings():

@@ -26,21 +26,14 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class CellPredictions:
-    """Predicted probabilities of the states of held-out cells of one column, and the true states.
-
-    Attributes
-    ----------
-    probabilities : array (cells, states)
-        Each row sums to 1.
-    truth : array (cells,) of int
-        Index of the true state; -1 if the true state is none of the states.
-    positive : int or None
-        Index of the positive state, for a column of 0 and 1 or False and True.
-    """
+    """Predicted probabilities of the states of held-out cells of one column, and the true states."""
 
     probabilities: Array
+    """(cells, states): each row sums to 1."""
     truth: Array
+    """(cells,): index of the true state; -1 if the true state is none of the states."""
     positive: int | None = None
+    """Index of the positive state, for a column of 0 and 1 or False and True."""
 
     @property
     def of_truth(self) -> Array:
@@ -51,24 +44,15 @@ class CellPredictions:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores over all held-out cells.
-
-    Attributes
-    ----------
-    ap : float
-        Average precision over all states of all cells, see `average_precision`; the paper calls it AUC.
-    cll : float
-        Conditional log-likelihood per cell, see `conditional_log_likelihood`.
-    error_rate : float
-        Share of cells whose most probable state is not the true one.
-    ap_positive : float
-        Average precision of the positive state, see `average_precision_of_positives`. NaN without 0/1 columns.
-    """
+    """Scores over all held-out cells; the functions of this module define them."""
 
     ap: float
+    """Average precision over all states of all cells; the paper calls it AUC."""
     cll: float
+    """Conditional log-likelihood per cell."""
     error_rate: float
     ap_positive: float
+    """Average precision of the positive state; NaN without 0/1 columns."""
 
 
 def score(predictions: Sequence[CellPredictions]) -> Scores:

@@ -18,7 +18,7 @@ import pytest
 from sparsefield import CRFClassifier, HigherOrder, MarkovField, Relational, RelationalField
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import DataError
-from sparsefield.estimators import display_methods
+from sparsefield.estimators import output_methods
 from sparsefield.model import Field
 from sparsefield.viz.report.report_page import SECTIONS
 
@@ -315,7 +315,7 @@ def test_a_large_network_is_cut_to_its_strongest_edges_and_stays_small(tmp_path)
 
 def test_of_very_many_rows_only_some_are_used(learned, tmp_path, monkeypatch) -> None:
     model, data = learned
-    monkeypatch.setattr(display_methods, "MOST_CELLS", 50 * model.field_.schema.n_columns)
+    monkeypatch.setattr(output_methods, "MOST_CELLS", 50 * model.field_.schema.n_columns)
     for kind in (data, data.to_pandas()):
         model.write_report(tmp_path / "r.html", kind)
         words = read_page(tmp_path / "r.html")[0].words

@@ -10,7 +10,7 @@ from sparsefield.evaluation.calibration import (
     Calibration,
     ColumnScore,
     calibrate,
-    count_contrasts,
+    count_signals_and_errors,
     overall,
     score_columns,
 )
@@ -146,7 +146,7 @@ def _render_calibration(found: Calibration) -> str:
     caption = (
         "All statements \u201cthis cell has this state\u201d about observed values, in ten bins by the belief of the "
         "field; with perfect calibration, a belief of 70% is right in 70% of the cases. The mean calibration error is "
-        f"{100 * found.gap:.1f} percentage points. Of {int(found.count.sum()):,} statements, {sure:,} are in the two "
+        f"{100 * found.error:.1f} percentage points. Of {int(found.count.sum()):,} statements, {sure:,} are in the two "
         "outermost bins. Bars are standard errors, as if values were independent."
     )
     drawn = draw_line_panels("Calibration of beliefs", [panel], columns=1)
@@ -158,7 +158,7 @@ def render_contrasts(evidence: ScoredRows | None) -> str:
     name, title = "contrasts", "Signals and errors"
     if evidence is None:
         return section(name, title, render_absent(f"This section on signals and errors {NO_DATA}"))
-    edges, errors, signals = count_contrasts(evidence.sample, evidence.answers)
+    edges, errors, signals = count_signals_and_errors(evidence.sample, evidence.answers)
     if not errors.sum():
         return section(name, title, render_absent("The data have no value in a column that the field predicts."))
     panels = [

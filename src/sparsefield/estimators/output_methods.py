@@ -1,8 +1,9 @@
-"""This module shows a fitted estimator: as a network, a report, and a card in a notebook."""
+"""This module shows a fitted estimator as a plot, a report or a card in a notebook, and exports it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.data import DenseDataset, Relational, Source, as_source, compile_table
+from sparsefield import io
+from sparsefield.data import DenseDataset, Label, Relational, Source, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
@@ -18,17 +20,20 @@ from sparsefield.viz.report.repeat_fit import Fitted
 from sparsefield.viz.report.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
+    import networkx
+    from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
+
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
 
-__all__ = ["DisplayMethods"]
+__all__ = ["OutputMethods"]
 
 MOST_CELLS = 10_000_000
 """Largest number of cells that a report evaluates; of a larger table it takes evenly spaced rows."""
 
 
-class DisplayMethods:
-    """Methods that show the field; `sparsefield.viz` draws it."""
+class OutputMethods:
+    """Methods that show and export the field; `sparsefield.viz` draws it, and `sparsefield.io` writes other formats."""
 
     field_: Field
 
@@ -77,6 +82,42 @@ class DisplayMethods:
         )
         write_atomically(Path(path), page.encode())
 
+    def to_networkx(self, *, flat: bool = False) -> networkx.Graph:
+        """Return the field as a networkx graph: a node per variable, an edge per pair of variables that share features.
+
+        See `sparsefield.io.to_networkx` for the attributes. Linked tables make a MultiGraph.
+        """
+        check_is_fitted(self)
+        return io.to_networkx(self.field_, flat=flat)
+
+    def to_graphml(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph of `to_networkx` as GraphML, for Gephi, Cytoscape, yEd or igraph."""
+        check_is_fitted(self)
+        io.write_graphml(self.field_, path)
+
+    def to_pgmpy(self, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
+        """Return the distribution as a ``DiscreteMarkovNetwork`` of pgmpy.
+
+        ``given`` has the values of observed columns, and of others that are known; the network is conditioned on them.
+        """
+        check_is_fitted(self)
+        return io.to_pgmpy(self.field_, given=given)
+
+    def to_uai(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        given: Mapping[str, Any] | None = None,
+        names: str | os.PathLike[str] | None = None,
+    ) -> dict[str, list[Label]]:
+        """Write the distribution as a UAI file, and return {column: states} in the order of its numbers.
+
+        ``given`` has the values of observed columns, and of others that are known; the network is conditioned on them.
+        ``names`` is a file to which {column: states} is written as JSON, since the format has no names.
+        """
+        check_is_fitted(self)
+        return io.write_uai(self.field_, path, given=given, names=names)
+
     def _repr_html_inner(self) -> str:
         """Return the HTML that notebooks show: a card of the fit, or scikit-learn's diagram before the fit."""
         if not hasattr(self, "field_"):
@@ -105,11 +146,9 @@ class DisplayMethods:
         estimator: Any = self
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
-            seen = {
-                name: _seen(data.select_variables(name), data.select_variables(name).names)
-                for name in sample.layout.tables
-            }
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, seen)
+            sources = {name: data.select_variables(name) for name in sample.layout.tables}
+            has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -121,11 +160,10 @@ class DisplayMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        seen = {"": _seen(source, known)}
-        return ScoredRows(sample, estimator._infer(sample), n_rows, seen, unknown)
+        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
 
 
-def _seen(source: Any, names: Any) -> dict[str, np.ndarray]:
+def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(source.column(name).present) for name in names}
 
 

@@ -1,0 +1,239 @@
+"""This module trains an estimator: from its parameters and compiled tables to a field."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from sklearn.exceptions import ConvergenceWarning
+
+import sparsefield
+from sparsefield import config
+from sparsefield.compute import Engine, Threads
+from sparsefield.data import Dataset, deduplicate_rows
+from sparsefield.errors import DataError
+from sparsefield.estimators.nested_parameters import NestedParameters
+from sparsefield.estimators.validation import as_seed, check_engine, check_number, choose
+from sparsefield.model import Field, FitRecord, IterationRecord
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.solver import (
+    EBIC,
+    FitCallbacks,
+    PathPoint,
+    PathSelection,
+    PathTrainer,
+    SelectionOptions,
+    Trainer,
+    TrainingOptions,
+    WarmStart,
+    choose_l1,
+    prune_by_wald,
+)
+
+__all__ = ["TrainingData", "TrainingMethods"]
+
+MIN_REFIT_L2 = 0.01
+"""Smallest l2 of a refit, which has no L1 penalty to keep weights finite."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Compiled tables of one fit."""
+
+    dataset: Dataset
+    kind: str
+    """Kind of the tables that the user passed: "array", "sparse" or the name of a frame library."""
+    engine: Engine | None = None
+    """An open engine that holds the rows already; None if the fit opens its own."""
+    start: WarmStart | None = None
+    """Initial weights of latent variables."""
+    without_latent: Dataset | None = None
+    """The tables without latent variables, on which l1 is selected. A path starts where all weights are 0, and from
+    there the states of a latent variable would never become different."""
+
+
+class TrainingMethods(NestedParameters):
+    """Private methods that check the parameters, train, select l1 and refit."""
+
+    field_: Field
+    kind_: str
+
+    def _check_parameters(self) -> None:
+        """Refuse invalid parameters before any work is done."""
+        self._training_options()
+        rule, order = self._resolve("induction"), self._resolve("max_order")
+        for part in (rule, order, self._resolve("selection"), self._resolve("solver")):
+            part.check()
+        self._resolve("inference")
+        choose(OBJECTIVES, self.objective, "objective")
+        check_engine(self.engine)
+        if isinstance(self._resolve("selection"), EBIC) and self.objective != "pl":
+            raise ValueError(f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}.")
+        if order.max_order > 2 and rule.name not in ("cfi", "grafting"):
+            raise ValueError(f"max_order={order.max_order} needs induction='cfi' or 'grafting', got {rule.name!r}.")
+
+    def _engine(self, dataset: Dataset) -> Engine:
+        """Return threads for a dataset; the result is the same with any number of threads."""
+        small = dataset.n_cells < config.CELLS_FOR_THREADS
+        return Threads(1 if small and self.n_jobs != 0 else self.n_jobs)
+
+    def _fit_engine(self, dataset: Dataset) -> Engine:
+        """Return the engine of a fit: the cluster that ``engine`` names, or this machine."""
+        if self.engine is None:
+            return self._engine(dataset)
+        from sparsefield.compute.dask_engine import DaskEngine
+
+        return DaskEngine(self.engine, self.n_jobs)
+
+    def _accepts_sparse(self) -> bool:
+        """Return whether induction rule and objective can work on a sparse table."""
+        order = self._resolve("max_order").max_order
+        return self._resolve("induction").sparse and self.objective == "pl" and order == 2
+
+    def _training_options(self) -> TrainingOptions:
+        if self.l1 != "auto":
+            check_number("l1", self.l1)
+        check_number("l2", self.l2)
+        solver, order = self._resolve("solver"), self._resolve("max_order")
+        return TrainingOptions(
+            l1=1.0 if isinstance(self.l1, str) else self.l1,
+            l2=self.l2,
+            penalize_unary=self.penalize_unary,
+            stages=solver.stages,
+            max_order=order.max_order,
+            expand=order.expand,
+            order_penalty=order.order_penalty,
+            certify=solver.certify,
+            max_iter=solver.max_iter,
+            tol=solver.tol,
+            kkt_tol=solver.kkt_tol,
+        )
+
+    def _train(self, data: TrainingData) -> None:
+        """Learn from compiled tables, select l1 if it is "auto", and keep the result."""
+        self._check_targets(data.dataset)
+        dataset = data.dataset
+        merged = deduplicate_rows(dataset)
+        options, selection = self._training_options(), None
+        with self._open_engine(data) as engine:
+            if self.l1 == "auto":
+                selection = self._select_l1(data, engine)
+                options = replace(options, l1=selection.l1)
+            trainer = self._make_trainer(merged, options, engine, self._resolve("solver").checkpoint, data.start)
+            result = trainer.run()
+            if self.refit:
+                result = replace(result, field=self._refit(trainer))
+        if options.certify and not result.converged:
+            self._warn_not_converged(len(result.iterations), result.kkt_violation)
+        record = FitRecord(
+            version=sparsefield.__version__,
+            n_rows=dataset.n_rows,
+            l1=float(options.l1),
+            objective=float(result.objective),
+            kkt_violation=float(result.kkt_violation),
+            converged=bool(result.converged),
+            refit=bool(self.refit),
+            iterations=result.iterations,
+            path=() if selection is None else selection.rows(),
+        )
+        self.field_ = replace(result.field, record=record)
+        self.kind_ = data.kind
+
+    def _open_engine(self, data: TrainingData) -> AbstractContextManager[Engine]:
+        return self._fit_engine(data.dataset) if data.engine is None else nullcontext(data.engine)
+
+    def _warn_not_converged(self, n_iter: int, violation: float) -> None:
+        remedy = "Raise max_iter, or l1 and l2."
+        if self.objective == "cd":
+            remedy = (
+                "The gradient of cd is not that of its loss, so this is expected: Solver(certify=False) accepts it."
+            )
+        warnings.warn(
+            f"The fit stopped after {n_iter} iterations with an optimality violation of {violation:.3g}. {remedy}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _check_targets(self, dataset: Dataset) -> None:
+        if dataset.layout.n_targets == 0:
+            raise DataError(
+                "Every column is observed, so there is nothing to predict: leave at least one column a target."
+            )
+
+    def _make_trainer(
+        self,
+        dataset: Dataset,
+        options: TrainingOptions,
+        engine: Engine,
+        checkpoint: str | os.PathLike[str] | None = None,
+        start: WarmStart | None = None,
+    ) -> Trainer:
+        return Trainer(
+            dataset,
+            rule=self._resolve("induction"),
+            objective=choose(OBJECTIVES, self.objective, "objective")(),
+            inference=self._resolve("inference"),
+            options=options,
+            engine=engine,
+            callbacks=self._callbacks(),
+            checkpoint=checkpoint,
+            start=start,
+        )
+
+    def _callbacks(self) -> FitCallbacks:
+        """Return the listeners of the fit; with ``verbose``, events that have none are printed."""
+        callbacks = self.callbacks or FitCallbacks()
+        if not self.verbose:
+            return callbacks
+        return FitCallbacks(
+            on_iteration=callbacks.on_iteration or _print_iteration,
+            on_path_point=callbacks.on_path_point or _print_path_point,
+            on_rows_read=callbacks.on_rows_read or (lambda n_rows: _print(f"{n_rows:,} rows read")),
+        )
+
+    def _select_l1(self, data: TrainingData, engine: Engine, patience: int | None = None) -> PathSelection:
+        """Follow the regularization path and select l1; ``patience`` is the number of worse values that ends it."""
+        dataset = data.dataset if data.without_latent is None else data.without_latent
+        self._check_targets(dataset)
+        options = replace(self._training_options(), certify=True)
+        ways = SelectionOptions(
+            criterion=self._resolve("selection"),
+            kkt_tol=self._resolve("solver").kkt_tol,
+            seed=as_seed(self.random_state) or 0,
+            refit_l2=max(self.l2, MIN_REFIT_L2) if self.refit else None,
+        )
+        if patience is not None:
+            ways = replace(ways, patience=patience)
+        return choose_l1(
+            dataset,
+            lambda part, l1, kkt_tol: self._make_trainer(part, replace(options, l1=l1, kkt_tol=kkt_tol), engine),
+            self._resolve("inference"),
+            engine,
+            ways,
+            self._callbacks(),
+        )
+
+    def _refit(self, trainer: Trainer) -> Field:
+        """Return the field with its features estimated again without L1."""
+        path, l2, selection = PathTrainer(trainer), max(self.l2, MIN_REFIT_L2), self._resolve("selection")
+        if isinstance(selection, EBIC) and isinstance(trainer.evaluator, DenseEvaluator):
+            return prune_by_wald(path, l2, selection.gamma)
+        return path.refit_without_l1(trainer.problem.active, l2)
+
+
+def _print_iteration(record: IterationRecord) -> None:
+    _print(
+        f"{record.iteration:5d}  {record.phase:<8}  objective {record.objective:14.4f}  "
+        f"features {record.active:7,d} of {record.features:7,d}  {record.seconds:7.1f} s"
+    )
+
+
+def _print_path_point(point: PathPoint) -> None:
+    _print(f"l1 {point.l1:10.4g}  features {len(point.fit.field.features):7,d}  score {point.score:14.4f}")
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr)
