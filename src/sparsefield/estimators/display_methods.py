@@ -15,11 +15,11 @@ from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
+    from sparsefield.viz.report.data_sections import ScoredRows
 
 __all__ = ["DisplayMethods"]
 
@@ -70,11 +70,10 @@ class DisplayMethods:
         from sparsefield.viz.report.report_page import make_report
 
         check_is_fitted(self)
-        evidence = None if data is None else self._score_rows(data)
-        fitted = self._as_fitted(data_name, () if evidence is None else evidence.unknown_columns)
-        page = make_report(
-            fitted, title=title or f"What this {type(self).__name__} has learned", evidence=evidence, extra=extra
-        )
+        scored = None if data is None else self._score_rows(data)
+        fitted = self._as_fitted(data_name, () if scored is None else scored.unknown_columns)
+        title = title or f"What this {type(self).__name__} has learned"
+        page = make_report(fitted, title=title, scored=scored, extra=extra)
         write_atomically(Path(path), page.encode())
 
     def _repr_html_inner(self) -> str:
@@ -102,14 +101,14 @@ class DisplayMethods:
 
     def _score_rows(self, data: Any) -> ScoredRows:
         """Return rows with their posterior under the field; evenly spaced rows of a large table."""
+        from sparsefield.viz.report.data_sections import ScoredRows
+
         estimator: Any = self
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
-            seen = {
-                name: _seen(data.select_variables(name), data.select_variables(name).names)
-                for name in sample.layout.tables
-            }
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, seen)
+            sources = {name: data.select_variables(name) for name in sample.layout.tables}
+            has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -121,11 +120,10 @@ class DisplayMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        seen = {"": _seen(source, known)}
-        return ScoredRows(sample, estimator._infer(sample), n_rows, seen, unknown)
+        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
 
 
-def _seen(source: Any, names: Any) -> dict[str, np.ndarray]:
+def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(source.column(name).present) for name in names}
 
 

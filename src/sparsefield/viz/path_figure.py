@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparsefield.solver.model_selection import PATIENCE
-from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_line_panels
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_panels
 from sparsefield.viz.html_page import Figure, make_page
 from sparsefield.viz.palette import ORANGE
 
@@ -69,7 +69,7 @@ def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
         LinePanel("Quality", "l1", name_score(selection), [Curve("field", scores)], log_x=True, lines=lines),
         LinePanel("Size", "l1", "features", [Curve("field", sizes)], log_x=True, lines=lines),
     ]
-    return draw_line_panels(title, panels, subtitle=text)
+    return draw_panels(title, panels, subtitle=text)
 
 
 def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:

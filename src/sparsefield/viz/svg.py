@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.viz.palette import FONT, INK, PALE, WHITE
 
-__all__ = ["Drawing"]
+__all__ = ["Drawing", "text_width"]
 
 
 class Drawing:
@@ -48,7 +48,14 @@ class Drawing:
     def path(self, d: str, **more: object) -> None:
         self.shape("path", d=d, **more)  # type: ignore[arg-type]
 
-    def text(self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
+    def text(
+        self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, room: float = 1e9, **more: object
+    ) -> None:
+        """Add a text; if it is longer than ``room``, it is cut and its tooltip has the whole text."""
+        longest = max(4, int(room / text_width("m", size)))
+        if len(text) > longest:
+            more["hint"] = text
+            text = text[: longest - 1].rstrip() + "…"
         self.shape("text", text=text, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
 
     def render(self) -> str:
@@ -65,11 +72,14 @@ class Drawing:
         return f"<svg{_attributes(head)}>\n" + "\n".join(self._parts) + "\n</svg>\n"
 
 
+def text_width(text: str, size: float) -> float:
+    """Return an upper estimate of the width of a text."""
+    return 0.58 * size * len(text)
+
+
 def _attributes(values: dict[str, object]) -> str:
     return "".join(f" {key.replace('_', '-')}={quoteattr(_plain(value))}" for key, value in values.items())
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".")
-    return str(value)
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

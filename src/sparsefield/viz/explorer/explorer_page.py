@@ -119,10 +119,7 @@ def _layout(session: Session, token: str) -> html.Div:
                 inline=True,
             ),
             html.Div(
-                html.P(
-                    "Click a variable in the network, or find it by name, to see its neighbors.",
-                    className="quiet",
-                ),
+                html.P("Click a variable in the network, or find it by name, to see its neighbors.", className="quiet"),
                 id="variable-panel",
                 className="panel",
             ),

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_line_panels
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.feature_sentences import Feature
 from sparsefield.viz.fit_summary import WEIGHTS, certificate, count, format_violation, is_learned, l1_of, size
-from sparsefield.viz.markup import (
-    TableCell,
-    paragraph,
-    render_absent,
-    render_bullets,
-    render_figure,
-    render_table,
-    section,
-)
+from sparsefield.viz.html_page import TableCell, paragraph, render_bullets, render_figure, render_table, section
+from sparsefield.viz.network_plot import render_network
 from sparsefield.viz.network_view import NetworkView
 from sparsefield.viz.report.associations import MIN_ERRORS, Association, Surprise
 from sparsefield.viz.report.repeat_fit import Fitted, as_command, as_python, changed_options, list_versions
 from sparsefield.viz.report.stability_text import TITLE, describe_stability
 
 __all__ = [
-    "NO_DATA",
-    "render_certificate",
-    "render_features",
-    "render_repeat",
-    "render_structure",
-    "render_summary",
-    "render_surprises",
-    "render_training",
-]
+    "NO_DATA", "render_certificate", "render_features", "render_network_section", "render_repeat", "render_structure",
+    "render_summary", "render_surprises", "render_training",
+]  # fmt: skip
 
 MAX_FEATURES, MAX_SURPRISES, MAX_HUBS, MAX_COMMUNITIES, MAX_MEMBERS = 200, 20, 12, 12, 14
 IN_SUMMARY = 3
@@ -55,28 +43,32 @@ def render_summary(
     also += f", with {count(latent, 'latent variable')}" if latent else ""
     over = f" of {count(len(layout.tables), 'linked table')} ({', '.join(layout.tables)})" if fitted.linked else ""
     lines = [
-        escape(f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}.")
+        f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}."
         if learned
-        else escape(f"A field over {columns}{over}{also} with given weights, not learned."),
-        escape(f"It has {size(field)}."),
+        else f"A field over {columns}{over}{also} with given weights, not learned.",
+        f"It has {size(field)}.",
     ]
     if features:
-        strongest = "; ".join(f"{feature.sentence} ({feature.weight:+.2f})" for feature in features[:IN_SUMMARY])
-        lines.append(escape(f"Strongest: {strongest}."))
+        lines.append(f"Strongest: {_list_sentences(features)}.")
     else:
         lines.append(
             "No two columns share a feature: with these penalties each column is predicted by its frequencies alone."
         )
     if surprises:
-        listed = "; ".join(f"{one.feature.sentence} ({one.feature.weight:+.2f})" for one in surprises[:IN_SUMMARY])
         why = "although the two columns alone show less of it, or the opposite"
-        lines.append(escape(f"Most surprising: {listed} \u2013 {why} (see below)."))
+        listed = _list_sentences([surprise.feature for surprise in surprises])
+        lines.append(f"Most surprising: {listed} \u2013 {why} (see below).")
     elif surprises is not None and features:
         lines.append("None of the strongest pairs is surprising (the section below defines this).")
-    lines += [_describe_hubs(view), _describe_communities(view)] if features else []
-    lines += [escape(line) for line in describe_stability(field, features)]
-    lines += [escape(certificate(field, fitted.params))] if learned else []
-    return render_bullets(lines)
+    markup = [escape(line) for line in lines]
+    markup += [_describe_hubs(view), _describe_communities(view)] if features else []
+    markup += [escape(line) for line in describe_stability(field, features)]
+    markup += [escape(certificate(field, fitted.params))] if learned else []
+    return section("summary", "What was learned", render_bullets(markup))
+
+
+def _list_sentences(features: Sequence[Feature]) -> str:
+    return "; ".join(f"{feature.sentence} ({feature.weight:+.2f})" for feature in features[:IN_SUMMARY])
 
 
 def _describe_hubs(view: NetworkView) -> str:
@@ -94,12 +86,20 @@ def _describe_communities(view: NetworkView) -> str:
     return f"It divides into {large:,} communities of three or more columns (modularity {view.modularity:.2f})."
 
 
-def render_features(
-    view: NetworkView, features: Sequence[Feature], alone: Sequence[Association | None] | None, total: int
-) -> str:
+def render_network_section(view: NetworkView) -> str:
+    """Return the interactive network."""
+    whole, shown = len(view.whole.edges), len(view.shown.edges)
+    text = "Circles are columns; an edge joins two columns that share features."
+    if shown < whole:
+        text += f" The network has {whole:,} edges; the {shown:,} strongest are on this page."
+    return section("network-section", "Network", paragraph(text, "note"), render_network(view, "Network"))
+
+
+def render_features(view: NetworkView, features: Sequence[Feature], alone: Sequence[Association | None] | None) -> str:
     """Return the table of the strongest features, with the marginal association of their columns."""
+    name, title, total = "features", "Strongest features", len(features)
     if not features:
-        return section("features", "Strongest features", render_absent("There are no features of two or more columns."))
+        return section(name, title, paragraph("There are no features of two or more columns.", "absent"))
     heads = ["weight", "feature", *(["alone", "\u00b1"] if alone is not None else []), *view.extra]
     rows = []
     for k, feature in enumerate(features[:MAX_FEATURES]):
@@ -119,15 +119,14 @@ def render_features(
         )
     if TITLE in view.extra:
         text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
-    made = render_table(heads, rows, text=(1,), sortable=True)
-    return section("features", "Strongest features", paragraph(text, "note"), made)
+    return section(name, title, paragraph(text, "note"), render_table(heads, rows, text=(1,), sortable=True))
 
 
 def render_surprises(surprises: Sequence[Surprise] | None) -> str:
     """Return the features whose weights differ from the marginal association of their columns."""
     name, title = "surprising", "Surprising features"
     if surprises is None:
-        return section(name, title, render_absent(f"The list of surprising features {NO_DATA}"))
+        return section(name, title, paragraph(f"The list of surprising features {NO_DATA}", "absent"))
     text = (
         "A feature is surprising if the association of its two columns alone is less than half of its weight, or "
         f"opposite, and both the weight and its distance to the association exceed {MIN_ERRORS:.0f} standard errors. "
@@ -136,16 +135,11 @@ def render_surprises(surprises: Sequence[Surprise] | None) -> str:
     )
     if not surprises:
         return section(name, title, paragraph(text, "note"), paragraph("No feature is surprising."))
-    rows = [
-        [
-            _weight(surprise.feature.weight),
-            TableCell(surprise.feature.sentence, "text"),
-            _signed(surprise.alone.value),
-            _number(surprise.alone.error),
-            TableCell("the opposite" if surprise.opposite else "less", "text"),
-        ]
-        for surprise in surprises[:MAX_SURPRISES]
-    ]
+    rows = []
+    for one in surprises[:MAX_SURPRISES]:
+        numbers = _weight(one.feature.weight), _signed(one.alone.value), _number(one.alone.error)
+        shows = "the opposite" if one.opposite else "less"
+        rows.append([numbers[0], TableCell(one.feature.sentence, "text"), *numbers[1:], TableCell(shows, "text")])
     more = len(surprises) - len(rows)
     made = render_table(["weight", "feature", "alone", "\u00b1", "alone it shows"], rows, text=(1, 4))
     rest = paragraph(f"And {more:,} more.", "note") if more else ""
@@ -154,13 +148,9 @@ def render_surprises(surprises: Sequence[Surprise] | None) -> str:
 
 def render_structure(view: NetworkView) -> str:
     """Return the tables of hubs and communities."""
-    if not len(view.whole.edges):
-        return section(
-            "structure",
-            "Hubs and communities",
-            render_absent("There is no network, since no two columns share a feature."),
-        )
-    whole = view.whole
+    name, title, whole = "structure", "Hubs and communities", view.whole
+    if not len(whole.edges):
+        return section(name, title, paragraph("There is no network, since no two columns share a feature.", "absent"))
     rows = [
         [
             TableCell(kind="text", markup=_node(view, k)),
@@ -189,19 +179,17 @@ def render_structure(view: NetworkView) -> str:
     )
     parts = [paragraph(text, "note"), hubs]
     parts += ["<h3>Communities</h3>", render_table(["", "columns", "names"], groups, text=(0, 2))] if groups else []
-    return section("structure", "Hubs and communities", *parts)
+    return section(name, title, *parts)
 
 
 def render_training(fitted: Fitted) -> str:
     """Return charts of the objective and the number of features by iteration."""
     history = fitted.field.record.iterations
     if not history:
-        why = (
-            "A field with given weights has no training to show."
-            if not is_learned(fitted.field)
-            else "The fit had no iterations."
-        )
-        return section("training", "Training", render_absent(why))
+        why = "The fit had no iterations."
+        if not is_learned(fitted.field):
+            why = "A field with given weights has no training to show."
+        return section("training", "Training", paragraph(why, "absent"))
     kept = sorted({round(k) for k in np.linspace(0, len(history) - 1, min(MAX_POINTS, len(history)))})
     steps = [history[k] for k in kept]
 
@@ -212,25 +200,21 @@ def render_training(fitted: Fitted) -> str:
         LinePanel("Objective", "iteration", "loss and penalties, summed over rows", [curve("objective", "objective")]),
         LinePanel("Features", "iteration", "pairs", [curve("working set", "features"), curve("active set", "active")]),
     ]
-    phases: dict[str, int] = {}
-    for step in history:
-        phases[step.phase] = phases.get(step.phase, 0) + 1
+    phases = Counter(step.phase for step in history)
     listed = ", ".join(f"{number:,} of phase \u201c{phase}\u201d" for phase, number in phases.items())
     thinned = f" {len(steps)} iterations are drawn." if len(steps) < len(history) else ""
     caption = (
         f"{count(len(history), 'iteration')}: {listed}.{thinned} The objective may increase when missing values are "
         "imputed again, since this changes the function."
     )
-    return section("training", "Training", render_figure(draw_line_panels("Training", panels), caption))
+    return section("training", "Training", render_figure(draw_panels("Training", panels), caption))
 
 
 def render_certificate(fitted: Fitted) -> str:
     """Return the optimality statement and its meaning."""
-    field = fitted.field
+    field, name, title = fitted.field, "certificate", "Convergence"
     if not is_learned(field):
-        return section(
-            "certificate", "Convergence", render_absent("A field with given weights has no optimum to check.")
-        )
+        return section(name, title, paragraph("A field with given weights has no optimum to check.", "absent"))
     l1 = l1_of(field, fitted.params)
     text = (
         f"With penalties l1 = {l1:g} and l2 = {fitted.params['l2']:g}, the optimum is the field where the gradient of "
@@ -246,30 +230,27 @@ def render_certificate(fitted: Fitted) -> str:
         else "The field is not yet the optimum under these penalties: a feature may be missing, or a weight may still "
         f"change; {further} continues the fit."
     )
-    return section("certificate", "Convergence", paragraph(certificate(field, fitted.params)), paragraph(text, "note"))
+    return section(name, title, paragraph(certificate(field, fitted.params)), paragraph(text, "note"))
 
 
 def render_repeat(fitted: Fitted) -> str:
     """Return the lines that repeat the fit, its options and the versions."""
-    parts = []
     if is_learned(fitted.field):
         command, changed = as_command(fitted), changed_options(fitted)
         listed = ", ".join(f"{name}={value!r}" for name, value in changed.items()) or "none"
-        parts.append(paragraph(f"Options that differ from the defaults: {listed}."))
         text = (
             "These lines learn the same field from the same rows. A model does not record the name of its file, the "
             "columns that were excluded with --id, or the markers of missing values: add them if needed."
         )
-        parts.append(paragraph(text, "note"))
-        if command is None:
-            parts.append(
-                render_absent("The command line lacks some of these options, so this fit is repeated in Python.")
-            )
-        else:
-            parts.append(f'<pre id="command">{escape(command)}</pre>')
-        parts.append(f'<pre id="python">{escape(as_python(fitted))}</pre>')
+        no_command = "The command line lacks some of these options, so this fit is repeated in Python."
+        parts = [
+            paragraph(f"Options that differ from the defaults: {listed}."),
+            paragraph(text, "note"),
+            f'<pre id="command">{escape(command)}</pre>' if command else paragraph(no_command, "absent"),
+            f'<pre id="python">{escape(as_python(fitted))}</pre>',
+        ]
     else:
-        parts.append(render_absent("The weights of the field were given, not learned: there is no fit to repeat."))
+        parts = [paragraph("The weights of the field were given, not learned: there is no fit to repeat.", "absent")]
     versions = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in list_versions(fitted.field).items())
     return section("repeat", "How to repeat it", *parts, f"<h3>Versions</h3><dl>{versions}</dl>")
 
@@ -281,9 +262,7 @@ def _hubs(view: NetworkView) -> list[int]:
 
 def _node(view: NetworkView, k: int) -> str:
     """Return the name of a node, as a button that selects it if the page shows it."""
-    name = view.whole.names[k]
-    place = view.position_of.get(name)
-    text = escape(name)
+    place, text = view.position_of.get(view.whole.names[k]), escape(view.whole.names[k])
     return text if place is None else f'<button type="button" class="node" data-node="{place}">{text}</button>'
 
 
