@@ -8,7 +8,7 @@ import pytest
 
 from sparsefield import CRFClassifier, MarkovField, MeanField
 from sparsefield.inference import INFERENCE
-from sparsefield.viz.explorer.conditional_beliefs import METHODS, ConditionalBeliefs, compare_beliefs, with_method
+from sparsefield.viz.explorer.conditional_beliefs import METHODS, ConditionalBeliefs, with_method
 from sparsefield.viz.explorer.session import open_session
 
 
@@ -38,7 +38,7 @@ def test_exact_beliefs_are_the_marginals(field: MarkovField) -> None:
 
 
 def test_the_largest_change_comes_first(field: MarkovField) -> None:
-    found, _ = compare_beliefs(ConditionalBeliefs(field), {"smokes": "yes"}, "bp")
+    found, _ = ConditionalBeliefs(field).compare({"smokes": "yes"}, "bp")
     assert "smokes" not in [change.name for change in found]
     moves = [change.distance for change in found]
     assert moves == sorted(moves, reverse=True)
@@ -49,7 +49,7 @@ def test_the_largest_change_comes_first(field: MarkovField) -> None:
 
 
 def test_without_evidence_nothing_changes_and_columns_keep_their_order(field: MarkovField) -> None:
-    found, _ = compare_beliefs(ConditionalBeliefs(field), {}, "mean-field")
+    found, _ = ConditionalBeliefs(field).compare({}, "mean-field")
     assert [change.name for change in found] == list(field.field_.schema.order)
     assert all(change.distance == 0 for change in found)
 

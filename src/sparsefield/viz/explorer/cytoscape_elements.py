@@ -35,22 +35,15 @@ MIN_WIDTH, MAX_WIDTH = 1.2, 6.5
 def build_elements(part: Subgraph, chosen: Iterable[int] = ()) -> list[dict[str, Any]]:
     """Return the nodes and edges of a picture; edges that do not touch a chosen node have the class "dimmed"."""
     chosen = set(chosen)
-    network = part.network
     labels = [_shorten(name) for name in part.names]
     widths = np.array([LETTER * len(label) + PADDING for label in labels])
     largest = float(part.strengths.max(initial=0.0)) or 1.0
-    nodes = [
-        {
-            "data": {"id": str(node), "label": label, "width": float(width), "name": name},
-            "position": {"x": float(x), "y": float(y)},
-            "classes": "chosen" if node in chosen else "",
-        }
-        for node, name, label, width, (x, y) in zip(
-            part.nodes, part.names, labels, widths, _layout_pixels(part, widths), strict=True
-        )
-    ]
-    edges = []
-    for edge in map(network.edge, part.edges.tolist()[::-1]):  # the strongest are drawn last, on top
+    nodes, edges = [], []
+    for k, (x, y) in enumerate(_layout_pixels(part, widths).tolist()):
+        data = {"id": str(part.nodes[k]), "label": labels[k], "width": float(widths[k]), "name": part.names[k]}
+        classes = "chosen" if part.nodes[k] in chosen else ""
+        nodes.append({"data": data, "position": {"x": x, "y": y}, "classes": classes})
+    for edge in map(part.network.edge, part.edges.tolist()[::-1]):  # the strongest are drawn last, on top
         dimmed = ["dimmed"] if chosen and not chosen & set(edge.ends) else []
         width = MIN_WIDTH + (MAX_WIDTH - MIN_WIDTH) * edge.strength / largest
         source, target = map(str, edge.ends)
@@ -62,56 +55,29 @@ def build_elements(part: Subgraph, chosen: Iterable[int] = ()) -> list[dict[str,
 def build_stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, float]] | None = None) -> list[dict]:
     """Return the styles of nodes and edges.
 
-    Parameters
-    ----------
-    evidence : iterable of int
-        Nodes that are set.
-    moved : {node: (direction, amount)}, optional
-        Nodes whose beliefs the evidence moved; the direction is a key of `COLORS`.
+    ``evidence`` are nodes that are set; ``moved`` is {node: (direction, amount)} of the nodes whose beliefs the
+    evidence moved, where the direction is a key of `COLORS`.
     """
-    styles: list[dict[str, Any]] = [
-        {
-            "selector": "node",
-            "style": {
-                "label": "data(label)",
-                "width": "data(width)",
-                "height": HEIGHT,
-                "shape": "round-rectangle",
-                "background-color": WHITE,
-                "border-width": 1.2,
-                "border-color": BORDER,
-                "color": INK,
-                "font-size": 13,
-                "font-family": FONT.replace("'", ""),
-                "text-valign": "center",
-                "text-halign": "center",
-            },
+    styles: dict[str, dict[str, Any]] = {
+        "node": {
+            "label": "data(label)", "width": "data(width)", "height": HEIGHT, "shape": "round-rectangle",
+            "background-color": WHITE, "border-width": 1.2, "border-color": BORDER, "color": INK, "font-size": 13,
+            "font-family": FONT.replace("'", ""), "text-valign": "center", "text-halign": "center",
         },
-        {
-            "selector": "edge",
-            "style": {
-                "width": "data(thickness)",
-                "curve-style": "bezier",  # which separates edges of several templates between two nodes
-                "opacity": 0.62,
-                "line-color": MIXED,
-            },
-        },
-        *({"selector": f".{name}", "style": {"line-color": COLORS[sign]}} for sign, name in SIGNS.items()),
-        {"selector": "edge.dimmed", "style": {"opacity": 0.16}},
-        {"selector": "node.chosen", "style": {"border-width": 3, "border-color": INK, "font-weight": 700}},
-        {"selector": "node:active", "style": {"overlay-opacity": 0.08}},
-    ]
+        # Bezier curves separate edges of several templates between two nodes.
+        "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": MIXED},
+        **{f".{name}": {"line-color": COLORS[sign]} for sign, name in SIGNS.items()},
+        "edge.dimmed": {"opacity": 0.16},
+        "node.chosen": {"border-width": 3, "border-color": INK, "font-weight": 700},
+        "node:active": {"overlay-opacity": 0.08},
+    }  # fmt: skip
     for node, (direction, amount) in (moved or {}).items():
         # Small amounts are raised, so that they are visible.
         color = blend([WHITE, COLORS[direction]], max(amount, 0.0) ** 0.7)
-        styles.append(_node_style(node, {"background-color": color, "color": WHITE if amount > 0.6 else INK}))
+        styles[f'node[id = "{node}"]'] = {"background-color": color, "color": WHITE if amount > 0.6 else INK}
     for node in evidence:
-        styles.append(_node_style(node, {"background-color": INK, "color": WHITE, "border-color": INK}))
-    return styles
-
-
-def _node_style(node: int, style: dict[str, str]) -> dict[str, Any]:
-    return {"selector": f'node[id = "{node}"]', "style": style}
+        styles[f'node[id = "{node}"]'] = {"background-color": INK, "color": WHITE, "border-color": INK}
+    return [{"selector": selector, "style": style} for selector, style in styles.items()]
 
 
 def _layout_pixels(part: Subgraph, widths: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ def _register_selection(app: Dash, session: Session) -> None:
     def show_variable(chosen: int | None) -> Any:
         if chosen is None:
             text = "The strongest edges of the field. Click a variable to see its neighbors."
-            return html.P(text, className="quiet")
+            return page_elements.quiet(text)
         can_set = session.beliefs is not None
         return page_elements.variable_panel(session.network, chosen, can_set=can_set)
 
@@ -153,7 +153,7 @@ def _register_evidence(app: Dash, session: Session) -> None:
     def show_evidence(nodes: list[int], evidence: dict[str, Any]) -> Any:
         if not nodes:
             text = "Set variables to see how the beliefs about all others change. Now no variable is set."
-            return html.P(text, className="quiet")
+            return page_elements.quiet(text)
         text = "In the network, blue variables become more likely, orange ones less likely; dark ones are set."
         setters = [_evidence_setter(session, k, evidence.get(str(k))) for k in nodes]
         return [*setters, html.P(text, className="quiet hint")]
@@ -234,7 +234,7 @@ def _register_rows(app: Dash, session: Session) -> None:
     )
     def show_row(row: int, table: str, method: str, _: int) -> Any:
         if not rows.tables[table].n_rows:
-            return html.P("This table has no rows.", className="quiet")
+            return page_elements.quiet("This table has no rows.")
         if row >= rows.tables[table].n_rows:  # a row of the previous table; the update for the new one follows
             raise PreventUpdate
         try:

@@ -15,12 +15,14 @@ from sparsefield.viz.feature_sentences import Feature
 from sparsefield.viz.fit_summary import is_learned
 from sparsefield.viz.network import Neighbor, Network
 
-__all__ = ["accepted_list", "beliefs_list", "row_panel", "variable_panel", "warnings_list"]
+__all__ = ["accepted_list", "beliefs_list", "quiet", "row_panel", "variable_panel", "warnings_list"]
 
-MAX_STATES = 5
-MAX_VALUES = 25
-MAX_MISSING = 40
-MAX_NEIGHBORS = 30
+MAX_STATES, MAX_VALUES, MAX_MISSING, MAX_NEIGHBORS = 5, 25, 40, 30
+
+
+def quiet(text: str) -> html.P:
+    """Return a remark in gray."""
+    return html.P(text, className="quiet")
 
 
 def warnings_list(lines: Sequence[str]) -> list[Any]:
@@ -36,8 +38,8 @@ def variable_panel(network: Network, node: int, *, can_set: bool) -> list[Any]:
     variable = network.variable(node)
     if variable is None:
         text = "The number of rows that a row is linked with. It has weights, but it is not a column."
-        return [html.H2(network.labels[node]), html.P(text, className="quiet"), *_neighbors(network, node)]
-    head = [html.H2(network.labels[node], id="variable-name"), html.P(_describe(variable), className="quiet")]
+        return [html.H2(network.labels[node]), quiet(text), *_neighbors(network, node)]
+    head = [html.H2(network.labels[node], id="variable-name"), quiet(_describe(variable))]
     parts: list[Any] = [html.Div(head)]
     if variable.frequencies and max(variable.frequencies) > 0 and is_learned(network.field):
         shares = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
@@ -66,7 +68,7 @@ def _share(state: Label, share: float) -> html.Div:
 def _neighbors(network: Network, node: int) -> list[Any]:
     degree = network.degree(node)
     if not degree:
-        return [html.P("It shares no feature with another variable.", className="quiet")]
+        return [quiet("It shares no feature with another variable.")]
     found = network.neighbors(node, MAX_NEIGHBORS)
     largest = found[0].edge.strength
     stability = [] if network.stability is None else [html.Span("stability", className="quiet")]
@@ -77,10 +79,7 @@ def _neighbors(network: Network, node: int) -> list[Any]:
 
 def _neighbor(network: Network, one: Neighbor, own: str, largest: float) -> html.Div:
     edge = one.edge
-    name = html.Button(
-        one.label, id={"type": "select", "node": one.number, "place": f"neighbors-{edge.number}"}, className="link",
-        title=one.label,
-    )  # fmt: skip
+    name = _link(one.label, one.number, f"neighbors-{edge.number}")
     fill = html.Div(className=f"fill {SIGNS[edge.sign]}", style={"width": f"{100 * edge.strength / largest:.1f}%"})
     alone = len(one.features) == 1 and not one.left_out
     number = _weight(one.features[0]) if alone else html.Span(f"{edge.strength:.2f}", className="number")
@@ -122,15 +121,13 @@ def _change(network: Network, change: BeliefChange) -> html.Div:
     node = network.number(change.name)
     variable = network.variable(node)
     assert variable is not None
-    name = html.Button(
-        change.name, id={"type": "select", "node": node, "place": "beliefs"}, className="link", title=change.name
-    )
     # The belief in one of two states determines the other.
     positions = [1 - variable.base] if len(change.states) == 2 else range(len(change.states))
     ranked = sorted(positions, key=lambda k: (-abs(change.after[k] - change.before[k]), -change.after[k]))
     lines = [_state_change(change, k) for k in ranked[:MAX_STATES]]
     attributes: Any = {"data-name": change.name}
-    return html.Div([name, *lines, *_more(len(ranked) - MAX_STATES, "states")], className="change", **attributes)
+    parts = [_link(change.name, node, "beliefs"), *lines, *_more(len(ranked) - MAX_STATES, "states")]
+    return html.Div(parts, className="change", **attributes)
 
 
 def _state_change(change: BeliefChange, k: int) -> html.Div:
@@ -142,16 +139,10 @@ def _state_change(change: BeliefChange, k: int) -> html.Div:
         html.Div(className=f"fill {'positive' if after >= before else 'decrease'}", style=moved),
     ]
     text = f"{after:.1%}" if before == after else f"{before:.1%} \u2192 {after:.1%}"
-    attributes: Any = {
-        "data-state": str(change.states[k]),
-        "data-before": f"{before:.10f}",
-        "data-after": f"{after:.10f}",
-    }
-    return html.Div(
-        [_text(str(change.states[k]), "state"), html.Div(fills, className="bar"), html.Span(text, className="number")],
-        className="state-change",
-        **attributes,
-    )
+    state = str(change.states[k])
+    attributes: Any = {"data-state": state, "data-before": f"{before:.10f}", "data-after": f"{after:.10f}"}
+    parts = [_text(state, "state"), html.Div(fills, className="bar"), html.Span(text, className="number")]
+    return html.Div(parts, className="state-change", **attributes)
 
 
 # -- a row -----------------------------------------------------------------------------------------------------------
@@ -164,27 +155,25 @@ def row_panel(table: str, row: int, view: RowView) -> list[Any]:
         parts.append(html.Div([html.H3("Latent variables")], className="row-head"))
         parts.append(html.Div([_belief(one) for one in view.latent], id="latent-variables", className="list"))
     if view.missing:
-        text, every = f"Accept all {len(view.missing):,}", {"type": "accept-all", "table": table, "row": row}
-        accept_all = [html.Button(text, id=every, className="plain small")] if len(view.missing) > 1 else []
-        title = html.H3(f"Missing values ({len(view.missing):,})")
-        parts.append(html.Div([title, *accept_all], className="row-head"))
-        shown = [_missing_value(table, row, one) for one in view.missing[:MAX_MISSING]]
+        head: list[Any] = [html.H3(f"Missing values ({len(view.missing):,})")]
+        if len(view.missing) > 1:
+            head.append(_small_button(f"Accept all {len(view.missing):,}", "accept-all", table, row))
+        parts.append(html.Div(head, className="row-head"))
+        shown = [
+            _belief(one, _small_button("Accept", "accept", table, row, name=one.name))
+            for one in view.missing[:MAX_MISSING]
+        ]
         parts.append(html.Div(shown, id="missing-values", className="list"))
         parts += _more(len(view.missing) - MAX_MISSING, "missing values")
     head = [html.H3("Most surprising values"), html.Span("ln p", className="quiet")]
     parts.append(html.Div(head, className="row-head"))
     if not view.values:
-        parts.append(html.P("This row has no values in predicted columns.", className="quiet"))
+        parts.append(quiet("This row has no values in predicted columns."))
     parts.append(html.Div([_value(one) for one in view.values[:MAX_VALUES]], id="values", className="list"))
     parts += _more(len(view.values) - MAX_VALUES, "less surprising values")
     parts += _plain_list("Values that did not occur in training (kept as they are)", view.unknown)
     parts += _plain_list("Covariates (observed columns)", view.observed)
     return parts
-
-
-def _missing_value(table: str, row: int, one: MissingValue) -> html.Div:
-    identity = {"type": "accept", "table": table, "row": row, "name": one.name}
-    return _belief(one, html.Button("Accept", id=identity, className="plain small"))
 
 
 def _belief(one: MissingValue, *buttons: Any) -> html.Div:
@@ -201,16 +190,13 @@ def _value(one: ObservedValue) -> html.Div:
     surprising = one.expected != one.state
     expected = f"expected {one.expected} ({_percent(one.expected_probability)})" if surprising else "as expected"
     attributes: Any = {"data-name": one.name, "data-log-p": f"{one.log_probability:.10f}"}
-    return html.Div(
-        [
-            _text(one.name, "name"),
-            html.Span([html.B(str(one.state)), " accepted" if one.accepted else ""], className="value"),
-            _text(expected, "quiet rest"),
-            html.Span(f"{one.log_probability:.2f}", className="number unexpected" if surprising else "number"),
-        ],
-        className="accepted" if one.accepted else "",
-        **attributes,
-    )
+    parts = [
+        _text(one.name, "name"),
+        html.Span([html.B(str(one.state)), " accepted" if one.accepted else ""], className="value"),
+        _text(expected, "quiet rest"),
+        html.Span(f"{one.log_probability:.2f}", className="number unexpected" if surprising else "number"),
+    ]
+    return html.Div(parts, className="accepted" if one.accepted else "", **attributes)
 
 
 def _plain_list(title: str, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
@@ -233,13 +219,12 @@ def accepted_list(rows: TableRows) -> list[Any]:
 
 
 def _accepted_value(rows: TableRows, one: AcceptedValue) -> html.Div:
-    identity = {"type": "undo", "table": one.table, "row": one.row, "name": one.name}
     return html.Div(
         [
             _text(f"{one.table}.{one.name}" if one.table else one.name, "name"),
             html.Span(html.B(str(one.state)), className="value"),
             _text(rows.row_name(one.table, one.row), "quiet rest"),
-            html.Button("Undo", id=identity, className="plain small"),
+            _small_button("Undo", "undo", one.table, one.row, name=one.name),
         ]
     )
 
@@ -249,6 +234,15 @@ def _accepted_value(rows: TableRows, one: AcceptedValue) -> html.Div:
 
 def _text(text: str, kind: str) -> html.Span:
     return html.Span(text, className=kind, title=text)
+
+
+def _small_button(text: str, action: str, table: str, row: int, **more: str) -> html.Button:
+    return html.Button(text, id={"type": action, "table": table, "row": row, **more}, className="plain small")
+
+
+def _link(name: str, node: int, place: str) -> html.Button:
+    """Return a button that selects a variable."""
+    return html.Button(name, id={"type": "select", "node": node, "place": place}, className="link", title=name)
 
 
 def _bar(share: float) -> html.Div:
@@ -264,4 +258,4 @@ def _format_value(value: Any) -> str:
 
 
 def _more(count: int, kind: str) -> list[Any]:
-    return [html.P(f"and {count:,} more {kind}", className="quiet")] if count > 0 else []
+    return [quiet(f"and {count:,} more {kind}")] if count > 0 else []

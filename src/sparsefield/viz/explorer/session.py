@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
-from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, ConditionalBeliefs, compare_beliefs
+from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, ConditionalBeliefs
 from sparsefield.viz.explorer.table_rows import TableRows
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.network import Network
@@ -47,7 +47,7 @@ class Session:
         n_rows = sum(table.n_rows for table in self.rows.tables.values())
         return f"{kind}{linked}{size}; {count(n_rows, 'row')} of data"
 
-    def evidence_values(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
+    def _evidence_values(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
         """Return {variable: value} from {node: position of the state, or number}."""
         found = {}
         for node, value in evidence.items():
@@ -61,7 +61,7 @@ class Session:
         assert self.beliefs is not None
         try:
             with self.lock:
-                return compare_beliefs(self.beliefs, self.evidence_values(evidence), method)
+                return self.beliefs.compare(self._evidence_values(evidence), method)
         except DataError as error:
             return [], (str(error),)
 

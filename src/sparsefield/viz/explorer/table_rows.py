@@ -23,31 +23,20 @@ __all__ = ["AcceptedValue", "InputTable", "MissingValue", "ObservedValue", "RowV
 
 @dataclass(frozen=True)
 class InputTable:
-    """One table of the data.
-
-    Attributes
-    ----------
-    raw : DataFrame
-        The table as it was read; cells of a CSV file are text.
-    known : DataFrame
-        The columns of the model, with its types; null for missing values and for values unknown to the model.
-    missing : {column: (rows,) bool}
-        Where the predicted columns have missing values.
-    name : str
-        Name of the file to download.
-    separator : str
-    header : bool
-    key : str, optional
-        The column that identifies rows.
-    """
+    """One table of the data."""
 
     raw: pl.DataFrame
+    """The table as it was read; cells of a CSV file are text."""
     known: pl.DataFrame
+    """The columns of the model, with its types; null for missing values and for values unknown to the model."""
     missing: dict[str, pl.Series] = field(default_factory=dict)
+    """{column: (rows,) bool}: where the predicted columns have missing values."""
     name: str = "completed.csv"
+    """Name of the file to download."""
     separator: str = ","
     header: bool = True
     key: str | None = None
+    """The column that identifies rows."""
 
     @property
     def n_rows(self) -> int:
@@ -95,9 +84,9 @@ class MissingValue:
     """(states,)"""
 
     @property
-    def best(self) -> int:
-        """Position of the most probable state."""
-        return int(self.belief.argmax())
+    def best(self) -> Label:
+        """The most probable state."""
+        return self.states[int(self.belief.argmax())]
 
 
 @dataclass(frozen=True)
@@ -185,10 +174,8 @@ class TableRows:
             accepted = self.accepted.get((table, row, name))
             value, belief = cells[name] if accepted is None else accepted.state, beliefs[name]
             if value is not None and value in variable.code_of_label:
-                place = int(variable.position_of_code[variable.code_of_label[value]])
-                best = int(belief.argmax())
-                states = variable.states
-                shown = states[place], float(belief[place]), states[best], float(belief[best])
+                places = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
+                shown = [part for k in places for part in (variable.states[k], float(belief[k]))]
                 values.append(ObservedValue(name, *shown, accepted is not None))
             elif row in source.missing_rows.get(name, ()):
                 missing.append(MissingValue(name, variable.states, belief))
@@ -201,7 +188,7 @@ class TableRows:
     def accept(self, table: str, row: int, names: list[str] | None, method: str) -> list[AcceptedValue]:
         """Accept the most probable states of some missing values of a row, or of all, as they are shown now."""
         new = [
-            AcceptedValue(table, row, one.name, one.states[one.best])
+            AcceptedValue(table, row, one.name, one.best)
             for one in self.describe(table, row, method).missing
             if names is None or one.name in names
         ]
@@ -253,12 +240,9 @@ class TableRows:
     def _completed_data(self) -> Any:
         assert self.data is not None
         changed = {}
-        for name in dict.fromkeys(one.table for one in self.accepted.values()):
-            frame = self.data.tables[name]
-            for one in self.accepted.values():
-                if one.table == name:
-                    frame = frame.with_columns(_replace_cell(frame[one.name], one.row, one.state))
-            changed[name] = frame
+        for one in self.accepted.values():
+            frame = changed.get(one.table, self.data.tables[one.table])
+            changed[one.table] = frame.with_columns(_replace_cell(frame[one.name], one.row, one.state))
         return self.data.with_tables(changed)
 
 
