@@ -41,7 +41,7 @@ class Session:
         """The line below the title."""
         kind = "classifier, " if isinstance(self.model, CRFClassifier) else ""
         linked = f"{len(self.model.field_.layout.tables):,} linked tables, " if self.network.linked else ""
-        size = f"{count(self.network.n_variables, 'variable')}, {count(self.network.n_edges, 'edge')}"
+        size = f"{count(self.network.n_variables, 'variable')}, {count(len(self.network.strengths), 'edge')}"
         if self.rows is None:
             return f"{kind}{linked}{size}"
         n_rows = sum(table.n_rows for table in self.rows.tables.values())
