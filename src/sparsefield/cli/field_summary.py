@@ -16,7 +16,7 @@ STRONGEST = f"Strongest features ({fit_summary.WEIGHTS}):"
 
 def is_learned(field: FieldEstimator) -> bool:
     """Return whether a field was learned; an imported field has no objective."""
-    return fit_summary.is_learned(field.field_)
+    return field.field_.record.is_learned
 
 
 def strongest(field: FieldEstimator, count: int) -> list[str]:

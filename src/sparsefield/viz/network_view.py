@@ -14,7 +14,6 @@ from sparsefield.data.schema import Variable
 from sparsefield.model import Field
 from sparsefield.viz.communities import find_communities, modularity
 from sparsefield.viz.feature_sentences import Feature, list_features
-from sparsefield.viz.fit_summary import is_learned
 from sparsefield.viz.network import Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import GROUPS
@@ -161,7 +160,9 @@ def build_view(
     stability = stability_column(field, features)
     known = {TITLE: stability} if stability else {}
     by_number = {feature.number: feature for feature in features}
-    return NetworkView(whole, whole.strongest(max_edges), is_learned(field), {**known, **(extra or {})}, by_number)
+    return NetworkView(
+        whole, whole.strongest(max_edges), field.record.is_learned, {**known, **(extra or {})}, by_number
+    )
 
 
 def _layout_pixels(part: Subgraph, groups: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from html import escape
 
 from sparsefield.option_objects import as_expression
 from sparsefield.viz.feature_sentences import list_features
-from sparsefield.viz.fit_summary import certificate, count, is_learned, size
+from sparsefield.viz.fit_summary import certificate, count, size
 from sparsefield.viz.report.repeat_fit import Fitted, changed_options
 
 __all__ = ["summarize"]
@@ -22,7 +22,7 @@ def summarize(fitted: Fitted) -> str:
     field = fitted.field
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed_options(fitted).items())
     columns = field.layout.n_targets + sum(len(schema.observed) for schema in field.layout.schemas)
-    rows = f"{count(field.record.n_rows, 'row')}, " if is_learned(field) else ""
+    rows = f"{count(field.record.n_rows, 'row')}, " if field.record.is_learned else ""
     lines = [
         f"<b>{escape(fitted.kind)}({escape(options)})</b>",
         escape(f"{rows}{count(columns, 'column')}; {size(field)}"),

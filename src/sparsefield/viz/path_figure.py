@@ -8,21 +8,17 @@ from typing import Any
 
 from sparsefield.solver.model_selection import PATIENCE
 from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_panels
+from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import Figure, make_page
 from sparsefield.viz.palette import ORANGE
 
-__all__ = ["HEADINGS", "describe_path", "draw_path", "format_row", "make_path_page", "name_score"]
+__all__ = ["HEADINGS", "describe_path", "draw_path", "format_row", "make_path_page"]
 
 Row = Mapping[str, Any]
 """l1, features, score, error, chosen."""
 
 SCORES = {"heldout": "held-out log-likelihood", "ebic": "minus EBIC"}
 HEADINGS = ("l1", "features", "score", "error")
-
-
-def name_score(selection: str) -> str:
-    """Return the name of the score of a selection method."""
-    return SCORES[selection]
 
 
 def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
@@ -35,11 +31,9 @@ def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
     'Selected: l1 = 2, with 3 features and a score of -1.500 (standard error 0.100).'
     """
     chosen, best = _chosen(rows), _best(rows)
-    lines = [f"Selected: {_describe(chosen)}."]
     if best is chosen:
-        lines.append("No other l1 has a better score.")
-        return lines
-    lines.append(f"Best score: {_describe(best)}.")
+        return [f"Selected: {_describe(chosen)}.", "No other l1 has a better score."]
+    lines = [f"Selected: {_describe(chosen)}.", f"Best score: {_describe(best)}."]
     if selection == "heldout" and best["l1"] < chosen["l1"]:
         lines.append(
             "The selected field is the sparsest whose score is within one standard error of the best; the error is "
@@ -66,7 +60,7 @@ def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
     scores = [CurvePoint(row["l1"], row["score"], row["error"]) for row in rows]
     sizes = [CurvePoint(row["l1"], row["features"]) for row in rows]
     panels = [
-        LinePanel("Quality", "l1", name_score(selection), [Curve("field", scores)], log_x=True, lines=lines),
+        LinePanel("Quality", "l1", SCORES[selection], [Curve("field", scores)], log_x=True, lines=lines),
         LinePanel("Size", "l1", "features", [Curve("field", sizes)], log_x=True, lines=lines),
     ]
     return draw_panels(title, panels, subtitle=text)
@@ -75,7 +69,7 @@ def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
 def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:
     """Return an HTML document with the picture, the sentences and all numbers."""
     note = (
-        f"Score: {name_score(selection)}; higher is better. Features: those of two or more columns. l1 refers to all "
+        f"Score: {SCORES[selection]}; higher is better. Features: those of two or more columns. l1 refers to all "
         "rows, even where folds were learned from fewer."
     )
     picture = Figure(
@@ -95,17 +89,13 @@ def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:
 
 
 def _short(row: Row) -> str:
-    return f"l1 = {format_row(row)[0]} ({_count(row)})"
-
-
-def _count(row: Row) -> str:
-    return f"{row['features']:,} feature{'' if row['features'] == 1 else 's'}"
+    return f"l1 = {format_row(row)[0]} ({count(row['features'], 'feature')})"
 
 
 def _describe(row: Row) -> str:
     l1, _, score, error = format_row(row)
-    count, sure = _count(row), f" (standard error {error})" if error else ""
-    return f"l1 = {l1}, with {count} and a score of {score}{sure}"
+    sure = f" (standard error {error})" if error else ""
+    return f"l1 = {l1}, with {count(row['features'], 'feature')} and a score of {score}{sure}"
 
 
 def _chosen(rows: Sequence[Row]) -> Row:

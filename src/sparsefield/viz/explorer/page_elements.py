@@ -12,7 +12,6 @@ from sparsefield.viz.explorer.conditional_beliefs import BeliefChange
 from sparsefield.viz.explorer.cytoscape_elements import SIGNS
 from sparsefield.viz.explorer.table_rows import AcceptedValue, MissingValue, ObservedValue, RowView, TableRows
 from sparsefield.viz.feature_sentences import Feature
-from sparsefield.viz.fit_summary import is_learned
 from sparsefield.viz.network import Neighbor, Network
 
 __all__ = ["accepted_list", "beliefs_list", "quiet", "row_panel", "variable_panel", "warnings_list"]
@@ -41,7 +40,7 @@ def variable_panel(network: Network, node: int, *, can_set: bool) -> list[Any]:
         return [html.H2(network.labels[node]), quiet(text), *_neighbors(network, node)]
     head = [html.H2(network.labels[node], id="variable-name"), quiet(_describe(variable))]
     parts: list[Any] = [html.Div(head)]
-    if variable.frequencies and max(variable.frequencies) > 0 and is_learned(network.field):
+    if variable.frequencies and max(variable.frequencies) > 0 and network.field.record.is_learned:
         shares = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
         parts.append(html.Div([_share(state, share) for share, state in shares[:MAX_STATES]], className="beliefs"))
         parts += _more(len(shares) - MAX_STATES, "states")

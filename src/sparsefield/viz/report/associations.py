@@ -15,6 +15,7 @@ import numpy as np
 
 from sparsefield.data import DenseDataset
 from sparsefield.viz.feature_sentences import Feature
+from sparsefield.viz.network import variable_at
 
 __all__ = ["Association", "Surprise", "find_associations", "find_surprises", "log_odds_ratio", "slope"]
 
@@ -119,37 +120,30 @@ class _ColumnValues:
             self._cache[column] = np.concatenate([block.beliefs[own] for block in self.tables[table].blocks])
         return self._cache[column]
 
-    def state(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows,) bool each: where a categorical column has the state, and where its reference state."""
-        table, variable = self._owner(column)
+    def state(self, column: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return (rows,) bool each: where a variable has the column's state, and where its reference state.
+
+        None for a numeric column or a sum over neighbors.
+        """
+        table, variable = int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
         schema = self.layout.schemas[table]
-        code = column - int(self.layout.column_starts[table]) - int(schema.offsets[variable]) + 1
+        if variable < 0 or variable_at(schema, variable).numeric:
+            return None
+        first = int(self.layout.column_starts[table] + schema.offsets[variable])
         if variable < len(schema.targets):
             codes = self._codes[table][variable]
-            return codes == code, codes == 0
-        first = int(self.layout.column_starts[table] + schema.offsets[variable])
+            return codes == column - first + 1, codes == 0
         columns = [self.values(first + k) for k in range(int(schema.widths[variable]))]
         base = np.all([own == 0.0 for own in columns], axis=0)  # a missing value has its frequencies, so it is neither
-        return columns[code - 1] == 1.0, base
-
-    def is_category(self, column: int) -> bool:
-        table, variable = self._owner(column)
-        if variable < 0:
-            return False
-        schema = self.layout.schemas[table]
-        targets = len(schema.targets)
-        return variable < targets or not schema.observed[variable - targets].numeric
-
-    def _owner(self, column: int) -> tuple[int, int]:
-        return int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
+        return columns[column - first] == 1.0, base
 
 
 def _associate(columns: _ColumnValues, target: int, other: int) -> Association | None:
-    on, off = columns.state(target)
-    if columns.is_category(other):
-        there, absent = columns.state(other)
-        counts = [int(np.count_nonzero(a & b)) for a in (on, off) for b in (there, absent)]
+    targets, others = columns.state(target), columns.state(other)
+    assert targets is not None
+    if others is not None:
+        counts = [int(np.count_nonzero(a & b)) for a in targets for b in others]
         return Association(*log_odds_ratio(*counts), sum(counts)) if sum(counts) else None
-    values = columns.values(other)
+    values, (on, off) = columns.values(other), targets
     found = slope(values[on], values[off])
     return None if found is None else Association(*found, int(on.sum() + off.sum()))

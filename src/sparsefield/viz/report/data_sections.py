@@ -12,7 +12,7 @@ from sparsefield.evaluation import calibration
 from sparsefield.evaluation.calibration import Calibration, ColumnScore
 from sparsefield.inference import Posterior
 from sparsefield.viz.charts import Curve, CurvePoint, HistogramPanel, LinePanel, draw_panels
-from sparsefield.viz.fit_summary import count, is_learned
+from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
 from sparsefield.viz.report.repeat_fit import Fitted
@@ -64,7 +64,7 @@ def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
     name, title = "quality", "Prediction quality"
     if scored is None:
         return section(name, title, paragraph(f"This section on scores and calibration {NO_DATA}", "absent"))
-    learned = is_learned(fitted.field)
+    learned = fitted.field.record.is_learned
     scores = calibration.score_columns(scored.sample, scored.answers, known_shares=learned)
     if not scores:
         return section(name, title, paragraph(NO_VALUES, "absent"))
@@ -97,7 +97,7 @@ def _describe_rows(fitted: Fitted, scored: ScoredRows) -> str:
     """Return a statement on whether these may be the rows of training."""
     part = f" Only {scored.sample.n_rows:,} evenly spaced rows were used." if scored.in_part else ""
     rows, trained = count(scored.n_rows, "row"), fitted.field.record.n_rows
-    if not is_learned(fitted.field):
+    if not fitted.field.record.is_learned:
         return paragraph(
             f"The data have {rows}.{part} The weights of the field were given, so these rows were not used in training."
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.feature_sentences import Feature
-from sparsefield.viz.fit_summary import WEIGHTS, certificate, count, format_violation, is_learned, l1_of, size
+from sparsefield.viz.fit_summary import WEIGHTS, certificate, count, format_violation, l1_of, size
 from sparsefield.viz.html_page import TableCell, paragraph, render_bullets, render_figure, render_table, section
 from sparsefield.viz.network_plot import render_network
 from sparsefield.viz.network_view import NetworkView
@@ -35,7 +35,7 @@ def render_summary(
 ) -> str:
     """Return the main findings as a list of sentences."""
     field = fitted.field
-    layout, learned = field.layout, is_learned(field)
+    layout, learned = field.layout, field.record.is_learned
     observed = sum(len(schema.observed) for schema in layout.schemas)
     latent = sum(len(schema.latent) for schema in layout.schemas) if layout.has_latent else 0
     columns = count(layout.n_targets - latent + observed, "column")
@@ -187,7 +187,7 @@ def render_training(fitted: Fitted) -> str:
     history = fitted.field.record.iterations
     if not history:
         why = "The fit had no iterations."
-        if not is_learned(fitted.field):
+        if not fitted.field.record.is_learned:
             why = "A field with given weights has no training to show."
         return section("training", "Training", paragraph(why, "absent"))
     kept = sorted({round(k) for k in np.linspace(0, len(history) - 1, min(MAX_POINTS, len(history)))})
@@ -213,7 +213,7 @@ def render_training(fitted: Fitted) -> str:
 def render_certificate(fitted: Fitted) -> str:
     """Return the optimality statement and its meaning."""
     field, name, title = fitted.field, "certificate", "Convergence"
-    if not is_learned(field):
+    if not field.record.is_learned:
         return section(name, title, paragraph("A field with given weights has no optimum to check.", "absent"))
     l1 = l1_of(field, fitted.params)
     text = (
@@ -235,7 +235,7 @@ def render_certificate(fitted: Fitted) -> str:
 
 def render_repeat(fitted: Fitted) -> str:
     """Return the lines that repeat the fit, its options and the versions."""
-    if is_learned(fitted.field):
+    if fitted.field.record.is_learned:
         command, changed = as_command(fitted), changed_options(fitted)
         listed = ", ".join(f"{name}={value!r}" for name, value in changed.items()) or "none"
         text = (

@@ -13,14 +13,9 @@ from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
 __all__ = [
-    "STABLE",
-    "TITLE",
-    "describe_stability",
-    "expected_false",
-    "often_left_out",
-    "selection_frequencies",
+    "STABLE", "TITLE", "describe_stability", "expected_false", "often_left_out", "selection_frequencies",
     "stability_column",
-]
+]  # fmt: skip
 
 TITLE = "stability"
 
@@ -75,14 +70,13 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     found = []
     stability = field.record.stability
     for absent in () if stability is None else stability.left_out:
-        columns, weight = np.array([absent.columns]), np.array([absent.weight])
-        alone = replace(field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
-        alone = replace(alone, conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
-        if columns.shape[1] == 2:
-            alone = replace(alone, pairs=columns, weights=weight)
-        else:
-            alone = replace(alone, conjunctions=columns, conjunction_weights=weight)
-        found += [(feature, absent.frequency) for feature in list_features(alone)]
+        only = {
+            "pairs": np.empty((0, 2), dtype=np.int64), "weights": np.empty(0),
+            "conjunctions": np.empty((0, 3), dtype=np.int64), "conjunction_weights": np.empty(0),
+        }  # fmt: skip
+        names = ("pairs", "weights") if len(absent.columns) == 2 else ("conjunctions", "conjunction_weights")
+        only |= dict(zip(names, (np.array([absent.columns]), np.array([absent.weight])), strict=True))
+        found += [(feature, absent.frequency) for feature in list_features(replace(field, **only))]
     return found
 
 
