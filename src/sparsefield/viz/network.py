@@ -78,10 +78,10 @@ class Subgraph:
     def ends(self) -> Array:
         """(edges, 2): the ends of each edge as positions in ``nodes``."""
         position = {node: k for k, node in enumerate(self.nodes)}
-        found = [position[node] for node in self.network.ends[self.edges].ravel().tolist()]
+        found = [[position[a], position[b]] for a, b in self.network.ends[self.edges].tolist()]
         return np.array(found, dtype=np.int64).reshape(-1, 2)
 
-    @cached_property
+    @property
     def strengths(self) -> Array:
         """(edges,)"""
         return self.network.strengths[self.edges]
@@ -166,8 +166,7 @@ class Network:
         """Return variables whose name contains ``text``: those that begin with it first, then in column order."""
         text = text.strip().lower()
         hits = [k for k, label in enumerate(self._lower) if text in label]
-        hits.sort(key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))
-        return hits[:limit]
+        return sorted(hits, key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))[:limit]
 
     def number(self, name: str, table: str = "") -> int:
         """Return the node of a variable."""
@@ -253,8 +252,9 @@ class Network:
     # -- arrays ------------------------------------------------------------------------------------------------------
 
     def _table_index(self, node: int) -> int:
-        beyond = node - self.n_variables
-        return beyond if beyond >= 0 else int(np.searchsorted(self.starts, node, side="right")) - 1
+        if node >= self.n_variables:
+            return node - self.n_variables
+        return int(np.searchsorted(self.starts, node, side="right")) - 1
 
     def _edge_numbers(self, node: int) -> Array:
         return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
@@ -288,15 +288,15 @@ class Network:
         """Return the feature, template and two ends of each pair of columns that a feature has."""
         field, layout = self.field, self.field.layout
         node, view = self._index_columns()
-        n_tables = len(layout.tables)
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
-        one, two = field.pairs[:, 0], field.pairs[:, 1]
+        one, two = field.pairs.T
         over = view[two]
-        template_of_view = np.array([n_tables + v.template for v in layout.neighbor_views] or [0], dtype=np.int64)
-        # The ends follow the template's direction, as the names of features do.
-        backward = (over >= 0) & ~np.array([v.forward for v in layout.neighbor_views] or [True])[over]
+        views = [(len(layout.tables) + v.template, v.forward) for v in layout.neighbor_views] or [(0, True)]
+        template_of_view, forward = map(np.array, zip(*views, strict=True))
         template = np.where(over >= 0, template_of_view[over], layout.table_of_column[one])
+        # The ends follow the template's direction, as the names of features do.
+        backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
         parts = [(np.arange(len(field.pairs)), template, a, b)]
         for first, second in combinations(range(field.conjunctions.shape[1]), 2):

@@ -58,9 +58,8 @@ class NetworkPlot:
         """Write an interactive page (.html) or a static picture (.svg), depending on the suffix."""
         suffix = Path(path).suffix.lower()
         if suffix not in (".html", ".htm", ".svg"):
-            raise DataError(
-                f"{path}: the name must end in .html for an interactive page or in .svg for a static picture."
-            )
+            forms = ".html for an interactive page or in .svg for a static picture"
+            raise DataError(f"{path}: the name must end in {forms}.")
         write_atomically(path, (self.to_svg() if suffix == ".svg" else self.to_html()).encode())
 
     def _repr_html_(self) -> str:
@@ -70,8 +69,7 @@ class NetworkPlot:
             f'width="100%" height="{FRAME_HEIGHT}" frameborder="0"></iframe>'
         )
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+    _repr_svg_ = to_svg
 
 
 def render_network(view: NetworkView, title: str) -> str:
@@ -148,20 +146,16 @@ def _draw_edges(drawing: Drawing, part: Subgraph, positions: np.ndarray) -> None
 def _draw_nodes(drawing: Drawing, part: Subgraph, positions: np.ndarray, colors: list[str]) -> None:
     """Draw circles, and names where there is room for them, those with the strongest edges first."""
     total = part.total_strengths
-    radius = 3.5 + 5.0 * np.sqrt(total / total.max())
+    radius = (3.5 + 5.0 * np.sqrt(total / total.max())).tolist()
     for k, name in enumerate(part.names):
         x, y = positions[k].tolist()
-        drawing.shape(
-            "circle", cx=x, cy=y, r=float(radius[k]), fill=colors[k], stroke=WHITE, stroke_width=1.5, hint=name
-        )
+        drawing.shape("circle", cx=x, cy=y, r=radius[k], fill=colors[k], stroke=WHITE, stroke_width=1.5, hint=name)
     taken: list[tuple[float, float, float, float]] = []
     for k in np.lexsort((np.arange(len(total)), -total)).tolist():
-        name = part.names[k]
-        text = name if len(name) <= 26 else name[:25] + "…"
-        x, y = positions[k].tolist()
+        text = part.names[k] if len(part.names[k]) <= 26 else part.names[k][:25] + "…"
         half = text_width(text, NAME_SIZE) / 2
-        x = min(max(x, half + 8), WIDTH - half - 8)
-        top = y - float(radius[k]) - 4 - NAME_SIZE
+        x = min(max(float(positions[k, 0]), half + 8), WIDTH - half - 8)
+        top = float(positions[k, 1]) - radius[k] - 4 - NAME_SIZE
         box = (x - half, top, x + half, top + NAME_SIZE + 2)
         if any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
             continue

@@ -44,8 +44,6 @@ class NetworkView:
 
     whole: Subgraph
     shown: Subgraph
-    learned: bool
-    """Whether the frequencies of states come from data."""
     extra: ExtraColumns
     features: Mapping[int, Feature]
     """Features by their number in the field."""
@@ -77,6 +75,7 @@ class NetworkView:
 
     def _as_dict(self) -> dict[str, Any]:
         shown, network = self.shown, self.shown.network
+        has_frequencies = network.field.record.is_learned
         edges = [network.edge(k) for k in shown.edges.tolist()]
         numbers = [network.feature_numbers(edge.number) for edge in edges]
         group = self.group_of(shown)
@@ -91,7 +90,7 @@ class NetworkView:
             "initial": self.n_initial,
             "initialX": initial_places[:, 0].tolist(),
             "initialY": initial_places[:, 1].tolist(),
-            "descriptions": [_describe(network.variable(node), self.learned) for node in shown.nodes],
+            "descriptions": [_describe(network.variable(node), has_frequencies) for node in shown.nodes],
             "group": group.tolist(),
             "groups": self.groups,
             "colors": GROUPS,
@@ -139,30 +138,17 @@ class NetworkView:
 
 
 def build_view(
-    field: Field,
-    extra: ExtraColumns | None = None,
-    *,
-    features: Sequence[Feature] | None = None,
-    max_edges: int = MAX_EDGES,
+    field: Field, extra: ExtraColumns | None = None, *, features: Sequence[Feature] | None = None
 ) -> NetworkView:
     """Return the network of a field, of which a page shows the strongest edges; with stability where it is known.
 
-    Parameters
-    ----------
-    field : Field
-    extra : {title: {name of a feature: value}}, optional
-    features : sequence of Feature, optional
-        All features of the field, if they are already listed.
-    max_edges : int
+    ``features`` are all features of the field, if they are already listed.
     """
     features = list_features(field) if features is None else features
     whole = Network(field).edge_subgraph()
     stability = stability_column(field, features)
-    known = {TITLE: stability} if stability else {}
-    by_number = {feature.number: feature for feature in features}
-    return NetworkView(
-        whole, whole.strongest(max_edges), field.record.is_learned, {**known, **(extra or {})}, by_number
-    )
+    columns = {**({TITLE: stability} if stability else {}), **(extra or {})}
+    return NetworkView(whole, whole.strongest(MAX_EDGES), columns, {feature.number: feature for feature in features})
 
 
 def _layout_pixels(part: Subgraph, groups: np.ndarray) -> np.ndarray:

@@ -42,10 +42,8 @@ class Session:
         kind = "classifier, " if isinstance(self.model, CRFClassifier) else ""
         linked = f"{len(self.model.field_.layout.tables):,} linked tables, " if self.network.linked else ""
         size = f"{count(self.network.n_variables, 'variable')}, {count(len(self.network.strengths), 'edge')}"
-        if self.rows is None:
-            return f"{kind}{linked}{size}"
-        n_rows = sum(table.n_rows for table in self.rows.tables.values())
-        return f"{kind}{linked}{size}; {count(n_rows, 'row')} of data"
+        n_rows = sum(table.n_rows for table in self.rows.tables.values()) if self.rows else 0
+        return f"{kind}{linked}{size}" + (f"; {count(n_rows, 'row')} of data" if self.rows else "")
 
     def _evidence_values(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
         """Return {variable: value} from {node: position of the state, or number}."""
@@ -77,11 +75,9 @@ class Session:
                 break
             node = self.network.number(change.name)
             variable = self.network.variable(node)
-            assert variable is not None
             direction = 0
-            if len(variable.states) == 2:
-                on = 1 - variable.base
-                direction = 1 if change.after[on] > change.before[on] else -1
+            if variable is not None and len(variable.states) == 2:
+                direction = 1 if change.after[1 - variable.base] > change.before[1 - variable.base] else -1
             found[node] = direction, change.distance / largest
         return found
 

@@ -51,8 +51,7 @@ class InputTable:
     def row_names(self) -> pl.Series | None:
         """Names of the rows: their key, or the first column that is not in the model."""
         known = set(self.known.columns)
-        others = [name for name in self.raw.columns if name not in known]
-        key = self.key or (others[0] if others else None)
+        key = self.key or next((name for name in self.raw.columns if name not in known), None)
         return None if key is None or key not in self.raw.columns else self.raw[key].cast(pl.String)
 
 
@@ -119,13 +118,7 @@ class AcceptedValue:
 class TableRows:
     """Rows of tables under a model, and the imputed values that were accepted.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    tables : {name: InputTable}
-        The name of the only table of a plain field is empty.
-    data : Relational, optional
-        The linked tables of a `RelationalField`.
+    The name of the only table of a plain field is empty; ``data`` are the linked tables of a `RelationalField`.
     """
 
     def __init__(self, model: Any, tables: dict[str, InputTable], data: Relational | None = None) -> None:
@@ -206,16 +199,14 @@ class TableRows:
         """
         source = self.tables[table]
         frame = source.raw.with_columns(pl.all().cast(pl.String))
-        by_name: dict[str, list[AcceptedValue]] = {}
+        states: dict[str, dict[int, str]] = {}
         for one in self.accepted.values():
             if one.table == table:
-                by_name.setdefault(one.name, []).append(one)
-        there, made = set(frame.columns), []
-        for name, mine in by_name.items():
-            column = frame[name] if name in there else pl.Series(name, [None] * source.n_rows, dtype=pl.String)
-            states = pl.Series([_format_state(one.state) for one in mine], dtype=pl.String)
-            made.append(column.scatter([one.row for one in mine], states).alias(name))
-        return frame.with_columns(made)
+                states.setdefault(one.name, {})[one.row] = _format_state(one.state)
+        for name, by_row in states.items():
+            column = frame[name] if name in frame else pl.Series(name, [None] * source.n_rows, dtype=pl.String)
+            frame = frame.with_columns(column.scatter(list(by_row), pl.Series(by_row.values(), dtype=pl.String)))
+        return frame
 
     def csv(self, table: str) -> bytes:
         """Return `completed` as CSV, in the format of the input file."""
