@@ -80,9 +80,9 @@ class DisplayMethods:
         """Return the HTML that notebooks show: a card of the fit, or scikit-learn's diagram before the fit."""
         if not hasattr(self, "field_"):
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
-        from sparsefield.viz.notebook_card import summarize
+        from sparsefield.viz.report.report_page import make_card
 
-        return summarize(self._as_fitted())
+        return make_card(self._as_fitted())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]

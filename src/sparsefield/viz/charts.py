@@ -62,12 +62,8 @@ class VerticalLine:
     color: str = GREY
 
 
-@dataclass(frozen=True)
-class _Style:
-    name: str
-    color: str
-    dashed: bool
-    marked: bool
+Styles = Mapping[str, Curve | VerticalLine]
+"""The color and dashes of each name."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class LinePanel:
             scale = own
         return scale.thin_ticks()
 
-    def _draw(self, drawing: Drawing, frame: Frame, styles: Mapping[str, _Style], across: Scale, upward: Scale) -> None:
+    def _draw(self, drawing: Drawing, frame: Frame, styles: Styles, across: Scale, upward: Scale) -> None:
         """Draw vertical lines, error bars above them, then curves, then marks."""
         for line in self.lines:
             if is_drawable(line.x, self.log_x):
@@ -149,7 +145,7 @@ class HistogramPanel:
             return None
         return fit_scale(self.edges, frame.left, frame.right, room=0.0, zero=False).thin_ticks()
 
-    def _draw(self, drawing: Drawing, frame: Frame, _: Mapping[str, _Style], across: Scale, upward: Scale) -> None:
+    def _draw(self, drawing: Drawing, frame: Frame, _: Styles, across: Scale, upward: Scale) -> None:
         """Draw one outline for each run of bins that are not empty, and a tooltip for each bin."""
         bins = list(zip(pairwise(self.edges), self.counts, strict=True))
         d = ""
@@ -195,19 +191,18 @@ def draw_panels(
     return drawing.render()
 
 
-def _choose_styles(panels: Sequence[LinePanel]) -> dict[str, _Style]:
-    """Return one style for each name, which is the same in every panel."""
-    styles: dict[str, _Style] = {}
+def _choose_styles(panels: Sequence[LinePanel]) -> Styles:
+    """Return the first curve or line of each name with its color, which is the same in every panel."""
+    styles: dict[str, Curve | VerticalLine] = {}
     for curve in (curve for panel in panels for curve in panel.curves):
-        color = curve.color or COLORS[len(styles) % len(COLORS)]
-        styles.setdefault(curve.name, _Style(curve.name, color, curve.dashed, True))
+        styles.setdefault(curve.name, replace(curve, color=curve.color or COLORS[len(styles) % len(COLORS)]))
     for line in (line for panel in panels for line in panel.lines):
-        styles.setdefault(line.name, _Style(line.name, line.color, line.dashed, False))
+        styles.setdefault(line.name, line)
     return styles
 
 
 def _draw_card(
-    title: str, subtitle: str, legend: Sequence[_Style], columns: int, vertical: Sequence[Scale]
+    title: str, subtitle: str, legend: Sequence[Curve | VerticalLine], columns: int, vertical: Sequence[Scale]
 ) -> tuple[Drawing, list[Frame]]:
     """Return a drawing with its title and legend, and one frame for each vertical scale."""
     columns = max(1, min(columns, len(vertical)))
@@ -225,7 +220,7 @@ def _draw_card(
     for k, style in enumerate(legend):
         x, y = MARGIN + k * room / len(legend), top - 14
         drawing.line(x, y - 4, x + 26, y - 4, stroke=style.color, stroke_width=1.8, **_dash(style.dashed))
-        if style.marked:
+        if isinstance(style, Curve):
             _draw_mark(drawing, x + 13, y - 4, style)
         drawing.text(x + 34, y, style.name, size=12.5, room=room / len(legend) - 52)
     frames = []
@@ -245,7 +240,7 @@ def _draw_labels(drawing: Drawing, frame: Frame, panel: LinePanel | HistogramPan
     drawing.text(middle, frame.floor + 36, panel.x_label, **label, text_anchor="middle")
 
 
-def _draw_mark(drawing: Drawing, x: float, y: float, style: _Style, hint: str | None = None) -> None:
+def _draw_mark(drawing: Drawing, x: float, y: float, style: Curve | VerticalLine, hint: str | None = None) -> None:
     more: dict[str, object] = {"fill": style.color, "stroke": WHITE, "stroke_width": 0.9}
     if style.dashed:
         more = {"fill": WHITE, "stroke": style.color, "stroke_width": 1.5}

@@ -10,14 +10,16 @@ from html import escape
 from importlib.resources import files
 
 __all__ = [
-    "Figure", "TableCell", "asset", "document", "make_page", "paragraph", "render_bullets", "render_figure",
-    "render_table", "section",
+    "Figure",
+    "TableCell",
+    "bullets",
+    "document",
+    "make_page",
+    "paragraph",
+    "render_figure",
+    "render_table",
+    "section",
 ]  # fmt: skip
-
-
-def asset(name: str) -> str:
-    """Return a stylesheet or script of this package."""
-    return (files("sparsefield.viz") / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def paragraph(text: str, kind: str = "") -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
-def render_bullets(lines: Sequence[str]) -> str:
+def bullets(lines: Sequence[str]) -> str:
     """Return a list; its lines are markup."""
     return f'<ul class="text">{"".join(f"<li>{line}</li>" for line in lines)}</ul>' if lines else ""
 
@@ -104,21 +106,22 @@ def make_page(
     ]
     body = [
         f"<h1>{escape(title)}</h1>",
-        render_bullets([escape(sentence) for sentence in lead]),
+        bullets([escape(sentence) for sentence in lead]),
         render_table(head, cells),
         paragraph(note, "note"),
         *(render_figure(figure.svg, figure.caption) for figure in figures),
     ]
-    return document(title, f"<main>{''.join(body)}</main>", style=asset("page.css"), scripts=[])
+    return document(title, f"<main>{''.join(body)}</main>")
 
 
-def document(title: str, body: str, *, style: str, scripts: Sequence[str], kind: str = "") -> str:
-    """Return a whole page, whose policy allows only the given style and scripts and loads nothing."""
-    allowed = " ".join(map(_digest, scripts)) or "'none'"
+def document(title: str, body: str, *scripts: str, kind: str = "") -> str:
+    """Return a whole page, whose policy allows only the style and the named scripts of this package."""
+    style, *codes = ((files("sparsefield.viz") / name).read_text(encoding="utf-8") for name in ("page.css", *scripts))
+    allowed = " ".join(map(_digest, codes)) or "'none'"
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {_digest(style)}; script-src {allowed}"
     )
-    ending = "".join(f"<script>{script}</script>\n" for script in scripts)
+    ending = "".join(f"<script>{code}</script>\n" for code in codes)
     attribute = f' class="{kind}"' if kind else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'

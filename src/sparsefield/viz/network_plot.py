@@ -12,7 +12,7 @@ import numpy as np
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.feature_sentences import name_features
-from sparsefield.viz.html_page import asset, document
+from sparsefield.viz.html_page import document
 from sparsefield.viz.network import Subgraph
 from sparsefield.viz.network_view import NetworkView
 from sparsefield.viz.node_positions import layout_nodes
@@ -47,8 +47,7 @@ class NetworkPlot:
 
     def to_html(self) -> str:
         """Return an interactive page that needs no other files."""
-        body = f"<main>{render_network(self.view, self.title)}</main>"
-        return document(self.title, body, style=asset("page.css"), scripts=[asset("network.js")], kind="alone")
+        return document(self.title, f"<main>{render_network(self.view, self.title)}</main>", "network.js", kind="alone")
 
     def to_svg(self) -> str:
         """Return a static picture of the strongest edges."""

@@ -16,16 +16,17 @@ from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.sections import NO_DATA
 from sparsefield.viz.svg import Drawing
 
 __all__ = [
-    "MissingPattern", "ScoredRows", "find_missing_pattern", "render_missing_values", "render_quality", "render_signals",
+    "NO_DATA", "MissingPattern", "ScoredRows", "find_missing_pattern", "render_missing_values", "render_quality",
+    "render_signals",
 ]  # fmt: skip
 
 MAX_SCORES = 400
 MAX_MISSING_COLUMNS = 36
 BAR = 120.0
+NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
 NO_VALUES = "The data have no value in a column that the field predicts."
 
 

@@ -72,7 +72,8 @@ def as_command(fitted: Fitted) -> str | None:
         for option, setting in _command_line_values(name, value).items():
             if option not in FLAGS or isinstance(setting, (tuple, list)):
                 return None
-            words += _as_words(FLAGS[option], setting)
+            flag = FLAGS[option] if setting is not False else FLAGS[option].replace("--", "--no-", 1)
+            words += [flag] if isinstance(setting, bool) else [flag, str(setting)]
     for name, states in (changed.get("latent") or {}).items():
         words += ["--latent", f"{name}={states}"]
     for template in changed.get("templates") or ():
@@ -94,12 +95,6 @@ def _command_line_values(name: str, value: Any) -> dict[str, Any]:
         return {name: value}
     kind = {name: value.name} if hasattr(value, "name") else {}  # pyright: ignore[reportAttributeAccessIssue]
     return kind | {f"{name}__{option}": setting for option, setting in changed_fields(value).items()}
-
-
-def _as_words(flag: str, value: Any) -> list[str]:
-    if isinstance(value, bool):
-        return [flag if value else flag.replace("--", "--no-", 1)]
-    return [flag, str(value)]
 
 
 def as_python(fitted: Fitted) -> str:
