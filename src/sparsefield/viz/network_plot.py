@@ -17,7 +17,7 @@ from sparsefield.viz.network import Subgraph
 from sparsefield.viz.network_view import NetworkView
 from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import BLUE, GREY, GROUPS, ORANGE, WHITE
-from sparsefield.viz.svg import Drawing, text_width
+from sparsefield.viz.svg import Drawing, shorten, text_width
 
 __all__ = ["NetworkPlot", "render_network"]
 
@@ -151,7 +151,7 @@ def _draw_nodes(drawing: Drawing, part: Subgraph, positions: np.ndarray, colors:
         drawing.shape("circle", cx=x, cy=y, r=radius[k], fill=colors[k], stroke=WHITE, stroke_width=1.5, hint=name)
     taken: list[tuple[float, float, float, float]] = []
     for k in np.lexsort((np.arange(len(total)), -total)).tolist():
-        text = part.names[k] if len(part.names[k]) <= 26 else part.names[k][:25] + "…"
+        text = shorten(part.names[k], 26)
         half = text_width(text, NAME_SIZE) / 2
         x = min(max(float(positions[k, 0]), half + 8), WIDTH - half - 8)
         top = float(positions[k, 1]) - radius[k] - 4 - NAME_SIZE

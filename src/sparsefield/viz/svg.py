@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.viz.palette import FONT, INK, PALE, WHITE
 
-__all__ = ["Drawing", "text_width"]
+__all__ = ["Drawing", "shorten", "text_width"]
 
 
 class Drawing:
@@ -52,11 +52,9 @@ class Drawing:
         self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, room: float = 1e9, **more: object
     ) -> None:
         """Add a text; if it is longer than ``room``, it is cut and its tooltip has the whole text."""
-        longest = max(4, int(room / text_width("m", size)))
-        if len(text) > longest:
-            more["hint"] = text
-            text = text[: longest - 1].rstrip() + "…"
-        self.shape("text", text=text, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
+        shown = shorten(text, max(4, int(room / text_width("m", size))))
+        more |= {} if shown == text else {"hint": text}
+        self.shape("text", text=shown, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
 
     def render(self) -> str:
         """Return the picture as an SVG document, which an HTML page may contain."""
@@ -75,6 +73,11 @@ class Drawing:
 def text_width(text: str, size: float) -> float:
     """Return an upper estimate of the width of a text."""
     return 0.58 * size * len(text)
+
+
+def shorten(text: str, longest: int) -> str:
+    """Return a text of at most ``longest`` characters; one that was cut ends with three dots."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def _attributes(values: dict[str, object]) -> str:

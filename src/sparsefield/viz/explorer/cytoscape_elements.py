@@ -10,6 +10,7 @@ import numpy as np
 from sparsefield.viz.network import Subgraph
 from sparsefield.viz.node_positions import layout_nodes, separate_labels
 from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
+from sparsefield.viz.svg import shorten
 
 __all__ = ["COLORS", "SIGNS", "build_elements", "build_stylesheet"]
 
@@ -35,7 +36,7 @@ MIN_WIDTH, MAX_WIDTH = 1.2, 6.5
 def build_elements(part: Subgraph, chosen: Iterable[int] = ()) -> list[dict[str, Any]]:
     """Return the nodes and edges of a picture; edges that do not touch a chosen node have the class "dimmed"."""
     chosen = set(chosen)
-    labels = [_shorten(name) for name in part.names]
+    labels = [shorten(name, MAX_LABEL) for name in part.names]
     widths = np.array([LETTER * len(label) + PADDING for label in labels])
     largest = float(part.strengths.max(initial=0.0)) or 1.0
     nodes, edges = [], []
@@ -87,7 +88,3 @@ def _layout_pixels(part: Subgraph, widths: np.ndarray) -> np.ndarray:
     size = BOX * max(1.0, len(part.nodes) / BOX_NODES) ** 0.5
     centered = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
     return separate_labels(centered / extent * size, widths, HEIGHT)
-
-
-def _shorten(label: str) -> str:
-    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "\u2026"

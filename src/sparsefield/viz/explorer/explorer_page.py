@@ -83,21 +83,15 @@ def _layout(session: Session, token: str) -> html.Div:
         boxSelectionEnabled=False,
         responsive=True,
     )
-    legend = html.Div([*_legend(), html.Span(id="not-shown", className="quiet")], className="legend")
-    network = html.Section([html.Div(tools, className="tools"), picture, legend], className="card network")
+    network = html.Section([html.Div(tools, className="tools"), picture, _legend()], className="card network")
     panels = {
         "variable": quiet("Click a variable in the network, or find it by name, to see its neighbors."),
         "evidence": _evidence_controls(session),
         "rows": _row_controls(session, token),
     }
+    choices = [{"label": label, "value": name} for name, label in tabs.items()]
     aside = [
-        dcc.RadioItems(
-            [{"label": label, "value": name} for name, label in tabs.items()],
-            "variable",
-            id="tab",
-            className="tabs",
-            inline=True,
-        ),
+        dcc.RadioItems(choices, "variable", id="tab", className="tabs", inline=True),
         *(html.Div(content, id=f"{name}-panel", className="panel") for name, content in panels.items()),
     ]
     data = {"chosen": None, "evidence-nodes": [], "evidence": {}, "accepted-count": 0}
@@ -106,12 +100,13 @@ def _layout(session: Session, token: str) -> html.Div:
     return html.Div([head, main, *stores], className="page")
 
 
-def _legend() -> list[Any]:
+def _legend() -> html.Div:
     texts = {1: "go together", -1: "rarely go together", 0: "depends on the states"}
-    lines = [
+    keys = [
         html.Span([html.I(style={"background": COLORS[sign]}), text], className="key") for sign, text in texts.items()
     ]
-    return [*lines, html.Span("wider edges are stronger", className="quiet")]
+    width = html.Span("wider edges are stronger", className="quiet")
+    return html.Div([*keys, width, html.Span(id="not-shown", className="quiet")], className="legend")
 
 
 def _loading(name: str) -> dcc.Loading:

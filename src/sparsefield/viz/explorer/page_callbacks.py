@@ -10,6 +10,7 @@ from dash.exceptions import PreventUpdate
 from sparsefield.errors import DataError
 from sparsefield.viz.explorer import page_elements
 from sparsefield.viz.explorer.cytoscape_elements import build_elements, build_stylesheet
+from sparsefield.viz.explorer.page_elements import quiet
 from sparsefield.viz.explorer.session import Session
 
 __all__ = ["NODE_LIMITS", "register_callbacks"]
@@ -75,10 +76,8 @@ def _register_selection(app: Dash, session: Session) -> None:
     @app.callback(Output("variable-panel", "children"), Input("chosen", "data"), prevent_initial_call=True)
     def show_variable(chosen: int | None) -> Any:
         if chosen is None:
-            text = "The strongest edges of the field. Click a variable to see its neighbors."
-            return page_elements.quiet(text)
-        can_set = session.beliefs is not None
-        return page_elements.variable_panel(session.network, chosen, can_set=can_set)
+            return quiet("The strongest edges of the field. Click a variable to see its neighbors.")
+        return page_elements.variable_panel(session.network, chosen, can_set=session.beliefs is not None)
 
     names = ("variable", "evidence", "rows")
 
@@ -152,8 +151,7 @@ def _register_evidence(app: Dash, session: Session) -> None:
     @app.callback(Output("evidence-list", "children"), Input("evidence-nodes", "data"), State("evidence", "data"))
     def show_evidence(nodes: list[int], evidence: dict[str, Any]) -> Any:
         if not nodes:
-            text = "Set variables to see how the beliefs about all others change. Now no variable is set."
-            return page_elements.quiet(text)
+            return quiet("Set variables to see how the beliefs about all others change. Now no variable is set.")
         text = "In the network, blue variables become more likely, orange ones less likely; dark ones are set."
         setters = [_evidence_setter(session, k, evidence.get(str(k))) for k in nodes]
         return [*setters, html.P(text, className="quiet hint")]
@@ -184,14 +182,12 @@ def _evidence_setter(session: Session, node: int, value: Any) -> html.Div:
     """Return a line of evidence: the variable, its state, and a button that removes it."""
     variable = session.network.variable(node)
     assert variable is not None
-    identity = {"type": "state", "node": node}
+    more = {"id": {"type": "state", "node": node}, "value": value}
     if variable.numeric:
-        control: Any = dcc.Input(
-            id=identity, value=value, type="number", step="any", placeholder="a number", debounce=0.4
-        )
+        control: Any = dcc.Input(**more, type="number", step="any", placeholder="a number", debounce=0.4)
     else:
         options = [{"label": str(state), "value": k} for k, state in enumerate(variable.states)]
-        control = dcc.Dropdown(options, value, id=identity, placeholder="choose a state \u2026", clearable=False)
+        control = dcc.Dropdown(options, **more, placeholder="choose a state \u2026", clearable=False)
     remove = html.Button("\u00d7", id={"type": "remove", "node": node}, className="plain small", title="Remove")
     name = html.Span(variable.name, className="name", title=variable.name)
     return html.Div([name, control, remove], className="setter")
@@ -234,7 +230,7 @@ def _register_rows(app: Dash, session: Session) -> None:
     )
     def show_row(row: int, table: str, method: str, _: int) -> Any:
         if not rows.tables[table].n_rows:
-            return page_elements.quiet("This table has no rows.")
+            return quiet("This table has no rows.")
         if row >= rows.tables[table].n_rows:  # a row of the previous table; the update for the new one follows
             raise PreventUpdate
         try:

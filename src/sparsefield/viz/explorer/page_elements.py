@@ -51,17 +51,17 @@ def variable_panel(network: Network, node: int, *, can_set: bool) -> list[Any]:
 
 def _describe(variable: Variable) -> str:
     roles = {"target": "Predicted column", "observed": "Covariate (observed column)", "latent": "Latent variable"}
+    role = roles[variable.role]
     if variable.numeric:
-        spread = f"mean {variable.center:.4g}, standard deviation {variable.scale:.4g}"
-        return f"{roles[variable.role]}; numeric, {spread}."
+        return f"{role}; numeric, mean {variable.center:.4g}, standard deviation {variable.scale:.4g}."
     base = variable.states[variable.base]
-    return (
-        f"{roles[variable.role]}; {len(variable.states):,} states. Weights are relative to the reference state {base}."
-    )
+    return f"{role}; {len(variable.states):,} states. Weights are relative to the reference state {base}."
 
 
 def _share(state: Label, share: float) -> html.Div:
-    return html.Div([_text(str(state), "state"), _bar(share), html.Span(_percent(share), className="number")])
+    fill = html.Div(className="fill unchanged", style={"width": f"{100 * share:.2f}%"})
+    bar = html.Div(fill, className="bar")
+    return html.Div([_text(str(state), "state"), bar, html.Span(_percent(share), className="number")])
 
 
 def _neighbors(network: Network, node: int) -> list[Any]:
@@ -218,14 +218,10 @@ def accepted_list(rows: TableRows) -> list[Any]:
 
 
 def _accepted_value(rows: TableRows, one: AcceptedValue) -> html.Div:
-    return html.Div(
-        [
-            _text(f"{one.table}.{one.name}" if one.table else one.name, "name"),
-            html.Span(html.B(str(one.state)), className="value"),
-            _text(rows.row_name(one.table, one.row), "quiet rest"),
-            _small_button("Undo", "undo", one.table, one.row, name=one.name),
-        ]
-    )
+    name = _text(f"{one.table}.{one.name}" if one.table else one.name, "name")
+    value = html.Span(html.B(str(one.state)), className="value")
+    undo = _small_button("Undo", "undo", one.table, one.row, name=one.name)
+    return html.Div([name, value, _text(rows.row_name(one.table, one.row), "quiet rest"), undo])
 
 
 # -- common pieces ---------------------------------------------------------------------------------------------------
@@ -242,10 +238,6 @@ def _small_button(text: str, action: str, table: str, row: int, **more: str) -> 
 def _link(name: str, node: int, place: str) -> html.Button:
     """Return a button that selects a variable."""
     return html.Button(name, id={"type": "select", "node": node, "place": place}, className="link", title=name)
-
-
-def _bar(share: float) -> html.Div:
-    return html.Div(html.Div(className="fill unchanged", style={"width": f"{100 * share:.2f}%"}), className="bar")
 
 
 def _percent(share: float) -> str:

@@ -16,7 +16,7 @@ from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.svg import Drawing
+from sparsefield.viz.svg import Drawing, shorten
 
 __all__ = [
     "NO_DATA", "MissingPattern", "ScoredRows", "find_missing_pattern", "render_missing_values", "render_quality",
@@ -276,8 +276,7 @@ def _draw_missing_pattern(found: MissingPattern) -> str:
     drawing.text(20, 30, "Columns that are missing together", size=14, font_weight=600)
     for k, name in enumerate(columns):
         place = f"translate({left + step * (k + 0.5) + 4:.1f} {top - 10:.1f}) rotate(-50)"
-        label = name if len(name) <= 16 else name[:15] + "…"
-        drawing.text(0, 0, label, size=11, fill=GREY, transform=place, hint=name)
+        drawing.text(0, 0, shorten(name, 16), size=11, fill=GREY, transform=place, hint=name)
     for row, (pattern, number) in enumerate(zip(found.patterns, found.counts.tolist(), strict=True)):
         y = top + step * row
         bar = 70.0 * number / float(found.counts.max())
