@@ -28,24 +28,16 @@ MAX_TICKS = 5
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from values to positions along an axis.
-
-    Attributes
-    ----------
-    low, high : float
-        The values at the two ends; their logarithms on a logarithmic axis.
-    start, end : float
-        Positions of the two ends.
-    ticks, minor : tuple of float
-        Values of labeled ticks and of unlabeled ones.
-    """
+    """A map from values to positions along an axis, from (low, start) to (high, end)."""
 
     low: float
     high: float
+    """The values at the two ends; their logarithms on a logarithmic axis."""
     start: float
     end: float
     logarithmic: bool
     ticks: tuple[float, ...]
+    """Values of labeled ticks; ``minor`` are those of unlabeled ones."""
     minor: tuple[float, ...] = ()
 
     def position(self, value: float) -> float:

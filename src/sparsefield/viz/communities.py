@@ -21,13 +21,7 @@ MAX_ROUNDS = 100
 def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (nodes,) the community of each node; 0 is the largest, ties go to the one with the first node.
 
-    Parameters
-    ----------
-    n_nodes : int
-    ends : (edges, 2)
-        Loops are ignored; parallel edges are added up.
-    weights : (edges,)
-        Positive.
+    Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,); loops are ignored, parallel edges are added up.
 
     Examples
     --------

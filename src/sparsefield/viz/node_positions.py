@@ -39,14 +39,8 @@ LABEL_GAP = np.array([14.0, 16.0])
 def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
     """Return (nodes, 2) positions, with about one unit between adjacent nodes.
 
-    Parameters
-    ----------
-    n_nodes : int
-    ends : (edges, 2)
-    weights : (edges,)
-        Positive; strong edges become short.
-    groups : (nodes,), optional
-        Number of the group of each node, such as its community; groups are kept together.
+    Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,): strong edges become short. ``groups`` (nodes,) are
+    numbers, such as those of communities; the nodes of a group are kept near each other.
 
     Examples
     --------

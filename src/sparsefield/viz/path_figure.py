@@ -30,7 +30,7 @@ def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
     >>> describe_path([row], "heldout")[0]
     'Selected: l1 = 2, with 3 features and a score of -1.500 (standard error 0.100).'
     """
-    chosen, best = _chosen(rows), _best(rows)
+    chosen, best = _chosen_and_best(rows)
     if best is chosen:
         return [f"Selected: {_describe(chosen)}.", "No other l1 has a better score."]
     lines = [f"Selected: {_describe(chosen)}.", f"Best score: {_describe(best)}."]
@@ -52,7 +52,7 @@ def format_row(row: Row) -> tuple[str, str, str, str]:
 
 def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
     """Return an SVG document of score and number of features against l1."""
-    chosen, best = _chosen(rows), _best(rows)
+    chosen, best = _chosen_and_best(rows)
     lines, text = [VerticalLine("selected", chosen["l1"], color=ORANGE)], f"Selected: {_short(chosen)}."
     if best is not chosen:
         lines.append(VerticalLine("best score", best["l1"], dashed=True))
@@ -98,12 +98,8 @@ def _describe(row: Row) -> str:
     return f"l1 = {l1}, with {count(row['features'], 'feature')} and a score of {score}{sure}"
 
 
-def _chosen(rows: Sequence[Row]) -> Row:
-    return next(row for row in rows if row["chosen"])
-
-
-def _best(rows: Sequence[Row]) -> Row:
-    return max(rows, key=lambda row: row["score"])
+def _chosen_and_best(rows: Sequence[Row]) -> tuple[Row, Row]:
+    return next(row for row in rows if row["chosen"]), max(rows, key=lambda row: row["score"])
 
 
 def _is_late(rows: Sequence[Row]) -> bool:
@@ -112,5 +108,5 @@ def _is_late(rows: Sequence[Row]) -> bool:
     for row in rows:
         best, worse = (row["score"], 0) if row["score"] > best else (best, worse + 1)
         if worse >= PATIENCE:
-            return _best(rows)["score"] > best
+            return max(row["score"] for row in rows) > best
     return False

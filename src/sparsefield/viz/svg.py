@@ -12,12 +12,7 @@ __all__ = ["Drawing", "shorten", "text_width"]
 class Drawing:
     """A picture on a white card, which is legible on light and dark pages.
 
-    Parameters
-    ----------
-    width, height : float
-        Size in user units; the picture scales with its container.
-    title : str
-        Description of the picture for screen readers.
+    It scales with its container. Screen readers read its title.
 
     Examples
     --------

@@ -19,22 +19,22 @@ def test_every_method_of_the_library_can_be_chosen() -> None:
 @pytest.mark.parametrize("method", list(METHODS))
 def test_beliefs_are_those_of_predict_proba(field: MarkovField, survey: pl.DataFrame, method: str) -> None:
     given = {"smokes": "yes", "sport": 0}
-    beliefs = ConditionalBeliefs(field).given(given, method)
+    beliefs, _ = ConditionalBeliefs(field).given(given, method)
     columns = {name: [given.get(name)] for name in survey.columns if name != "person"}
     row = pl.DataFrame(columns, schema=survey.drop("person").schema)
     model = MarkovField.from_field(field.field_, inference=method)
     told = model.predict_proba(row)
-    assert set(beliefs.by_variable) == set(told)
-    for name, belief in beliefs.by_variable.items():
+    assert set(beliefs) == set(told)
+    for name, belief in beliefs.items():
         np.testing.assert_array_equal(belief, told[name][0])
     assert beliefs.warnings == ()
 
 
 def test_exact_beliefs_are_the_marginals(field: MarkovField) -> None:
-    beliefs = ConditionalBeliefs(field).given({"coughs": "no"}, "exact")
+    beliefs, _ = ConditionalBeliefs(field).given({"coughs": "no"}, "exact")
     for name, belief in field.marginals({"coughs": "no"}).items():
         if name != "coughs":
-            np.testing.assert_allclose(beliefs.by_variable[name], belief, atol=1e-9)
+            np.testing.assert_allclose(beliefs[name], belief, atol=1e-9)
 
 
 def test_the_largest_change_comes_first(field: MarkovField) -> None:

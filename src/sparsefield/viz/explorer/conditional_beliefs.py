@@ -21,7 +21,7 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.viz.network import variable_at
 
 __all__ = [
-    "METHODS", "BeliefChange", "Beliefs", "ConditionalBeliefs", "collect_warnings", "default_method", "row_beliefs",
+    "METHODS", "BeliefChange", "ConditionalBeliefs", "collect_warnings", "default_method", "row_beliefs",
     "with_method",
 ]  # fmt: skip
 
@@ -36,14 +36,8 @@ METHODS = {
 CACHE_SIZE = 32
 """Results that are kept, so that going back and forth costs nothing."""
 
-
-@dataclass(frozen=True)
-class Beliefs:
-    """Beliefs about every predicted variable, and the warnings of the inference."""
-
-    by_variable: dict[str, np.ndarray]
-    """{variable: (states,)}"""
-    warnings: tuple[str, ...]
+Beliefs = tuple[dict[str, np.ndarray], tuple[str, ...]]
+"""{variable: (states,)} of every predicted variable, and the warnings of the inference."""
 
 
 @dataclass(frozen=True)
@@ -112,21 +106,21 @@ class ConditionalBeliefs:
 
         The largest changes come first; variables without a change are in column order.
         """
-        before, after = self.given({}, method), self.given(evidence, method)
+        (before, warned), (after, also) = self.given({}, method), self.given(evidence, method)
         found = []
         for name in self.schema.order:
-            if name in after.by_variable and name not in evidence:
+            if name in after and name not in evidence:
                 states = variable_at(self.schema, self.schema.index_of_name[name]).states
-                found.append(BeliefChange(name, states, before.by_variable[name], after.by_variable[name]))
+                found.append(BeliefChange(name, states, before[name], after[name]))
         found.sort(key=lambda change: -change.distance)
-        return found, tuple(dict.fromkeys((*before.warnings, *after.warnings)))
+        return found, tuple(dict.fromkeys((*warned, *also)))
 
     def _infer_row(self, method: str, names: tuple[str, ...], *values: Any) -> Beliefs:
         evidence = dict(zip(names, values, strict=True))
         with collect_warnings() as lines:
             row = [evidence.get(name) for name in self.schema.order]
             found = row_beliefs(with_method(self.model, method), row)
-        return Beliefs(found, tuple(lines))
+        return found, tuple(lines)
 
 
 def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarray]:

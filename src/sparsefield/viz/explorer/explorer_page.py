@@ -12,9 +12,8 @@ from dash import dcc, html
 from flask import Response, abort
 
 from sparsefield.viz.explorer.conditional_beliefs import METHODS, default_method
-from sparsefield.viz.explorer.cytoscape_elements import COLORS, build_elements, build_stylesheet
 from sparsefield.viz.explorer.page_callbacks import NODE_LIMITS, register_callbacks
-from sparsefield.viz.explorer.page_elements import quiet
+from sparsefield.viz.explorer.page_elements import COLORS, build_elements, build_stylesheet, quiet
 from sparsefield.viz.explorer.session import Session
 from sparsefield.viz.palette import BLUE
 
@@ -35,14 +34,9 @@ def make_app(session: Session, token: str) -> dash.Dash:
     )
     app.layout = _layout(session, token)
     register_callbacks(app, session)
-    _add_download(app, session, token)
-    return app
-
-
-def _add_download(app: dash.Dash, session: Session, token: str) -> None:
-    """Serve the completed table as a file, which may be larger than a page can handle."""
 
     def download(number: int) -> Response:
+        """Return a completed table as a file, which may be larger than a page can handle."""
         rows = session.rows
         if rows is None or not 0 <= number < len(rows.tables):
             abort(404)
@@ -54,6 +48,7 @@ def _add_download(app: dash.Dash, session: Session, token: str) -> None:
         return response
 
     app.server.add_url_rule(f"/{token}/completed/<int:number>.csv", "completed", download)
+    return app
 
 
 def _layout(session: Session, token: str) -> html.Div:

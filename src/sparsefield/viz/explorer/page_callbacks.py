@@ -9,8 +9,7 @@ from dash.exceptions import PreventUpdate
 
 from sparsefield.errors import DataError
 from sparsefield.viz.explorer import page_elements
-from sparsefield.viz.explorer.cytoscape_elements import build_elements, build_stylesheet
-from sparsefield.viz.explorer.page_elements import quiet
+from sparsefield.viz.explorer.page_elements import build_elements, build_stylesheet, quiet
 from sparsefield.viz.explorer.session import Session
 
 __all__ = ["NODE_LIMITS", "register_callbacks"]
@@ -110,13 +109,8 @@ def _register_network(app: Dash, session: Session) -> None:
     def color(evidence: dict[str, Any], method: str, evidence_nodes: list[int]) -> Any:
         if session.beliefs is None or not evidence:
             return build_stylesheet(evidence_nodes)
-        changes, _ = session.compare(_by_node(evidence), method)
+        changes, _ = session.compare(evidence, method)
         return build_stylesheet(map(int, evidence), session.node_colors(changes))
-
-
-def _by_node(evidence: dict[str, Any]) -> dict[int, Any]:
-    """Return evidence by node; keys of JSON are text."""
-    return {int(node): value for node, value in evidence.items()}
 
 
 def _register_evidence(app: Dash, session: Session) -> None:
@@ -171,7 +165,7 @@ def _register_evidence(app: Dash, session: Session) -> None:
         Input("find-belief", "value"),
     )
     def show_beliefs(evidence: dict[str, Any], method: str, text: str | None) -> Any:
-        changes, warnings = session.compare(_by_node(evidence), method)
+        changes, warnings = session.compare(evidence, method)
         if text:
             changes = [change for change in changes if text.strip().lower() in change.name.lower()]
         shown = page_elements.beliefs_list(session.network, changes, MAX_BELIEFS)

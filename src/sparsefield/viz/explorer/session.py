@@ -45,16 +45,16 @@ class Session:
         n_rows = sum(table.n_rows for table in self.rows.tables.values()) if self.rows else 0
         return f"{kind}{linked}{size}" + (f"; {count(n_rows, 'row')} of data" if self.rows else "")
 
-    def _evidence_values(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
-        """Return {variable: value} from {node: position of the state, or number}."""
+    def _evidence_values(self, evidence: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return {variable: value} from {node: position of the state, or number}; the page has nodes as text."""
         found = {}
         for node, value in evidence.items():
-            variable = self.network.variable(node)
+            variable = self.network.variable(int(node))
             assert variable is not None
             found[variable.name] = float(value) if variable.numeric else variable.states[int(value)]
         return found
 
-    def compare(self, evidence: Mapping[int, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
+    def compare(self, evidence: Mapping[Any, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
         """Return the changes that evidence makes, largest first, and warnings; the error where a method refuses."""
         assert self.beliefs is not None
         try:

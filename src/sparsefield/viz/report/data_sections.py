@@ -32,32 +32,18 @@ NO_VALUES = "The data have no value in a column that the field predicts."
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows that a report compares with a field.
-
-    Attributes
-    ----------
-    sample : DenseDataset
-        The compiled rows.
-    answers : Posterior
-        The posterior of each cell given all others.
-    n_rows : int
-        Number of rows of the data, over all tables; of very large tables only a part is compiled.
-    has_value : {table: {column: (rows,) bool}}
-        Where there are values. The columns of a sparse matrix, which has no missing values, are not included.
-    unknown_columns : tuple of str
-        Columns of the data that the field does not have.
-    """
+    """Rows that a report compares with a field."""
 
     sample: DenseDataset
+    """The compiled rows."""
     answers: Posterior
+    """The posterior of each cell given all others."""
     n_rows: int
+    """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
     has_value: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
     unknown_columns: tuple[str, ...] = ()
-
-    @property
-    def in_part(self) -> bool:
-        """Whether only a part of the rows was compiled."""
-        return self.sample.n_rows < self.n_rows
+    """Columns of the data that the field does not have."""
 
 
 def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
@@ -96,7 +82,8 @@ def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
 
 def _describe_rows(fitted: Fitted, scored: ScoredRows) -> str:
     """Return a statement on whether these may be the rows of training."""
-    part = f" Only {scored.sample.n_rows:,} evenly spaced rows were used." if scored.in_part else ""
+    n_used = scored.sample.n_rows
+    part = f" Only {n_used:,} evenly spaced rows were used." if n_used < scored.n_rows else ""
     rows, trained = count(scored.n_rows, "row"), fitted.field.record.n_rows
     if not fitted.field.record.is_learned:
         return paragraph(

@@ -46,14 +46,8 @@ def make_report(
 ) -> str:
     """Return an HTML document about a field and its fit.
 
-    Parameters
-    ----------
-    fitted : Fitted
-    title : str
-    scored : ScoredRows, optional
-        Rows to compare with the field; without them, the sections that need rows say so.
-    extra : {title: {name of a feature: value}}, optional
-        Further columns of the tables of features. The names are those of `Feature.name`.
+    Without ``scored``, rows to compare with the field, the sections that need rows say so. ``extra`` are further
+    columns of the tables of features, whose names are those of `Feature.name`.
     """
     features = list_features(fitted.field)
     view = build_view(fitted.field, extra, features=features)
