@@ -86,8 +86,8 @@ def render_network(view: NetworkView, title: str) -> str:
 </div>
 <div id="matches" aria-live="polite"></div>
 <div class="stage"><canvas id="network" tabindex="0" role="application"
- aria-label="Network of columns. Arrow keys move the view, plus and minus zoom, 0 shows all. The field above
- finds a column, and the list on the right shows its neighbors."></canvas>
+ aria-label="Network of columns. Arrow keys move the view, plus and minus zoom, 0 shows all. The search box
+ above finds a column, and the list on the right shows its neighbors."></canvas>
 <aside id="details" aria-live="polite"></aside></div>
 <div class="legend">
 <label><input id="positive" type="checkbox" checked="checked"/> {BLUE_LINE}go together: one makes the other

@@ -17,7 +17,7 @@ from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.network import Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import GROUPS
-from sparsefield.viz.report.stability_text import TITLE, stability_column
+from sparsefield.viz.report.stability_text import COLUMN_TITLE, stability_column
 
 __all__ = ["MAX_EDGES", "ExtraColumns", "NetworkView", "build_view"]
 
@@ -147,7 +147,7 @@ def build_view(
     features = list_features(field) if features is None else features
     whole = Network(field).edge_subgraph()
     stability = stability_column(field, features)
-    columns = {**({TITLE: stability} if stability else {}), **(extra or {})}
+    columns = {**({COLUMN_TITLE: stability} if stability else {}), **(extra or {})}
     return NetworkView(whole, whole.strongest(MAX_EDGES), columns, {feature.number: feature for feature in features})
 
 

@@ -129,8 +129,8 @@ def test_a_reversal_is_surprising_and_a_plain_pair_is_not() -> None:
     (surprise,) = find_surprises(features, alone)
     assert surprise.feature.name == "rain=1 & wet=1"
     assert surprise.opposite
-    assert surprise.feature.weight < 0 < surprise.alone.value
-    assert surprise.distance == pytest.approx(surprise.alone.value - surprise.feature.weight)
+    assert surprise.feature.weight < 0 < surprise.association.value
+    assert surprise.distance == pytest.approx(surprise.association.value - surprise.feature.weight)
 
 
 def feature_of(weight: float) -> Feature:

@@ -145,7 +145,7 @@ def _register_evidence(app: Dash, session: Session) -> None:
     @app.callback(Output("evidence-list", "children"), Input("evidence-nodes", "data"), State("evidence", "data"))
     def show_evidence(nodes: list[int], evidence: dict[str, Any]) -> Any:
         if not nodes:
-            return quiet("Set variables to see how the beliefs about all others change. Now no variable is set.")
+            return quiet("Set variables to see how the beliefs about all others change. No variable is set yet.")
         text = "In the network, blue variables become more likely, orange ones less likely; dark ones are set."
         setters = [_evidence_setter(session, k, evidence.get(str(k))) for k in nodes]
         return [*setters, html.P(text, className="quiet hint")]

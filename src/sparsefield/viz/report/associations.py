@@ -46,14 +46,14 @@ class Surprise:
     """A feature whose weight differs from the marginal association of its two columns."""
 
     feature: Feature
-    alone: Association
+    association: Association
     opposite: bool
     """Whether the marginal association has the opposite sign, beyond its error."""
 
     @property
     def distance(self) -> float:
         """Distance between weight and association, in the direction of the weight."""
-        return abs(self.feature.weight) - math.copysign(1.0, self.feature.weight) * self.alone.value
+        return abs(self.feature.weight) - math.copysign(1.0, self.feature.weight) * self.association.value
 
 
 def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list[Association | None]:
@@ -62,14 +62,14 @@ def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list
     return [_associate(columns, *feature.columns) if len(feature.columns) == 2 else None for feature in features]
 
 
-def find_surprises(features: Sequence[Feature], alone: Sequence[Association | None]) -> list[Surprise]:
+def find_surprises(features: Sequence[Feature], associations: Sequence[Association | None]) -> list[Surprise]:
     """Return the features whose marginal association is below half of their weight, or opposite, by two errors.
 
     The weight must also exceed two standard errors. The largest distances come first. The l1 penalty shrinks weights,
     so it does not explain a weight that exceeds the association.
     """
     found = []
-    for feature, shown in zip(features, alone, strict=True):
+    for feature, shown in zip(features, associations, strict=True):
         if shown is None:
             continue
         size, along = abs(feature.weight), math.copysign(1.0, feature.weight) * shown.value

@@ -20,7 +20,7 @@ from sparsefield.viz.report import data_sections
 from sparsefield.viz.report.associations import MIN_ERRORS, Association, Surprise, find_associations, find_surprises
 from sparsefield.viz.report.data_sections import NO_DATA, ScoredRows
 from sparsefield.viz.report.repeat_fit import Fitted, as_command, as_python, changed_options, list_versions
-from sparsefield.viz.report.stability_text import TITLE, describe_stability
+from sparsefield.viz.report.stability_text import COLUMN_TITLE, describe_stability
 
 __all__ = ["SECTIONS", "make_card", "make_report"]
 
@@ -51,15 +51,15 @@ def make_report(
     """
     features = list_features(fitted.field)
     view = build_view(fitted.field, extra, features=features)
-    alone = surprises = None
+    associations = surprises = None
     if scored is not None:
         compared = features[:MAX_COMPARED]
-        alone = find_associations(scored.sample, compared)
-        surprises = find_surprises(compared, alone)
+        associations = find_associations(scored.sample, compared)
+        surprises = find_surprises(compared, associations)
     body = [
         _render_summary(fitted, view, features, surprises),
         _render_network_section(view),
-        _render_features(view, features, alone),
+        _render_features(view, features, associations),
         _render_surprises(surprises),
         _render_structure(view),
         _render_training(fitted),
@@ -122,7 +122,7 @@ def _render_summary(
             "No two columns share a feature: with these penalties each column is predicted by its frequencies alone."
         )
     if surprises:
-        why = "although the two columns alone show less of it, or the opposite"
+        why = "although the association of the two columns alone is weaker or opposite"
         listed = _list_sentences([surprise.feature for surprise in surprises])
         lines.append(f"Most surprising: {listed} \u2013 {why} (see below).")
     elif surprises is not None and features:
@@ -162,29 +162,31 @@ def _render_network_section(view: NetworkView) -> str:
     return section("network-section", "Network", paragraph(text, "note"), render_network(view, "Network"))
 
 
-def _render_features(view: NetworkView, features: Sequence[Feature], alone: Sequence[Association | None] | None) -> str:
+def _render_features(
+    view: NetworkView, features: Sequence[Feature], associations: Sequence[Association | None] | None
+) -> str:
     """Return the table of the strongest features, with the marginal association of their columns."""
     name, title, total = "features", "Strongest features", len(features)
     if not features:
         return section(name, title, paragraph("There are no features of two or more columns.", "absent"))
-    heads = ["weight", "feature", *(["alone", "\u00b1"] if alone is not None else []), *view.extra]
+    heads = ["weight", "feature", *(["alone", "\u00b1"] if associations is not None else []), *view.extra]
     rows = []
     for k, feature in enumerate(features[:MAX_FEATURES]):
         row = [_weight(feature.weight), TableCell(feature.sentence, "text")]
-        if alone is not None:
-            shown = alone[k]
+        if associations is not None:
+            shown = associations[k]
             row += [TableCell(), TableCell()] if shown is None else [_signed(shown.value), _number(shown.error)]
         row += [_any(column.get(feature.name)) for column in view.extra.values()]
         rows.append(row)
     which = f"The {len(rows):,} strongest of {total:,}" if total > len(rows) else f"All {total:,}"
     text = f"{which} features of two or more columns; {WEIGHTS}."
-    if alone is not None:
+    if associations is not None:
         text += (
             " \u201cAlone\u201d is the weight that the two columns would have without all others: the log odds ratio "
             "of the two states against their reference states (for a numeric column the slope), with its standard "
             "error, in the given rows. Penalties shrink weights toward 0."
         )
-    if TITLE in view.extra:
+    if COLUMN_TITLE in view.extra:
         text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
     return section(name, title, paragraph(text, "note"), render_table(heads, rows, text=(1,), sortable=True))
 
@@ -204,11 +206,11 @@ def _render_surprises(surprises: Sequence[Surprise] | None) -> str:
         return section(name, title, paragraph(text, "note"), paragraph("No feature is surprising."))
     rows = []
     for one in surprises[:MAX_SURPRISES]:
-        numbers = _weight(one.feature.weight), _signed(one.alone.value), _number(one.alone.error)
-        shows = "the opposite" if one.opposite else "less"
-        rows.append([numbers[0], TableCell(one.feature.sentence, "text"), *numbers[1:], TableCell(shows, "text")])
+        numbers = _weight(one.feature.weight), _signed(one.association.value), _number(one.association.error)
+        kind = TableCell("opposite" if one.opposite else "weaker", "text")
+        rows.append([numbers[0], TableCell(one.feature.sentence, "text"), *numbers[1:], kind])
     more = len(surprises) - len(rows)
-    made = render_table(["weight", "feature", "alone", "\u00b1", "alone it shows"], rows, text=(1, 4))
+    made = render_table(["weight", "feature", "alone", "\u00b1", "association alone"], rows, text=(1, 4))
     rest = paragraph(f"And {more:,} more.", "note") if more else ""
     return section(name, title, paragraph(text, "note"), made, rest)
 
@@ -319,7 +321,7 @@ def _render_repeat(fitted: Fitted) -> str:
     else:
         parts = [paragraph("The weights of the field were given, not learned: there is no fit to repeat.", "absent")]
     versions = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in list_versions(fitted.field).items())
-    return section("repeat", "How to repeat it", *parts, f"<h3>Versions</h3><dl>{versions}</dl>")
+    return section("repeat", "How to repeat the fit", *parts, f"<h3>Versions</h3><dl>{versions}</dl>")
 
 
 def _hubs(view: NetworkView) -> list[int]:

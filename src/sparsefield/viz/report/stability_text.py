@@ -13,11 +13,11 @@ from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
 __all__ = [
-    "STABLE", "TITLE", "describe_stability", "expected_false", "often_left_out", "selection_frequencies",
+    "COLUMN_TITLE", "STABLE", "describe_stability", "expected_false", "often_left_out", "selection_frequencies",
     "stability_column",
 ]  # fmt: skip
 
-TITLE = "stability"
+COLUMN_TITLE = "stability"
 
 STABLE = 0.9
 """Selection frequency from which a feature is called stable."""
@@ -98,17 +98,17 @@ def expected_false(mean_selected: float, n_candidates: int, share: float = STABL
 def _describe_bound(field: Field, stability: StabilityRecord) -> str:
     if stability.halved == "linked rows":
         return (
-            "The number of chance findings cannot be bounded: nearly all rows are linked with each other, so the "
+            "The number of false selections cannot be bounded: nearly all rows are linked with each other, so the "
             "halves are not independent."
         )
     if stability.given_graph:
-        return "The number of chance findings is not bounded, since the candidate pairs were given as a graph."
+        return "The number of false selections is not bounded, since the candidate pairs were given as a graph."
     selected, candidates = stability.mean_pairs, field.layout.n_candidate_pairs
     bound = expected_false(selected, candidates)
     shown = f"{bound:,.0f}" if bound >= 10 else f"{bound:.2g}"
     stable = sum(value >= STABLE for value in stability.frequencies[: len(field.weights)])
     if not stable:
-        return "No pair is stable, so no bound on chance findings is needed."
+        return "No pair is stable, so no bound on false selections is needed."
     statement = (
         f"Of pairs that are no better than the average candidate, at most {shown} are expected among the stable ones "
         f"(a half selects {selected:,.1f} of {candidates:,} on average; the bound of Shah and Samworth for independent "
