@@ -57,8 +57,10 @@ def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> flo
 
 def _move(graph: sp.csr_array) -> list[int]:
     """Return the community of each node after moves that increase modularity, until none does."""
-    degrees = np.asarray(graph.sum(axis=1)).tolist()
-    starts, others, weights = graph.indptr.tolist(), graph.indices.tolist(), graph.data.tolist()
+    degrees: list[float] = np.asarray(graph.sum(axis=1)).tolist()
+    starts = [int(k) for k in graph.indptr]
+    others: list[int] = graph.indices.tolist()
+    weights: list[float] = graph.data.tolist()
     home, size = list(range(len(degrees))), list(degrees)
     double = sum(degrees)  # twice the weight of all edges
     for _ in range(MAX_ROUNDS if double else 0):
@@ -84,7 +86,5 @@ def _move(graph: sp.csr_array) -> list[int]:
 
 
 def _by_size(label: np.ndarray) -> np.ndarray:
-    found, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
-    rank = np.empty(len(found), dtype=np.int64)
-    rank[np.lexsort((first, -count))] = np.arange(len(found))
-    return rank[number]
+    _, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
+    return np.argsort(np.lexsort((first, -count)))[number]

@@ -31,6 +31,11 @@ class TableCell:
     value: float | None = None
     markup: str = ""
 
+    @classmethod
+    def number(cls, value: float, form: str = ".2f", kind: str = "number") -> TableCell:
+        """Return a cell with a formatted number, which is also the key for sorting."""
+        return cls(f"{value:{form}}".replace("-", "\u2212"), kind, value)
+
     def render(self) -> str:
         """Return the cell as HTML."""
         value = "" if self.value is None else f' data-value="{self.value:.6g}"'

@@ -83,7 +83,7 @@ class Subgraph:
 
     @property
     def strengths(self) -> Array:
-        """(edges,)"""
+        """(edges,): the norm of the weights of each edge."""
         return self.network.strengths[self.edges]
 
     @cached_property

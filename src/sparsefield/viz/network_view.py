@@ -71,9 +71,6 @@ class NetworkView:
 
     def to_json(self) -> str:
         """Return the data of the page's script, safe inside a script element."""
-        return json.dumps(self._as_dict(), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-    def _as_dict(self) -> dict[str, Any]:
         shown, network = self.shown, self.shown.network
         has_frequencies = network.field.record.is_learned
         edges = [network.edge(k) for k in shown.edges.tolist()]
@@ -83,7 +80,7 @@ class NetworkView:
         places = _layout_pixels(shown, group)
         initial_places = _layout_pixels(initial, group) if self.n_initial < len(edges) else places
         templates = list(dict.fromkeys(edge.template for edge in edges if edge.template))
-        return {
+        data = {
             "names": shown.names,
             "x": places[:, 0].tolist(),
             "y": places[:, 1].tolist(),
@@ -105,6 +102,7 @@ class NetworkView:
             "extra": list(self.extra),
             "cut": len(edges) < len(self.whole.edges),
         }
+        return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
     def _format_feature(self, feature: Feature) -> list[Any]:
         """Return [state, state, weight, 0] of a pair, [name, null, weight, 1] of more columns; then extra columns."""

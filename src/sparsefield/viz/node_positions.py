@@ -13,9 +13,7 @@ from scipy.spatial import KDTree
 
 __all__ = ["layout_nodes", "separate_labels"]
 
-STEPS = 120
-POWER_STEPS = 200
-SMALL = 8
+STEPS, POWER_STEPS, SMALL = 120, 200, 8
 EXACT_NODES = 900
 """Up to this number of nodes, repulsion is computed for each pair; beyond it, by the cells of a grid."""
 
@@ -163,8 +161,6 @@ def _repulsion_of_close_pairs(positions: np.ndarray) -> np.ndarray:
     """Return the repulsion of nodes that are closer than a grid of cells resolves."""
     pairs = KDTree(positions).query_pairs(0.8 * SPREAD, output_type="ndarray")
     force = np.zeros_like(positions)
-    if len(pairs) == 0:
-        return force
     pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     apart = positions[pairs[:, 0]] - positions[pairs[:, 1]]
     apart *= (SPREAD * SPREAD / ((apart * apart).sum(axis=1) + 0.01))[:, None]

@@ -93,7 +93,6 @@ def test_numbers_have_the_slope_between_two_groups() -> None:
     (alone,) = find_associations(DenseDataset.single(compile_table(as_source(data), model.field_.schema)), [feature])
     assert alone is not None
     assert alone.value == pytest.approx(feature.weight, abs=0.05)
-    assert alone.rows == 5000
     assert slope(np.ones(3), np.ones(3)) is None
     assert slope(np.ones(0), np.ones(3)) is None
 
@@ -151,7 +150,7 @@ def feature_of(weight: float) -> Feature:
     ],
 )
 def test_what_counts_as_surprising(weight, value, error, surprising, opposite) -> None:
-    found = find_surprises([feature_of(weight)], [Association(value, error, 100)])
+    found = find_surprises([feature_of(weight)], [Association(value, error)])
     assert [one.opposite for one in found] == ([opposite] if surprising else [])
 
 

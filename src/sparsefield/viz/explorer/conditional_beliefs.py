@@ -21,9 +21,14 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.viz.network import variable_at
 
 __all__ = [
-    "METHODS", "BeliefChange", "ConditionalBeliefs", "collect_warnings", "default_method", "row_beliefs",
+    "METHODS",
+    "BeliefChange",
+    "ConditionalBeliefs",
+    "collect_warnings",
+    "default_method",
+    "row_beliefs",
     "with_method",
-]  # fmt: skip
+]
 
 METHODS = {
     "mean-field": "mean field (fast)",

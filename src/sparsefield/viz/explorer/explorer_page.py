@@ -52,7 +52,7 @@ def make_app(session: Session, token: str) -> dash.Dash:
 
 
 def _layout(session: Session, token: str) -> html.Div:
-    choice = {"clearable": False, "searchable": False}
+    choice: Any = {"clearable": False, "searchable": False}
     methods = dcc.Dropdown(METHODS, default_method(session.model), id="method", **choice)
     limits = [{"label": f"{k} variables", "value": k} for k in NODE_LIMITS]
     tabs = {"variable": "Variable", "evidence": "Evidence", "rows": "Rows"}

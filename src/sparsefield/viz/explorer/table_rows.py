@@ -6,17 +6,15 @@ import io
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from sparsefield.data import Relational
 from sparsefield.data.schema import Label, Schema
 from sparsefield.viz.explorer.conditional_beliefs import collect_warnings, row_beliefs, with_method
 from sparsefield.viz.network import variable_at
-
-if TYPE_CHECKING:
-    from sparsefield.data import Relational
 
 __all__ = ["AcceptedValue", "InputTable", "MissingValue", "ObservedValue", "RowView", "TableRows"]
 
@@ -69,7 +67,7 @@ class ObservedValue:
 
     @property
     def log_probability(self) -> float:
-        """ln p(value | all others)"""
+        """Natural logarithm of the probability of the value given all others."""
         return math.log(max(self.probability, np.finfo(float).tiny))
 
 
@@ -80,7 +78,7 @@ class MissingValue:
     name: str
     states: tuple[Label, ...]
     belief: np.ndarray
-    """(states,)"""
+    """(states,): the probability of each state."""
 
     @property
     def best(self) -> Label:
@@ -167,8 +165,8 @@ class TableRows:
             accepted = self.accepted.get((table, row, name))
             value, belief = cells[name] if accepted is None else accepted.state, beliefs[name]
             if value is not None and value in variable.code_of_label:
-                places = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
-                shown = [part for k in places for part in (variable.states[k], float(belief[k]))]
+                k, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
+                shown = variable.states[k], float(belief[k]), variable.states[best], float(belief[best])
                 values.append(ObservedValue(name, *shown, accepted is not None))
             elif row in source.missing_rows.get(name, ()):
                 missing.append(MissingValue(name, variable.states, belief))
@@ -213,8 +211,6 @@ class TableRows:
         source, buffer = self.tables[table], io.BytesIO()
         self.completed(table).write_csv(buffer, separator=source.separator, include_header=source.header)
         return buffer.getvalue()
-
-    # -- beliefs ------------------------------------------------------------------------------------------------------
 
     def _beliefs(self, table: str, row: int, method: str) -> dict[str, np.ndarray]:
         model = with_method(self.model, method)

@@ -37,8 +37,6 @@ class Association:
     """On the scale of a weight."""
     error: float
     """Standard error."""
-    rows: int
-    """Number of rows that determine it."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,8 @@ class Surprise:
     association: Association
     opposite: bool
     """Whether the marginal association has the opposite sign, beyond its error."""
-
-    @property
-    def distance(self) -> float:
-        """Distance between weight and association, in the direction of the weight."""
-        return abs(self.feature.weight) - math.copysign(1.0, self.feature.weight) * self.association.value
+    distance: float
+    """Distance between weight and association, in the direction of the weight."""
 
 
 def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list[Association | None]:
@@ -74,7 +69,7 @@ def find_surprises(features: Sequence[Feature], associations: Sequence[Associati
             continue
         size, along = abs(feature.weight), math.copysign(1.0, feature.weight) * shown.value
         if along < MAX_SHARE * size and size > MIN_ERRORS * shown.error and size - along > MIN_ERRORS * shown.error:
-            found.append(Surprise(feature, shown, along < -MIN_ERRORS * shown.error))
+            found.append(Surprise(feature, shown, along < -MIN_ERRORS * shown.error, size - along))
     return sorted(found, key=lambda surprise: -surprise.distance)
 
 
@@ -143,7 +138,7 @@ def _associate(columns: _ColumnValues, target: int, other: int) -> Association |
     assert targets is not None
     if others is not None:
         counts = [int(np.count_nonzero(a & b)) for a in targets for b in others]
-        return Association(*log_odds_ratio(*counts), sum(counts)) if sum(counts) else None
+        return Association(*log_odds_ratio(*counts)) if sum(counts) else None
     values, (on, off) = columns.values(other), targets
     found = slope(values[on], values[off])
-    return None if found is None else Association(*found, int(on.sum() + off.sum()))
+    return None if found is None else Association(*found)

@@ -23,9 +23,7 @@ __all__ = [
     "render_signals",
 ]  # fmt: skip
 
-MAX_SCORES = 400
-MAX_MISSING_COLUMNS = 36
-BAR = 120.0
+MAX_SCORES, MAX_MISSING_COLUMNS, BAR = 400, 36, 120.0
 NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
 NO_VALUES = "The data have no value in a column that the field predicts."
 
@@ -73,7 +71,10 @@ def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
         paragraph(how, "note"),
         render_table(
             ["", "mean log-likelihood of a value", "error rate"],
-            [[TableCell(who, "text"), _number(cll), _percent(error)] for who, cll, error in lines],
+            [
+                [TableCell(who, "text"), TableCell.number(cll, ".3f"), TableCell.number(error, ".1%")]
+                for who, cll, error in lines
+            ],
         ),
         _render_columns(scores),
         _render_calibration(calibration.calibrate(scored.sample, scored.answers)),
@@ -110,12 +111,12 @@ def _render_columns(scores: Sequence[ColumnScore]) -> str:
         [
             TableCell(score.name, "text"),
             TableCell(f"{score.cells:,}", value=float(score.cells)),
-            _number(score.cll),
-            _number(score.marginal_cll),
-            _number(score.gain),
+            TableCell.number(score.cll, ".3f"),
+            TableCell.number(score.marginal_cll, ".3f"),
+            TableCell.number(score.gain, ".3f"),
             TableCell(markup=_bar(score, worst)),
-            _percent(score.error_rate),
-            _percent(score.marginal_error_rate),
+            TableCell.number(score.error_rate, ".1%"),
+            TableCell.number(score.marginal_error_rate, ".1%"),
         ]
         for score in shown
     ]
@@ -188,8 +189,7 @@ class MissingPattern:
     shares: np.ndarray
     """(columns,): the share of the rows in which each column is missing."""
     patterns: np.ndarray
-    """(patterns, columns) bool: sets of columns that are missing in the same row, most frequent first, with the empty
-    set."""
+    """(patterns, columns) bool: the sets of columns that are missing in the same row, most frequent first."""
     counts: np.ndarray
     """(patterns,): the rows of each pattern."""
     n_patterns: int
@@ -247,7 +247,7 @@ def render_missing_values(scored: ScoredRows | None) -> str:
             f"{f' and the {MAX_MISSING_COLUMNS} columns with the most missing values' if many else ''}."
         )
         shares = zip(found.columns[:MAX_SCORES], found.shares, strict=False)
-        rows = [[TableCell(column, "text"), _percent(float(share))] for column, share in shares]
+        rows = [[TableCell(column, "text"), TableCell.number(float(share), ".1%")] for column, share in shares]
         table_of_shares = render_table(["column", "share missing"], rows, sortable=True)
         parts += [paragraph(text), render_figure(_draw_missing_pattern(found), caption), table_of_shares]
     parts = parts or [paragraph("The data are a sparse matrix, which has no missing values.", "absent")]
@@ -274,11 +274,3 @@ def _draw_missing_pattern(found: MissingPattern) -> str:
         if not pattern.any():
             drawing.text(left + step * len(columns) + 10, y + 14, "nothing missing", size=11.5, fill=GREY)
     return drawing.render()
-
-
-def _number(value: float) -> TableCell:
-    return TableCell(f"{value:.3f}".replace("-", "\u2212"), value=value)
-
-
-def _percent(value: float) -> TableCell:
-    return TableCell(f"{value:.1%}", value=value)

@@ -51,7 +51,7 @@ class Fitted:
 
 
 def changed_options(fitted: Fitted) -> dict[str, Any]:
-    """Options that differ from the defaults, as a new estimator would take them."""
+    """Return the options that differ from the defaults, as a new estimator would take them."""
     params = {name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT and "__" not in name}
     if params.get("templates") is not None:
         params["templates"] = [
@@ -62,7 +62,7 @@ def changed_options(fitted: Fitted) -> dict[str, Any]:
 
 
 def as_command(fitted: Fitted) -> str | None:
-    """The call of ``sparsefield fit``; None where the command line lacks an option that was set."""
+    """Return the call of ``sparsefield fit``; None where the command line lacks an option that was set."""
     changed = changed_options(fitted)
     texts_only = all(isinstance(template, str) for template in changed.get("templates") or ())
     if fitted.kind not in ("MarkovField", "RelationalField") or not texts_only:

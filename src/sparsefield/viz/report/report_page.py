@@ -128,7 +128,7 @@ def _render_summary(
     elif surprises is not None and features:
         lines.append("None of the strongest pairs is surprising (the section below defines this).")
     markup = [escape(line) for line in lines]
-    markup += [_describe_hubs(view), _describe_communities(view)] if features else []
+    markup += _describe_network(view) if features else []
     markup += [escape(line) for line in describe_stability(field, features)]
     markup += [escape(certificate(field, fitted.params))] if learned else []
     return section("summary", "What was learned", bullets(markup))
@@ -138,19 +138,16 @@ def _list_sentences(features: Sequence[Feature]) -> str:
     return "; ".join(f"{feature.sentence} ({feature.weight:+.2f})" for feature in features[:IN_SUMMARY])
 
 
-def _describe_hubs(view: NetworkView) -> str:
-    ranked = _hubs(view)[:IN_SUMMARY]
-    hubs = ", ".join(f"{_node(view, k)} ({count(int(view.whole.degrees[k]), 'neighbor')})" for k in ranked)
+def _describe_network(view: NetworkView) -> list[str]:
+    """Return sentences on hubs and communities, as markup."""
+    degrees, ranked = view.whole.degrees, _hubs(view)[:IN_SUMMARY]
+    hubs = ", ".join(f"{_node(view, k)} ({count(int(degrees[k]), 'neighbor')})" for k in ranked)
     size = f"{count(len(view.whole.nodes), 'column')} and {count(len(view.whole.edges), 'edge')}"
-    return f"Hubs: {hubs}. The network has {size}."
-
-
-def _describe_communities(view: NetworkView) -> str:
-    sizes = np.bincount(view.communities)
-    large = int((sizes > 2).sum())
+    large = int((np.bincount(view.communities) > 2).sum())
+    divides = f"It divides into {large:,} communities of three or more columns (modularity {view.modularity:.2f})."
     if large < 2 or view.modularity < 0.1:
-        return "The network does not divide into communities."
-    return f"It divides into {large:,} communities of three or more columns (modularity {view.modularity:.2f})."
+        divides = "The network does not divide into communities."
+    return [f"Hubs: {hubs}. The network has {size}.", divides]
 
 
 def _render_network_section(view: NetworkView) -> str:
@@ -175,7 +172,11 @@ def _render_features(
         row = [_weight(feature.weight), TableCell(feature.sentence, "text")]
         if associations is not None:
             shown = associations[k]
-            row += [TableCell(), TableCell()] if shown is None else [_signed(shown.value), _number(shown.error)]
+            row += (
+                [TableCell(), TableCell()]
+                if shown is None
+                else [TableCell.number(shown.value, "+.2f"), TableCell.number(shown.error)]
+            )
         row += [_any(column.get(feature.name)) for column in view.extra.values()]
         rows.append(row)
     which = f"The {len(rows):,} strongest of {total:,}" if total > len(rows) else f"All {total:,}"
@@ -206,9 +207,9 @@ def _render_surprises(surprises: Sequence[Surprise] | None) -> str:
         return section(name, title, paragraph(text, "note"), paragraph("No feature is surprising."))
     rows = []
     for one in surprises[:MAX_SURPRISES]:
-        numbers = _weight(one.feature.weight), _signed(one.association.value), _number(one.association.error)
-        kind = TableCell("opposite" if one.opposite else "weaker", "text")
-        rows.append([numbers[0], TableCell(one.feature.sentence, "text"), *numbers[1:], kind])
+        texts = [TableCell(one.feature.sentence, "text"), TableCell("opposite" if one.opposite else "weaker", "text")]
+        numbers = TableCell.number(one.association.value, "+.2f"), TableCell.number(one.association.error)
+        rows.append([_weight(one.feature.weight), texts[0], *numbers, texts[1]])
     more = len(surprises) - len(rows)
     made = render_table(["weight", "feature", "alone", "\u00b1", "association alone"], rows, text=(1, 4))
     rest = paragraph(f"And {more:,} more.", "note") if more else ""
@@ -224,7 +225,7 @@ def _render_structure(view: NetworkView) -> str:
         [
             TableCell(kind="text", markup=_node(view, k)),
             TableCell(f"{int(whole.degrees[k]):,}", value=float(whole.degrees[k])),
-            _number(float(whole.total_strengths[k])),
+            TableCell.number(float(whole.total_strengths[k])),
             TableCell(f"{int(view.communities[k]) + 1}"),
         ]
         for k in _hubs(view)[:MAX_HUBS]
@@ -259,8 +260,7 @@ def _render_training(fitted: Fitted) -> str:
         if not fitted.field.record.is_learned:
             why = "A field with given weights has no training to show."
         return section("training", "Training", paragraph(why, "absent"))
-    kept = sorted({round(k) for k in np.linspace(0, len(history) - 1, min(MAX_POINTS, len(history)))})
-    steps = [history[k] for k in kept]
+    steps = [history[round(k)] for k in np.linspace(0, len(history) - 1, min(MAX_POINTS, len(history)))]
 
     def curve(name: str, what: str) -> Curve:
         return Curve(name, [CurvePoint(step.iteration, getattr(step, what)) for step in steps])
@@ -336,19 +336,7 @@ def _node(view: NetworkView, k: int) -> str:
 
 
 def _weight(value: float) -> TableCell:
-    return TableCell(_format_signed(value), "number plus" if value > 0 else "number minus", value)
-
-
-def _signed(value: float) -> TableCell:
-    return TableCell(_format_signed(value), value=value)
-
-
-def _format_signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "\u2212")
-
-
-def _number(value: float) -> TableCell:
-    return TableCell(f"{value:.2f}".replace("-", "\u2212"), value=value)
+    return TableCell.number(value, "+.2f", "number plus" if value > 0 else "number minus")
 
 
 def _any(value: Any) -> TableCell:
