@@ -107,8 +107,8 @@ class DisplayMethods:
         if hasattr(self, "templates"):
             sample = estimator._compile(data)
             sources = {name: data.select_variables(name) for name in sample.layout.tables}
-            has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
-            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, has_value)
+            present = {name: _present_cells(source, source.names) for name, source in sources.items()}
+            return ScoredRows(sample, estimator._infer(sample), sample.n_rows, present)
         if isinstance(data, Relational):
             raise DataError(f"The data are linked tables, but a {type(self).__name__} is over one table.")
         schema = self.field_.schema
@@ -120,10 +120,11 @@ class DisplayMethods:
         sample = DenseDataset.single(compile_table(source, schema))
         unknown = tuple(name for name in source.names if name not in schema.index_of_name)
         known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-        return ScoredRows(sample, estimator._infer(sample), n_rows, {"": _has_value(source, known)}, unknown)
+        present = {"": _present_cells(source, known)}
+        return ScoredRows(sample, estimator._infer(sample), n_rows, present, unknown)
 
 
-def _has_value(source: Any, names: Any) -> dict[str, np.ndarray]:
+def _present_cells(source: Any, names: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(source.column(name).present) for name in names}
 
 
