@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsefield import MarkovField
 from sparsefield.datasets import SyntheticField, make_markov_field
-from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_line_panels
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, diverging
 from sparsefield.viz.svg import Drawing
 
@@ -90,7 +90,7 @@ def draw_path() -> str:
         LinePanel("Features in the field", "l1", "features", curves("features"), log_x=True),
     ]
     words = "30 columns, 500 rows; bars are one standard error of a score"
-    return draw_line_panels("The regularization path", panels, subtitle=words, columns=2)
+    return draw_panels("The regularization path", panels, subtitle=words, columns=2)
 
 
 def draw_certificate() -> str:
@@ -114,7 +114,7 @@ def draw_certificate() -> str:
     ]
     panel = LinePanel("", "candidate, sorted", "size of its gradient", curves)
     words = f"{inside.sum()} of {len(inside)} pairs are in the field; of those left out, every third one is drawn"
-    return draw_line_panels("Every candidate meets its condition", [panel], subtitle=words, columns=1)
+    return draw_panels("Every candidate meets its condition", [panel], subtitle=words, columns=1)
 
 
 def draw_inference() -> str:
@@ -132,7 +132,7 @@ def draw_inference() -> str:
     curves = [Curve(names[name], spots) for name, spots in found.items()]
     panel = LinePanel("", "largest weight", "mean distance from the exact belief", curves)
     words = "12 columns, three neighbors each, half of the cells missing; the true weights are known"
-    return draw_line_panels("Approximate beliefs", [panel], subtitle=words, columns=1)
+    return draw_panels("Approximate beliefs", [panel], subtitle=words, columns=1)
 
 
 PICTURES: dict[str, Callable[[], str]] = {

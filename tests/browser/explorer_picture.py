@@ -12,13 +12,16 @@ from pathlib import Path
 
 import polars as pl
 from browsing import console_errors, open_browser, wait, why_not
-from explorer_pages import ExplorerPage, served
+from explorer_pages import CY, ExplorerPage, served
 
 from sparsefield import MarkovField
 from sparsefield.datasets import load_dataset
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.explorer.session import open_session
 from sparsefield.viz.explorer.table_rows import InputTable, TableRows
+
+DARK = "rgb(31,36,48)"
+"""Color of variables that are set."""
 
 
 def draw(path: Path) -> None:
@@ -38,7 +41,9 @@ def draw(path: Path) -> None:
             page.tab("evidence")
             page.set_variable("ocean", "1")
             page.set_variable("meat", "1")
-            wait(lambda: page.beliefs() and next(iter(page.beliefs().values()))[0] != 0.0, "beliefs")
+            is_set = f"return {CY}.nodes().filter(n => n.data('name') === 'meat')[0].style('background-color')"
+            wait(lambda: driver.execute_script(is_set) == DARK, "a picture with the evidence")
+            wait(lambda: page.one("#beliefs-title").text == "Largest changes" and page.beliefs(), "beliefs")
             time.sleep(2.0)  # until the picture is drawn
             driver.execute_script("document.activeElement.blur()")
             write_atomically(path, driver.get_screenshot_as_png())

@@ -73,7 +73,7 @@ def layouts(draw) -> Layout:
 
 def count_by_hand(layout: Layout) -> int:
     total = 0
-    for template, (left, right), counted in zip(layout.templates, layout.ends, layout.counted, strict=True):
+    for template, (left, right), counted in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True):
 
         def side(table: int, names) -> list[tuple[str, str, int]]:
             variables = [v for v in layout.schemas[table].variables if names is None or v.name in names]
@@ -159,7 +159,7 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
         assert allowed is None or here[1] in allowed
         found[t, view.forward] += 1
     # And it is there for all states, exactly where the layout says so; a symmetric template has one end.
-    for t, (template, ends, flags) in enumerate(zip(layout.templates, layout.ends, layout.counted, strict=True)):
+    for t, (template, ends, flags) in enumerate(zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)):
         for forward, end, flag, names in zip((True, False), ends, flags, (template.left, template.right), strict=True):
             states = sum(v.width for v in layout.schemas[end].targets if names is None or v.name in names)
             assert found[t, forward] == (states if flag and (forward or not template.symmetric) else 0)
@@ -172,7 +172,7 @@ def test_a_field_comes_back_with_what_its_rows_count(layout, seed, tmp_path_fact
     save_field(field, path)
     again, _ = load_field(path)
     assert again.layout == layout
-    assert again.layout.counted == layout.counted
+    assert again.layout.has_neighbor_count == layout.has_neighbor_count
     assert np.array_equal(again.pairs, field.pairs)
     assert np.array_equal(again.theta, field.theta)
 
@@ -183,7 +183,7 @@ def test_a_layout_that_is_told_nothing_counts_nowhere() -> None:
     told = layout_of(data, counted=frozenset())
     untold = Layout(told.tables, told.schemas, told.templates, told.ends)
     assert told == untold
-    assert untold.counted == ((False, False),) * len(TEMPLATES)
+    assert untold.has_neighbor_count == ((False, False),) * len(TEMPLATES)
     assert not any(COUNT_COLUMN in view.columns for view in untold.neighbor_views)
 
 

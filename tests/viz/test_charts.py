@@ -17,15 +17,14 @@ from sparsefield.viz.charts import (
     HistogramPanel,
     LinePanel,
     VerticalLine,
-    draw_histogram_panels,
-    draw_line_panels,
+    draw_panels,
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def draw(*panels: LinePanel, **more: str) -> ElementTree.Element:
-    return ElementTree.fromstring(draw_line_panels("t", panels, **more))  # type: ignore[arg-type]
+    return ElementTree.fromstring(draw_panels("t", panels, **more))  # type: ignore[arg-type]
 
 
 def panel(*curves: Curve, **more: object) -> LinePanel:
@@ -147,7 +146,7 @@ def test_any_finite_values_are_within_the_panel(
 
 def test_bins_are_as_high_as_the_logarithms_of_their_counts() -> None:
     one = HistogramPanel("Signals", "signal", [-1, -0.5, 0, 0.5, 1], [1, 10, 100, 0])
-    picture = ElementTree.fromstring(draw_histogram_panels("t", [one]))
+    picture = ElementTree.fromstring(draw_panels("t", [one]))
     (outline,) = of_class(picture, "outline")
     low, middle, high = (float(value) for value in re.findall(r"V([\d.]+)H", outline.attrib["d"]))
     assert (low - high) / (low - middle) == pytest.approx(2.0, rel=0.02)
@@ -157,10 +156,10 @@ def test_bins_are_as_high_as_the_logarithms_of_their_counts() -> None:
 
 def test_an_empty_bin_divides_the_outline() -> None:
     one = HistogramPanel("p", "x", [0, 1, 2, 3, 4], [3, 0, 0, 2])
-    (outline,) = of_class(ElementTree.fromstring(draw_histogram_panels("t", [one])), "outline")
+    (outline,) = of_class(ElementTree.fromstring(draw_panels("t", [one])), "outline")
     assert outline.attrib["d"].count("M") == 2
 
 
 def test_histograms_without_counts_say_so() -> None:
-    picture = draw_histogram_panels("t", [HistogramPanel("p", "x", [0, 1], [0])])
+    picture = draw_panels("t", [HistogramPanel("p", "x", [0, 1], [0])])
     assert "no values" in texts(ElementTree.fromstring(picture))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.viz.charts import HistogramPanel, draw_histogram_panels
+from sparsefield.viz.charts import HistogramPanel, draw_panels
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, blend, diverging
 from sparsefield.viz.svg import Drawing
 
@@ -180,4 +180,4 @@ def draw_histograms(signals: Array, before: Array, after: Array, *, threshold: f
     for title, values in (("Signals", signals), ("Errors without edges", before), ("Errors of the field", after)):
         label = f"{np.mean(np.abs(values) < threshold):.0%} are within ±{threshold:g}"
         panels.append(HistogramPanel(title, label, edges.tolist(), np.histogram(values, edges)[0].tolist()))
-    return draw_histogram_panels("Signals and errors", panels, columns=3)
+    return draw_panels("Signals and errors", panels, columns=3)

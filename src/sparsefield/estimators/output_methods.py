@@ -17,7 +17,6 @@ from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.scored_rows import ScoredRows
 
 if TYPE_CHECKING:
     import networkx
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from sparsefield.viz.network_plot import NetworkPlot
     from sparsefield.viz.network_view import ExtraColumns
+    from sparsefield.viz.report.data_sections import ScoredRows
 
 __all__ = ["OutputMethods"]
 
@@ -75,11 +75,10 @@ class OutputMethods:
         from sparsefield.viz.report.report_page import make_report
 
         check_is_fitted(self)
-        evidence = None if data is None else self._score_rows(data)
-        fitted = self._as_fitted(data_name, () if evidence is None else evidence.unknown_columns)
-        page = make_report(
-            fitted, title=title or f"What this {type(self).__name__} has learned", evidence=evidence, extra=extra
-        )
+        scored = None if data is None else self._score_rows(data)
+        fitted = self._as_fitted(data_name, () if scored is None else scored.unknown_columns)
+        title = title or f"What this {type(self).__name__} has learned"
+        page = make_report(fitted, title=title, scored=scored, extra=extra)
         write_atomically(Path(path), page.encode())
 
     def to_networkx(self, *, flat: bool = False) -> networkx.Graph:
@@ -122,9 +121,9 @@ class OutputMethods:
         """Return the HTML that notebooks show: a card of the fit, or scikit-learn's diagram before the fit."""
         if not hasattr(self, "field_"):
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
-        from sparsefield.viz.notebook_card import summarize
+        from sparsefield.viz.report.report_page import make_card
 
-        return summarize(self._as_fitted())
+        return make_card(self._as_fitted())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]
@@ -143,6 +142,8 @@ class OutputMethods:
 
     def _score_rows(self, data: Any) -> ScoredRows:
         """Return rows with their posterior under the field; evenly spaced rows of a large table."""
+        from sparsefield.viz.report.data_sections import ScoredRows
+
         estimator: Any = self
         if hasattr(self, "templates"):
             sample = estimator._compile(data)

@@ -7,24 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sparsefield.viz.palette import GREY, PALE
-from sparsefield.viz.svg import Drawing
+from sparsefield.viz.svg import Drawing, text_width
 
-__all__ = [
-    "TICK_SIZE",
-    "Frame",
-    "Scale",
-    "draw_axes",
-    "draw_frame",
-    "draw_text",
-    "fit_scale",
-    "format_number",
-    "is_drawable",
-    "text_width",
-    "thin_ticks",
-]
+__all__ = ["TICK_SIZE", "Frame", "Scale", "draw_axes", "fit_scale", "format_number", "is_drawable"]
 
-LABEL_SIZE, TICK_SIZE = 11.5, 11.0
-
+TICK_SIZE = 11.0
 MINUS = "\u2212"
 LARGEST = 1e300
 """Values beyond this are drawn at the end of the axis, so that no difference overflows."""
@@ -35,27 +22,22 @@ MIN_RANGE = 1e-9
 NEAR_ZERO = 0.4
 """A linear axis starts at 0 when the smallest value is below this share of the largest."""
 
+MAX_TICKS = 5
+"""Approximate upper bound on the number of labeled ticks."""
+
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from values to positions along an axis.
-
-    Attributes
-    ----------
-    low, high : float
-        The values at the two ends; their logarithms on a logarithmic axis.
-    start, end : float
-        Positions of the two ends.
-    ticks, minor : tuple of float
-        Values of labeled ticks and of unlabeled ones.
-    """
+    """A map from values to positions along an axis, from (low, start) to (high, end)."""
 
     low: float
     high: float
+    """The values at the two ends; their logarithms on a logarithmic axis."""
     start: float
     end: float
     logarithmic: bool
     ticks: tuple[float, ...]
+    """Values of labeled ticks; ``minor`` are those of unlabeled ones."""
     minor: tuple[float, ...] = ()
 
     def position(self, value: float) -> float:
@@ -67,9 +49,29 @@ class Scale:
 
     def labels(self) -> list[str]:
         """Return the labels of the ticks, all in one format."""
-        if self.logarithmic:
-            return _format_decades(self.ticks)
-        return _format_evenly(self.ticks)
+        return _format_decades(self.ticks) if self.logarithmic else _format_evenly(self.ticks)
+
+    def thin_ticks(self) -> Scale:
+        """Return the scale of a horizontal axis without ticks whose labels would touch the previous one."""
+        kept: list[float] = []
+        free = -math.inf
+        for tick, label in zip(self.ticks, self.labels(), strict=True):
+            half = text_width(label, TICK_SIZE) / 2
+            if self.position(tick) - half >= free:
+                kept.append(tick)
+                free = self.position(tick) + half + TICK_SIZE / 2
+        return replace(self, ticks=tuple(kept))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rectangle of a panel's data, and the left edge of its texts."""
+
+    left: float
+    right: float
+    top: float
+    floor: float
+    edge: float
 
 
 def is_drawable(value: float | None, logarithmic: bool = False) -> bool:
@@ -85,23 +87,10 @@ def fit_scale(
     logarithmic: bool = False,
     room: float = 0.06,
     zero: bool = True,
-    most: int = 5,
 ) -> Scale:
-    """Return a scale that shows all values.
+    """Return a scale that shows all values, which `is_drawable` accepts.
 
-    Parameters
-    ----------
-    values : iterable of float
-        Values that `is_drawable` accepts.
-    start, end : float
-        Positions of the ends of the axis.
-    logarithmic : bool
-    room : float
-        Share of the range that is free at both ends.
-    zero : bool
-        Whether a linear axis starts at 0 if 0 is near.
-    most : int
-        Approximate upper bound on the number of ticks.
+    A share ``room`` of the range is free at both ends. With ``zero``, a linear axis starts at 0 if 0 is near.
 
     Examples
     --------
@@ -111,28 +100,10 @@ def fit_scale(
     ['10', '100', '1,000']
     """
     if logarithmic:
-        return _fit_decades([min(max(value, 1 / LARGEST), LARGEST) for value in values], start, end, room, most)
+        return _fit_decades([min(max(value, 1 / LARGEST), LARGEST) for value in values], start, end, room)
     known = [min(max(value, -LARGEST), LARGEST) for value in values] or [0.0, 1.0]
     low, high = _linear_ends(min(known), max(known), room, zero)
-    step = _round_step((high - low) / most)
-    return Scale(low, high, start, end, False, tuple(_multiples(low, high, step)))
-
-
-def thin_ticks(scale: Scale, size: float) -> Scale:
-    """Return the scale of a horizontal axis without ticks whose labels would touch the previous one."""
-    kept: list[float] = []
-    free = -math.inf
-    for tick, label in zip(scale.ticks, scale.labels(), strict=True):
-        half = text_width(label, size) / 2
-        if scale.position(tick) - half >= free:
-            kept.append(tick)
-            free = scale.position(tick) + half + size / 2
-    return replace(scale, ticks=tuple(kept))
-
-
-def text_width(text: str, size: float) -> float:
-    """Return an upper estimate of the width of a text."""
-    return 0.58 * size * len(text)
+    return Scale(low, high, start, end, False, tuple(_round_ticks(low, high)))
 
 
 def format_number(value: float) -> str:
@@ -143,38 +114,7 @@ def format_number(value: float) -> str:
     >>> format_number(-0.123456), format_number(499500.0), format_number(2.0)
     ('−0.1235', '499,500', '2')
     """
-    whole = 1000 <= abs(value) < 1e9
-    return (f"{value:,.0f}" if whole else f"{value:.4g}").replace("-", MINUS)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The rectangle of a panel's data, and the left edge of its texts."""
-
-    left: float
-    right: float
-    top: float
-    floor: float
-    edge: float
-
-
-def draw_text(drawing: Drawing, x: float, y: float, text: str, room: float, *, size: float, **more: object) -> None:
-    """Draw a text within ``room``; if it is cut, its tooltip has the whole text."""
-    most = max(4, int(room / text_width("m", size)))
-    if len(text) > most:
-        more["hint"] = text
-        text = text[: most - 1].rstrip() + "…"
-    drawing.text(x, y, text, size=size, **more)  # type: ignore[arg-type]
-
-
-def draw_frame(drawing: Drawing, frame: Frame, title: str, y_label: str, x_label: str) -> None:
-    """Draw the title, the labels and the base line of a panel."""
-    room = frame.right - frame.edge
-    draw_text(drawing, frame.edge, frame.top - 28, title, room, size=13.5, font_weight=600)
-    draw_text(drawing, frame.edge, frame.top - 11, y_label, room, size=LABEL_SIZE, fill=GREY)
-    drawing.line(frame.left, frame.floor, frame.right, frame.floor, stroke=GREY)
-    middle = (frame.left + frame.right) / 2
-    draw_text(drawing, middle, frame.floor + 36, x_label, room, size=LABEL_SIZE, fill=GREY, text_anchor="middle")
+    return (f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}").replace("-", MINUS)
 
 
 def draw_axes(drawing: Drawing, frame: Frame, across: Scale, upward: Scale) -> None:
@@ -184,10 +124,10 @@ def draw_axes(drawing: Drawing, frame: Frame, across: Scale, upward: Scale) -> N
         if abs(y - frame.floor) > 0.5:
             drawing.line(frame.left, y, frame.right, y, stroke=PALE)
         drawing.text(frame.left - 7, y + 4, label, size=TICK_SIZE, fill=GREY, text_anchor="end")
-    for tick in upward.minor:
-        drawing.line(frame.left, upward.position(tick), frame.left + 3, upward.position(tick), stroke="#c3c9d3")
-    for tick in across.minor:
-        drawing.line(across.position(tick), frame.floor, across.position(tick), frame.floor - 3, stroke="#c3c9d3")
+    for y in map(upward.position, upward.minor):
+        drawing.line(frame.left, y, frame.left + 3, y, stroke="#c3c9d3")
+    for x in map(across.position, across.minor):
+        drawing.line(x, frame.floor, x, frame.floor - 3, stroke="#c3c9d3")
     for tick, label in zip(across.ticks, across.labels(), strict=True):
         x = across.position(tick)
         drawing.line(x, frame.floor, x, frame.floor + 4, stroke=GREY)
@@ -200,27 +140,24 @@ def _linear_ends(low: float, high: float, room: float, zero: bool) -> tuple[floa
         return 0.0, 1.0
     if high - low < MIN_RANGE * size:
         return low - 0.1 * size, high + 0.1 * size
-    below = low >= 0
-    above = high <= 0
+    # Room is not added beyond 0.
+    least, greatest = 0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf
     if zero and 0 < low < NEAR_ZERO * high:
         low = 0.0
     if zero and 0 > high > NEAR_ZERO * low:
         high = 0.0
     free = room * (high - low)
-    return (
-        max(low - free, 0.0) if below else low - free,
-        min(high + free, 0.0) if above else high + free,
-    )
+    return max(low - free, least), min(high + free, greatest)
 
 
-def _fit_decades(values: Sequence[float], start: float, end: float, room: float, most: int) -> Scale:
+def _fit_decades(values: Sequence[float], start: float, end: float, room: float) -> Scale:
     scaled = [math.log10(value) for value in values] or [0.0, 1.0]
     low, high = min(scaled), max(scaled)
     free = room * (high - low) if high - low > MIN_RANGE else 0.5
     farthest = math.log10(LARGEST)
     low, high = max(low - free, -farthest), min(high + free, farthest)
     powers = range(math.ceil(low), math.floor(high) + 1)
-    stride = max(1, math.ceil(len(powers) / (most + 1)))
+    stride = max(1, math.ceil(len(powers) / (MAX_TICKS + 1)))
     ticks = [10.0**power for power in powers if power % stride == 0]
     minor: list[float] = []
     if stride == 1:
@@ -229,19 +166,15 @@ def _fit_decades(values: Sequence[float], start: float, end: float, room: float,
     if len(ticks) < 2:
         ticks = sorted([*ticks, *(value for value in minor if f"{value:e}"[0] in "25")])
     if len(ticks) < 2:
-        least, greatest = 10.0**low, 10.0**high
-        ticks = _multiples(least, greatest, _round_step((greatest - least) / most))
+        ticks = _round_ticks(10.0**low, 10.0**high)
     return Scale(low, high, start, end, True, tuple(ticks), tuple(minor))
 
 
-def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2, 5, 10, ... (or their tenths) that is at least ``least``."""
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return the multiples of 1, 2 or 5 times a power of 10 that are between two values."""
+    least, slack = (high - low) / MAX_TICKS, 1e-6
     power = 10.0 ** math.floor(math.log10(least))
-    return next((step * power for step in (1, 2, 5) if step * power >= least), 10 * power)
-
-
-def _multiples(low: float, high: float, step: float) -> list[float]:
-    slack = 1e-6
+    step = next((step * power for step in (1, 2, 5) if step * power >= least), 10 * power)
     first, last = math.ceil(low / step - slack), math.floor(high / step + slack)
     return [min(max(k * step, low), high) for k in range(first, last + 1)]
 
@@ -259,7 +192,7 @@ def _format_evenly(ticks: Sequence[float]) -> list[str]:
 
 
 def _format_decades(ticks: Sequence[float]) -> list[str]:
-    if all(tick > 0.99e-3 and tick < 1e5 for tick in ticks):
+    if all(0.99e-3 < tick < 1e5 for tick in ticks):
         return [f"{tick:,.0f}" if tick >= 1000 else f"{tick:.3g}" for tick in ticks]
     return [_format_power(tick, 3) for tick in ticks]
 

@@ -8,6 +8,7 @@ result is deterministic.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 __all__ = ["find_communities", "modularity"]
 
@@ -20,13 +21,7 @@ MAX_ROUNDS = 100
 def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (nodes,) the community of each node; 0 is the largest, ties go to the one with the first node.
 
-    Parameters
-    ----------
-    n_nodes : int
-    ends : (edges, 2)
-        Loops are ignored; parallel edges are added up.
-    weights : (edges,)
-        Positive.
+    Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,); loops are ignored, parallel edges are added up.
 
     Examples
     --------
@@ -34,20 +29,18 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
     >>> find_communities(6, ends, np.ones(7)).tolist()
     [0, 0, 0, 1, 1, 1]
     """
+    kept = ends[:, 0] != ends[:, 1]
+    graph = sp.coo_array((weights[kept], ends[kept].T), shape=(n_nodes, n_nodes)).tocsr()
+    graph = graph + graph.T
     label = np.arange(n_nodes)
-    neighbors: list[dict[int, float]] = [{} for _ in range(n_nodes)]
-    for (a, b), weight in zip(ends.tolist(), weights.tolist(), strict=True):
-        if a != b:
-            neighbors[a][b] = neighbors[a].get(b, 0.0) + weight
-            neighbors[b][a] = neighbors[b].get(a, 0.0) + weight
-    degrees = [sum(own.values()) for own in neighbors]
     while True:
-        moved = _move(neighbors, degrees)
-        found, number = np.unique(moved, return_inverse=True)
-        if len(found) == len(neighbors):
+        found, number = np.unique(_move(graph), return_inverse=True)
+        if len(found) == graph.shape[0]:
             return _by_size(label)
         label = number[label]
-        neighbors, degrees = _merge(neighbors, degrees, number.tolist(), len(found))
+        # Communities become nodes; the weights within a community become a loop, which counts in its degree.
+        member = sp.csr_array((np.ones(len(number)), (np.arange(len(number)), number)))
+        graph = (member.T @ graph @ member).tocsr()
 
 
 def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> float:
@@ -62,27 +55,29 @@ def modularity(labels: np.ndarray, ends: np.ndarray, weights: np.ndarray) -> flo
     return float(inside - np.square(degree / (2 * total)).sum())
 
 
-def _move(neighbors: list[dict[int, float]], degrees: list[float]) -> list[int]:
+def _move(graph: sp.csr_array) -> list[int]:
     """Return the community of each node after moves that increase modularity, until none does."""
-    home = list(range(len(neighbors)))
-    size = list(degrees)
+    degrees: list[float] = np.asarray(graph.sum(axis=1)).tolist()
+    starts = [int(k) for k in graph.indptr]
+    others: list[int] = graph.indices.tolist()
+    weights: list[float] = graph.data.tolist()
+    home, size = list(range(len(degrees))), list(degrees)
     double = sum(degrees)  # twice the weight of all edges
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS if double else 0):
         moved = False
-        for node, own in enumerate(neighbors):
+        for node, degree in enumerate(degrees):
             links: dict[int, float] = {}
-            for other, weight in own.items():
-                if other != node:
-                    links[home[other]] = links.get(home[other], 0.0) + weight
-            here = home[node]
-            size[here] -= degrees[node]
-            stay = links.get(here, 0.0) - degrees[node] * size[here] / double if double else 0.0
-            best, gain = here, stay + MIN_GAIN * double
+            for k in range(starts[node], starts[node + 1]):
+                if others[k] != node:
+                    links[home[others[k]]] = links.get(home[others[k]], 0.0) + weights[k]
+            here = best = home[node]
+            size[here] -= degree
+            gain = links.get(here, 0.0) - degree * size[here] / double + MIN_GAIN * double
             for group in sorted(links):
-                value = links[group] - degrees[node] * size[group] / double
+                value = links[group] - degree * size[group] / double
                 if value > gain:
                     best, gain = group, value
-            size[best] += degrees[node]
+            size[best] += degree
             home[node] = best
             moved |= best != here
         if not moved:
@@ -90,23 +85,6 @@ def _move(neighbors: list[dict[int, float]], degrees: list[float]) -> list[int]:
     return home
 
 
-def _merge(
-    neighbors: list[dict[int, float]], degrees: list[float], number: list[int], count: int
-) -> tuple[list[dict[int, float]], list[float]]:
-    """Return the graph of communities; weights within a community remain in its degree."""
-    merged: list[dict[int, float]] = [{} for _ in range(count)]
-    total = [0.0] * count
-    for node, own in enumerate(neighbors):
-        group = number[node]
-        total[group] += degrees[node]
-        for other, weight in own.items():
-            if number[other] != group:
-                merged[group][number[other]] = merged[group].get(number[other], 0.0) + weight
-    return merged, total
-
-
 def _by_size(label: np.ndarray) -> np.ndarray:
-    found, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
-    rank = np.empty(len(found), dtype=np.int64)
-    rank[np.lexsort((first, -count))] = np.arange(len(found))
-    return rank[number]
+    _, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
+    return np.argsort(np.lexsort((first, -count)))[number]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.model import Field
 
-__all__ = ["WEIGHTS", "certificate", "count", "format_violation", "is_learned", "l1_of", "size"]
+__all__ = ["WEIGHTS", "certificate", "count", "format_violation", "l1_of", "size"]
 
 WEIGHTS = "weights are relative to the reference states: 0, or the most frequent state"
 
@@ -18,16 +18,11 @@ NOT_ABOUT_CHANCE = (
 )
 
 
-def is_learned(field: Field) -> bool:
-    """Return whether a field was fitted; one that was built from given weights has no objective."""
-    return field.record.is_learned
-
-
 def size(field: Field) -> str:
     """Return the numbers of features and of candidates as a sentence."""
     unary, pairs = (int((weights != 0).sum()) for weights in (field.unary, field.weights))
     candidates = field.layout.n_candidate_pairs
-    what = "candidates" if is_learned(field) else "possible pairs"
+    what = "candidates" if field.record.is_learned else "possible pairs"
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
     return f"{count(unary, 'unary weight')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
@@ -43,7 +38,7 @@ def certificate(field: Field, params: Mapping[str, Any]) -> str:
 
     The violation is that of the optimality conditions, over all candidates, whether they have a weight or not.
     """
-    if not is_learned(field):
+    if not field.record.is_learned:
         return "Given, not learned."
     l1 = l1_of(field, params)
     allowed = params["solver__kkt_tol"] * (l1 if l1 > 0 else 1.0)

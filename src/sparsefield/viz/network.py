@@ -61,22 +61,13 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Some nodes of a network and some of the edges among them, strongest first.
-
-    Attributes
-    ----------
-    nodes : tuple of int
-        Numbers of the nodes in the network.
-    edges : (edges,) array of int
-        Numbers of the edges in the network.
-    left_out : int
-        Number of columns that had no room.
-    """
+    """Some nodes of a network and some of the edges among them, strongest first, by their numbers in the network."""
 
     network: Network
     nodes: tuple[int, ...]
     edges: Array
     left_out: int = 0
+    """Number of columns that had no room."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -87,12 +78,12 @@ class Subgraph:
     def ends(self) -> Array:
         """(edges, 2): the ends of each edge as positions in ``nodes``."""
         position = {node: k for k, node in enumerate(self.nodes)}
-        found = [position[node] for node in self.network.ends[self.edges].ravel().tolist()]
+        found = [[position[a], position[b]] for a, b in self.network.ends[self.edges].tolist()]
         return np.array(found, dtype=np.int64).reshape(-1, 2)
 
-    @cached_property
+    @property
     def strengths(self) -> Array:
-        """(edges,)"""
+        """(edges,): the norm of the weights of each edge."""
         return self.network.strengths[self.edges]
 
     @cached_property
@@ -125,10 +116,6 @@ class Network:
     Nodes are the variables 0, 1, ..., table by table, then for each table the number of its linked rows. Edges are
     numbered by strength, the strongest first.
 
-    Parameters
-    ----------
-    field : Field
-
     Attributes
     ----------
     ends : (edges, 2) array of int
@@ -150,18 +137,11 @@ class Network:
         self.field = field
         layout = field.layout
         self.starts = np.concatenate([[0], np.cumsum([schema.n_variables for schema in layout.schemas])])
+        self.n_variables = int(self.starts[-1])
         self.linked = layout.tables != ("",)
         self._index_edges()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
-
-    @property
-    def n_variables(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def n_edges(self) -> int:
-        return len(self.strengths)
 
     @cached_property
     def labels(self) -> list[str]:
@@ -186,8 +166,7 @@ class Network:
         """Return variables whose name contains ``text``: those that begin with it first, then in column order."""
         text = text.strip().lower()
         hits = [k for k, label in enumerate(self._lower) if text in label]
-        hits.sort(key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))
-        return hits[:limit]
+        return sorted(hits, key=lambda k: (self._lower[k] != text, not self._lower[k].startswith(text)))[:limit]
 
     def number(self, name: str, table: str = "") -> int:
         """Return the node of a variable."""
@@ -237,9 +216,8 @@ class Network:
 
     def edge_subgraph(self, edges: Array | None = None) -> Subgraph:
         """Return some edges, or all, with the nodes that they join in the order of their first appearance."""
-        edges = np.arange(self.n_edges) if edges is None else edges
-        nodes = dict.fromkeys(self.ends[edges].ravel().tolist())
-        return Subgraph(self, tuple(nodes), edges)
+        edges = np.arange(len(self.strengths)) if edges is None else edges
+        return Subgraph(self, tuple(dict.fromkeys(self.ends[edges].ravel().tolist())), edges)
 
     def neighborhood(self, chosen: Sequence[int], limit: int) -> Subgraph:
         """Return up to ``limit`` nodes around some nodes, breadth first and strongest edges first."""
@@ -273,70 +251,59 @@ class Network:
 
     # -- arrays ------------------------------------------------------------------------------------------------------
 
-    @property
-    def _n_nodes(self) -> int:
-        """Variables, and for each table the number of its linked rows."""
-        return self.n_variables + len(self.field.layout.tables)
-
     def _table_index(self, node: int) -> int:
-        beyond = node - self.n_variables
-        return beyond if beyond >= 0 else int(np.searchsorted(self.starts, node, side="right")) - 1
+        if node >= self.n_variables:
+            return node - self.n_variables
+        return int(np.searchsorted(self.starts, node, side="right")) - 1
 
     def _edge_numbers(self, node: int) -> Array:
         return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
 
     def _edges_among(self, nodes: Iterable[int], chosen: Iterable[int] = ()) -> Array:
         """Return the strongest edges among some nodes, and all that lead to a chosen one."""
-        wanted, chosen = set(nodes), set(chosen)
-        found = sorted(
-            k
-            for k in {int(k) for node in wanted for k in self._edge_numbers(node)}
-            if wanted >= set(self.ends[k].tolist())
-        )
-        room = round(EDGES_PER_NODE * len(wanted))
-        kept = [k for rank, k in enumerate(found) if rank < room or chosen & set(self.ends[k].tolist())]
-        return np.array(kept, dtype=np.int64)
+        wanted = np.array(list(nodes), dtype=np.int64)
+        touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
+        found = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
+        strong = np.arange(len(found)) < round(EDGES_PER_NODE * len(wanted))
+        return found[strong | np.isin(self.ends[found], list(chosen)).any(axis=1)]
 
     def _index_columns(self) -> tuple[Array, Array]:
-        """Return the node and the view (-1: none) of each column of the layout, those seen over links included."""
+        """Return the node and the view (-1: none) of each column of the layout, those of linked rows included."""
         layout = self.field.layout
-        found, views_found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        for t, schema in enumerate(layout.schemas):
-            views, seen = layout.column_views(t)
+        all_nodes, all_views = [], []
+        for table in range(len(layout.tables)):
+            views, columns = layout.column_views(table)
             nodes = np.empty(len(views), dtype=np.int64)
-            own = views < 0
-            nodes[own] = self.starts[t] + schema.variable_of_column[seen[own]]
-            for k in np.unique(views[~own]):
-                there = layout.neighbor_views[k].source_table
-                mine, counted = views == k, (views == k) & (seen == COUNT_COLUMN)
-                nodes[counted] = self.n_variables + there
-                mine &= ~counted
-                nodes[mine] = self.starts[there] + layout.schemas[there].variable_of_column[seen[mine]]
-            found.append(nodes)
-            views_found.append(views)
-        return np.concatenate(found), np.concatenate(views_found)
+            for k in np.unique(views):
+                source = table if k < 0 else layout.neighbor_views[k].source_table
+                is_count = columns == COUNT_COLUMN
+                own = (views == k) & ~is_count
+                nodes[own] = self.starts[source] + layout.schemas[source].variable_of_column[columns[own]]
+                nodes[(views == k) & is_count] = self.n_variables + source
+            all_nodes.append(nodes)
+            all_views.append(views)
+        return np.concatenate(all_nodes), np.concatenate(all_views)
 
-    def _list_ends(self) -> tuple[Array, Array, Array, Array]:
+    def _list_ends(self) -> tuple[Array, ...]:
         """Return the feature, template and two ends of each pair of columns that a feature has."""
         field, layout = self.field, self.field.layout
         node, view = self._index_columns()
-        n_tables = len(layout.tables)
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
-        one, two = field.pairs[:, 0], field.pairs[:, 1]
+        one, two = field.pairs.T
         over = view[two]
-        template_of_view = np.array([n_tables + v.template for v in layout.neighbor_views] or [0], dtype=np.int64)
-        # The ends follow the template's direction, as the names of features do.
-        backward = (over >= 0) & ~np.array([v.forward for v in layout.neighbor_views] or [True])[over]
+        views = [(len(layout.tables) + v.template, v.forward) for v in layout.neighbor_views] or [(0, True)]
+        template_of_view, forward = map(np.array, zip(*views, strict=True))
         template = np.where(over >= 0, template_of_view[over], layout.table_of_column[one])
+        # The ends follow the template's direction, as the names of features do.
+        backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
         parts = [(np.arange(len(field.pairs)), template, a, b)]
         for first, second in combinations(range(field.conjunctions.shape[1]), 2):
             used = np.flatnonzero(field.conjunctions[:, second] >= 0)
             left, right = field.conjunctions[used, first], field.conjunctions[used, second]
             parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right]))
-        feature, template, a, b = (np.concatenate([part[k] for part in parts]) for k in range(4))
-        return feature, template, a, b
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(4))
 
     def _index_edges(self) -> None:
         """Group features into edges, strongest first, and list the edges of each node."""
@@ -345,15 +312,13 @@ class Network:
         order = np.lexsort((feature, -np.abs(weights[feature])))
         order = order[weights[feature[order]] != 0]
         feature, template, a, b = feature[order], template[order], a[order], b[order]
-        keys, first, edge = np.unique(
-            (template * self._n_nodes + a) * self._n_nodes + b, return_index=True, return_inverse=True
-        )
-        weight, n = weights[feature], len(keys)
+        n_nodes = self.n_variables + len(self.field.layout.tables)
+        key = (template * n_nodes + a) * n_nodes + b
+        _, first, edge = np.unique(key, return_index=True, return_inverse=True)
+        weight, n = weights[feature], len(first)
         strengths = np.sqrt(np.bincount(edge, weight**2, n))
         ranked = np.lexsort((first, -strengths))
-        rank = np.empty(n, dtype=np.int64)
-        rank[ranked] = np.arange(n)
-        first, edge = first[ranked], rank[edge]
+        first, edge = first[ranked], np.argsort(ranked)[edge]
         self.strengths = strengths[ranked]
         self.ends = np.column_stack([a[first], b[first]])
         self.strongest_weights = weight[first]
@@ -367,4 +332,4 @@ class Network:
         number = np.concatenate([np.arange(n), np.flatnonzero(~loops)])
         order = np.lexsort((number, node))
         self._edges_by_node = number[order]
-        self._offsets = np.searchsorted(node[order], np.arange(self._n_nodes + 1))
+        self._offsets = np.searchsorted(node[order], np.arange(n_nodes + 1))

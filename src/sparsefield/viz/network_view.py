@@ -14,11 +14,10 @@ from sparsefield.data.schema import Variable
 from sparsefield.model import Field
 from sparsefield.viz.communities import find_communities, modularity
 from sparsefield.viz.feature_sentences import Feature, list_features
-from sparsefield.viz.fit_summary import is_learned
 from sparsefield.viz.network import Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import GROUPS
-from sparsefield.viz.report.stability_text import TITLE, stability_column
+from sparsefield.viz.report.stability_text import COLUMN_TITLE, stability_column
 
 __all__ = ["MAX_EDGES", "ExtraColumns", "NetworkView", "build_view"]
 
@@ -45,8 +44,6 @@ class NetworkView:
 
     whole: Subgraph
     shown: Subgraph
-    learned: bool
-    """Whether the frequencies of states come from data."""
     extra: ExtraColumns
     features: Mapping[int, Feature]
     """Features by their number in the field."""
@@ -74,10 +71,8 @@ class NetworkView:
 
     def to_json(self) -> str:
         """Return the data of the page's script, safe inside a script element."""
-        return json.dumps(self._as_dict(), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-    def _as_dict(self) -> dict[str, Any]:
         shown, network = self.shown, self.shown.network
+        has_frequencies = network.field.record.is_learned
         edges = [network.edge(k) for k in shown.edges.tolist()]
         numbers = [network.feature_numbers(edge.number) for edge in edges]
         group = self.group_of(shown)
@@ -85,14 +80,14 @@ class NetworkView:
         places = _layout_pixels(shown, group)
         initial_places = _layout_pixels(initial, group) if self.n_initial < len(edges) else places
         templates = list(dict.fromkeys(edge.template for edge in edges if edge.template))
-        return {
+        data = {
             "names": shown.names,
             "x": places[:, 0].tolist(),
             "y": places[:, 1].tolist(),
             "initial": self.n_initial,
             "initialX": initial_places[:, 0].tolist(),
             "initialY": initial_places[:, 1].tolist(),
-            "descriptions": [_describe(network.variable(node), self.learned) for node in shown.nodes],
+            "descriptions": [_describe(network.variable(node), has_frequencies) for node in shown.nodes],
             "group": group.tolist(),
             "groups": self.groups,
             "colors": GROUPS,
@@ -107,6 +102,7 @@ class NetworkView:
             "extra": list(self.extra),
             "cut": len(edges) < len(self.whole.edges),
         }
+        return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
     def _format_feature(self, feature: Feature) -> list[Any]:
         """Return [state, state, weight, 0] of a pair, [name, null, weight, 1] of more columns; then extra columns."""
@@ -140,28 +136,17 @@ class NetworkView:
 
 
 def build_view(
-    field: Field,
-    extra: ExtraColumns | None = None,
-    *,
-    features: Sequence[Feature] | None = None,
-    max_edges: int = MAX_EDGES,
+    field: Field, extra: ExtraColumns | None = None, *, features: Sequence[Feature] | None = None
 ) -> NetworkView:
     """Return the network of a field, of which a page shows the strongest edges; with stability where it is known.
 
-    Parameters
-    ----------
-    field : Field
-    extra : {title: {name of a feature: value}}, optional
-    features : sequence of Feature, optional
-        All features of the field, if they are already listed.
-    max_edges : int
+    ``features`` are all features of the field, if they are already listed.
     """
     features = list_features(field) if features is None else features
     whole = Network(field).edge_subgraph()
     stability = stability_column(field, features)
-    known = {TITLE: stability} if stability else {}
-    by_number = {feature.number: feature for feature in features}
-    return NetworkView(whole, whole.strongest(max_edges), is_learned(field), {**known, **(extra or {})}, by_number)
+    columns = {**({COLUMN_TITLE: stability} if stability else {}), **(extra or {})}
+    return NetworkView(whole, whole.strongest(MAX_EDGES), columns, {feature.number: feature for feature in features})
 
 
 def _layout_pixels(part: Subgraph, groups: np.ndarray) -> np.ndarray:

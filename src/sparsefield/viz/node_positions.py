@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import KDTree
 
 __all__ = ["layout_nodes", "separate_labels"]
 
-STEPS = 120
-POWER_STEPS = 200
-SMALL = 8
+STEPS, POWER_STEPS, SMALL = 120, 200, 8
 EXACT_NODES = 900
 """Up to this number of nodes, repulsion is computed for each pair; beyond it, by the cells of a grid."""
 
@@ -38,14 +37,8 @@ LABEL_GAP = np.array([14.0, 16.0])
 def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
     """Return (nodes, 2) positions, with about one unit between adjacent nodes.
 
-    Parameters
-    ----------
-    n_nodes : int
-    ends : (edges, 2)
-    weights : (edges,)
-        Positive; strong edges become short.
-    groups : (nodes,), optional
-        Number of the group of each node, such as its community; groups are kept together.
+    Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,): strong edges become short. ``groups`` (nodes,) are
+    numbers, such as those of communities; the nodes of a group are kept near each other.
 
     Examples
     --------
@@ -59,26 +52,25 @@ def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np
     groups = np.zeros(n_nodes, dtype=np.int64) if groups is None else groups
     within = groups[ends[:, 0]] == groups[ends[:, 1]]
     weights = weights[kept] * np.where(within, 1.0, BETWEEN_GROUPS)
-    pull = weights / weights.mean() if len(ends) else weights
-    pull = np.clip(pull * pull, 0.03, 4.0)
-    graph = sp.coo_matrix((pull, (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
+    pull = np.clip((weights / weights.mean()) ** 2, 0.03, 4.0) if len(ends) else weights
+    graph = sp.coo_array((pull, ends.T), shape=(n_nodes, n_nodes))
     count, component = connected_components(graph, directed=False)
-    members = _split(np.argsort(component, kind="stable"), np.bincount(component, minlength=count))
+    members = _split(component, count)
     local = np.empty(n_nodes, dtype=np.int64)
     for own in members:
         local[own] = np.arange(len(own))
-    by_component = np.argsort(component[ends[:, 0]], kind="stable") if len(ends) else np.empty(0, dtype=np.int64)
-    edges = _split(by_component, np.bincount(component[ends[:, 0]], minlength=count))
     laid_out = [
         _layout_component(local[ends[e]], pull[e], np.unique(groups[own], return_inverse=True)[1])
-        for own, e in zip(members, edges, strict=True)
+        for own, e in zip(members, _split(component[ends[:, 0]], count), strict=True)
     ]
     order = sorted(range(count), key=lambda k: (-len(members[k]), members[k][0]))
     return _pack_components(n_nodes, [members[k] for k in order], [laid_out[k] for k in order])
 
 
-def _split(numbers: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    return np.split(numbers, np.cumsum(sizes)[:-1])
+def _split(component: np.ndarray, count: int) -> list[np.ndarray]:
+    """Return the positions of each component in ascending order."""
+    sizes = np.bincount(component, minlength=count)
+    return np.split(np.argsort(component, kind="stable"), np.cumsum(sizes)[:-1])
 
 
 def _layout_component(ends: np.ndarray, pull: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -88,10 +80,8 @@ def _layout_component(ends: np.ndarray, pull: np.ndarray, groups: np.ndarray) ->
         return np.zeros((1, 2))
     if n_nodes == 2:
         return np.array([[-0.5 * SPREAD, 0.0], [0.5 * SPREAD, 0.0]])
-    return _rotate_to_principal_axis(_apply_forces(_spectral_layout(n_nodes, ends, pull), ends, pull, groups)) * (
-        ASPECT,
-        1.0,
-    )
+    positions = _apply_forces(_spectral_layout(n_nodes, ends, pull), ends, pull, groups)
+    return _rotate_to_principal_axis(positions) * (ASPECT, 1.0)
 
 
 def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray) -> np.ndarray:
@@ -102,7 +92,7 @@ def _spectral_layout(n_nodes: int, ends: np.ndarray, pull: np.ndarray) -> np.nda
     if n_nodes <= SMALL:  # from a circle, the forces alone find a good layout
         angle = 2 * np.pi * np.arange(n_nodes) / n_nodes
         return np.sqrt(n_nodes) * SPREAD / 2 * np.column_stack([np.cos(angle), np.sin(angle)])
-    graph = sp.coo_matrix((pull, (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
+    graph = sp.coo_array((pull, ends.T), shape=(n_nodes, n_nodes)).tocsr()
     graph = graph + graph.T
     degree = np.bincount(ends.ravel(), np.repeat(pull, 2), n_nodes)
     share = degree / degree.sum()
@@ -135,10 +125,7 @@ def _apply_forces(positions: np.ndarray, ends: np.ndarray, pull: np.ndarray, gro
         force = _repulsion(positions)
         along = positions[ends[:, 1]] - positions[ends[:, 0]]
         length = np.sqrt((along * along).sum(axis=1))
-        drawn = along * (ease * length / SPREAD)[:, None]
-        for axis in (0, 1):
-            force[:, axis] += np.bincount(ends[:, 0], drawn[:, axis], n_nodes)
-            force[:, axis] -= np.bincount(ends[:, 1], drawn[:, axis], n_nodes)
+        _add_to_ends(force, ends, along * (ease * length / SPREAD)[:, None])
         if len(sizes) > 1:
             sums = [np.bincount(groups, positions[:, axis]) for axis in (0, 1)]
             force -= group_pull * (positions - (np.column_stack(sums) / sizes)[groups])
@@ -172,19 +159,20 @@ def _repulsion_from(positions: np.ndarray, sources: np.ndarray, mass: np.ndarray
 
 def _repulsion_of_close_pairs(positions: np.ndarray) -> np.ndarray:
     """Return the repulsion of nodes that are closer than a grid of cells resolves."""
-    from scipy.spatial import KDTree
-
     pairs = KDTree(positions).query_pairs(0.8 * SPREAD, output_type="ndarray")
     force = np.zeros_like(positions)
-    if len(pairs) == 0:
-        return force
     pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     apart = positions[pairs[:, 0]] - positions[pairs[:, 1]]
     apart *= (SPREAD * SPREAD / ((apart * apart).sum(axis=1) + 0.01))[:, None]
-    for axis in (0, 1):
-        force[:, axis] += np.bincount(pairs[:, 0], apart[:, axis], len(positions))
-        force[:, axis] -= np.bincount(pairs[:, 1], apart[:, axis], len(positions))
+    _add_to_ends(force, pairs, apart)
     return force
+
+
+def _add_to_ends(force: np.ndarray, ends: np.ndarray, along: np.ndarray) -> None:
+    """Add a force to the first end of each pair, and subtract it from the second."""
+    for axis in (0, 1):
+        force[:, axis] += np.bincount(ends[:, 0], along[:, axis], len(force))
+        force[:, axis] -= np.bincount(ends[:, 1], along[:, axis], len(force))
 
 
 def _rotate_to_principal_axis(positions: np.ndarray) -> np.ndarray:
@@ -213,14 +201,9 @@ def _pack_components(n_nodes: int, members: list[np.ndarray], components: list[n
 
 
 def separate_labels(positions: np.ndarray, widths: np.ndarray, height: float) -> np.ndarray:
-    """Return positions at which labels do not overlap, moved along the direction in which less is needed.
+    """Return positions (nodes, 2) at which labels do not overlap, moved in the direction in which less is needed.
 
-    Parameters
-    ----------
-    positions : (nodes, 2)
-        Centers of the labels in pixels.
-    widths : (nodes,)
-    height : float
+    Positions are the centers of labels of the given widths (nodes,) and height, in pixels.
     """
     positions = positions.copy()
     room = (widths[:, None] + widths[None]) / 2.0 + LABEL_GAP[0]

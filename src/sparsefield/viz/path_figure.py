@@ -7,22 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparsefield.solver.model_selection import PATIENCE
-from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_line_panels
+from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, VerticalLine, draw_panels
+from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import Figure, make_page
 from sparsefield.viz.palette import ORANGE
 
-__all__ = ["HEADINGS", "describe_path", "draw_path", "format_row", "make_path_page", "name_score"]
+__all__ = ["HEADINGS", "describe_path", "draw_path", "format_row", "make_path_page"]
 
 Row = Mapping[str, Any]
 """l1, features, score, error, chosen."""
 
 SCORES = {"heldout": "held-out log-likelihood", "ebic": "minus EBIC"}
 HEADINGS = ("l1", "features", "score", "error")
-
-
-def name_score(selection: str) -> str:
-    """Return the name of the score of a selection method."""
-    return SCORES[selection]
 
 
 def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
@@ -34,12 +30,10 @@ def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
     >>> describe_path([row], "heldout")[0]
     'Selected: l1 = 2, with 3 features and a score of -1.500 (standard error 0.100).'
     """
-    chosen, best = _chosen(rows), _best(rows)
-    lines = [f"Selected: {_describe(chosen)}."]
+    chosen, best = _chosen_and_best(rows)
     if best is chosen:
-        lines.append("No other l1 has a better score.")
-        return lines
-    lines.append(f"Best score: {_describe(best)}.")
+        return [f"Selected: {_describe(chosen)}.", "No other l1 has a better score."]
+    lines = [f"Selected: {_describe(chosen)}.", f"Best score: {_describe(best)}."]
     if selection == "heldout" and best["l1"] < chosen["l1"]:
         lines.append(
             "The selected field is the sparsest whose score is within one standard error of the best; the error is "
@@ -58,7 +52,7 @@ def format_row(row: Row) -> tuple[str, str, str, str]:
 
 def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
     """Return an SVG document of score and number of features against l1."""
-    chosen, best = _chosen(rows), _best(rows)
+    chosen, best = _chosen_and_best(rows)
     lines, text = [VerticalLine("selected", chosen["l1"], color=ORANGE)], f"Selected: {_short(chosen)}."
     if best is not chosen:
         lines.append(VerticalLine("best score", best["l1"], dashed=True))
@@ -66,16 +60,16 @@ def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
     scores = [CurvePoint(row["l1"], row["score"], row["error"]) for row in rows]
     sizes = [CurvePoint(row["l1"], row["features"]) for row in rows]
     panels = [
-        LinePanel("Quality", "l1", name_score(selection), [Curve("field", scores)], log_x=True, lines=lines),
+        LinePanel("Quality", "l1", SCORES[selection], [Curve("field", scores)], log_x=True, lines=lines),
         LinePanel("Size", "l1", "features", [Curve("field", sizes)], log_x=True, lines=lines),
     ]
-    return draw_line_panels(title, panels, subtitle=text)
+    return draw_panels(title, panels, subtitle=text)
 
 
 def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:
     """Return an HTML document with the picture, the sentences and all numbers."""
     note = (
-        f"Score: {name_score(selection)}; higher is better. Features: those of two or more columns. l1 refers to all "
+        f"Score: {SCORES[selection]}; higher is better. Features: those of two or more columns. l1 refers to all "
         "rows, even where folds were learned from fewer."
     )
     picture = Figure(
@@ -95,25 +89,17 @@ def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:
 
 
 def _short(row: Row) -> str:
-    return f"l1 = {format_row(row)[0]} ({_count(row)})"
-
-
-def _count(row: Row) -> str:
-    return f"{row['features']:,} feature{'' if row['features'] == 1 else 's'}"
+    return f"l1 = {format_row(row)[0]} ({count(row['features'], 'feature')})"
 
 
 def _describe(row: Row) -> str:
     l1, _, score, error = format_row(row)
-    count, sure = _count(row), f" (standard error {error})" if error else ""
-    return f"l1 = {l1}, with {count} and a score of {score}{sure}"
+    sure = f" (standard error {error})" if error else ""
+    return f"l1 = {l1}, with {count(row['features'], 'feature')} and a score of {score}{sure}"
 
 
-def _chosen(rows: Sequence[Row]) -> Row:
-    return next(row for row in rows if row["chosen"])
-
-
-def _best(rows: Sequence[Row]) -> Row:
-    return max(rows, key=lambda row: row["score"])
+def _chosen_and_best(rows: Sequence[Row]) -> tuple[Row, Row]:
+    return next(row for row in rows if row["chosen"]), max(rows, key=lambda row: row["score"])
 
 
 def _is_late(rows: Sequence[Row]) -> bool:
@@ -122,5 +108,5 @@ def _is_late(rows: Sequence[Row]) -> bool:
     for row in rows:
         best, worse = (row["score"], 0) if row["score"] > best else (best, worse + 1)
         if worse >= PATIENCE:
-            return _best(rows)["score"] > best
+            return max(row["score"] for row in rows) > best
     return False

@@ -6,18 +6,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.viz.palette import FONT, INK, PALE, WHITE
 
-__all__ = ["Drawing"]
+__all__ = ["Drawing", "shorten", "text_width"]
 
 
 class Drawing:
     """A picture on a white card, which is legible on light and dark pages.
 
-    Parameters
-    ----------
-    width, height : float
-        Size in user units; the picture scales with its container.
-    title : str
-        Description of the picture for screen readers.
+    It scales with its container. Screen readers read its title.
 
     Examples
     --------
@@ -48,8 +43,13 @@ class Drawing:
     def path(self, d: str, **more: object) -> None:
         self.shape("path", d=d, **more)  # type: ignore[arg-type]
 
-    def text(self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, **more: object) -> None:
-        self.shape("text", text=text, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
+    def text(
+        self, x: float, y: float, text: str, *, size: float = 13, fill: str = INK, room: float = 1e9, **more: object
+    ) -> None:
+        """Add a text; if it is longer than ``room``, it is cut and its tooltip has the whole text."""
+        shown = shorten(text, max(4, int(room / text_width("m", size))))
+        more |= {} if shown == text else {"hint": text}
+        self.shape("text", text=shown, x=x, y=y, font_size=size, fill=fill, **more)  # type: ignore[arg-type]
 
     def render(self) -> str:
         """Return the picture as an SVG document, which an HTML page may contain."""
@@ -65,11 +65,19 @@ class Drawing:
         return f"<svg{_attributes(head)}>\n" + "\n".join(self._parts) + "\n</svg>\n"
 
 
+def text_width(text: str, size: float) -> float:
+    """Return an upper estimate of the width of a text."""
+    return 0.58 * size * len(text)
+
+
+def shorten(text: str, longest: int) -> str:
+    """Return a text of at most ``longest`` characters; one that was cut ends with three dots."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
 def _attributes(values: dict[str, object]) -> str:
     return "".join(f" {key.replace('_', '-')}={quoteattr(_plain(value))}" for key, value in values.items())
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".")
-    return str(value)
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

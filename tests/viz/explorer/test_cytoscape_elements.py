@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("dash")
+
 from sparsefield.datasets import make_markov_field
-from sparsefield.viz.explorer.cytoscape_elements import build_elements, build_stylesheet
+from sparsefield.viz.explorer.page_elements import build_elements, build_stylesheet
 from sparsefield.viz.network import Network
 from sparsefield.viz.palette import BLUE, INK, WHITE
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from sparsefield.viz.report.missing_pattern import find_missing_pattern
+from sparsefield.viz.report.data_sections import find_missing_pattern
 
 
 def test_patterns_are_counted_row_by_row() -> None:

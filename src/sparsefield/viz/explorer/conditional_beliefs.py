@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,8 @@ from sparsefield.viz.network import variable_at
 __all__ = [
     "METHODS",
     "BeliefChange",
-    "Beliefs",
     "ConditionalBeliefs",
     "collect_warnings",
-    "compare_beliefs",
     "default_method",
     "row_beliefs",
     "with_method",
@@ -43,14 +41,8 @@ METHODS = {
 CACHE_SIZE = 32
 """Results that are kept, so that going back and forth costs nothing."""
 
-
-@dataclass(frozen=True)
-class Beliefs:
-    """Beliefs about every predicted variable, and the warnings of the inference."""
-
-    by_variable: dict[str, np.ndarray]
-    """{variable: (states,)}"""
-    warnings: tuple[str, ...]
+Beliefs = tuple[dict[str, np.ndarray], tuple[str, ...]]
+"""{variable: (states,)} of every predicted variable, and the warnings of the inference."""
 
 
 @dataclass(frozen=True)
@@ -102,30 +94,38 @@ def collect_warnings() -> Iterator[list[str]]:
 
 
 class ConditionalBeliefs:
-    """Beliefs about a row of one table in which only the evidence has values.
-
-    Parameters
-    ----------
-    model : MarkovField or CRFClassifier
-    """
+    """Beliefs of a `MarkovField` or `CRFClassifier` about a row of one table in which only the evidence has values."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.schema = model.field_.schema
-        self._cache: OrderedDict[tuple, Beliefs] = OrderedDict()
+        self._infer = lru_cache(CACHE_SIZE, typed=True)(self._infer_row)
 
     def given(self, evidence: Mapping[str, Any], method: str) -> Beliefs:
         """Return the beliefs that `MarkovField.predict_proba` has for a row in which all other values are missing."""
-        key = (method, *sorted((name, type(value).__name__, value) for name, value in evidence.items()))
-        if key not in self._cache:
-            with collect_warnings() as lines:
-                values = [evidence.get(name) for name in self.schema.order]
-                found = row_beliefs(with_method(self.model, method), values)
-            self._cache[key] = Beliefs(found, tuple(lines))
-            if len(self._cache) > CACHE_SIZE:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(key)
-        return self._cache[key]
+        names = tuple(sorted(evidence))
+        return self._infer(method, names, *(evidence[name] for name in names))
+
+    def compare(self, evidence: Mapping[str, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
+        """Return the beliefs before and after evidence about all other variables, and the warnings.
+
+        The largest changes come first; variables without a change are in column order.
+        """
+        (before, warned), (after, also) = self.given({}, method), self.given(evidence, method)
+        found = []
+        for name in self.schema.order:
+            if name in after and name not in evidence:
+                states = variable_at(self.schema, self.schema.index_of_name[name]).states
+                found.append(BeliefChange(name, states, before[name], after[name]))
+        found.sort(key=lambda change: -change.distance)
+        return found, tuple(dict.fromkeys((*warned, *also)))
+
+    def _infer_row(self, method: str, names: tuple[str, ...], *values: Any) -> Beliefs:
+        evidence = dict(zip(names, values, strict=True))
+        with collect_warnings() as lines:
+            row = [evidence.get(name) for name in self.schema.order]
+            found = row_beliefs(with_method(self.model, method), row)
+        return found, tuple(lines)
 
 
 def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarray]:
@@ -139,26 +139,3 @@ def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarr
     table = compile_table(replace(as_source(row), names=schema.order), schema)
     (conditionals,) = model._infer(DenseDataset.single(table)).conditionals
     return {name: belief[0] for name, belief in probabilities(schema, conditionals).items()}
-
-
-def compare_beliefs(
-    beliefs: ConditionalBeliefs, evidence: Mapping[str, Any], method: str
-) -> tuple[list[BeliefChange], tuple[str, ...]]:
-    """Return the beliefs before and after evidence about all other variables, and the warnings.
-
-    The largest changes come first; variables without a change are in column order.
-    """
-    before, after = beliefs.given({}, method), beliefs.given(evidence, method)
-    schema = beliefs.schema
-    found = [
-        BeliefChange(
-            name,
-            variable_at(schema, schema.index_of_name[name]).states,
-            before.by_variable[name],
-            after.by_variable[name],
-        )
-        for name in schema.order
-        if name in after.by_variable and name not in evidence
-    ]
-    found.sort(key=lambda change: -change.distance)
-    return found, tuple(dict.fromkeys((*before.warnings, *after.warnings)))

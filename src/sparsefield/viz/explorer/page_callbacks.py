@@ -9,7 +9,7 @@ from dash.exceptions import PreventUpdate
 
 from sparsefield.errors import DataError
 from sparsefield.viz.explorer import page_elements
-from sparsefield.viz.explorer.cytoscape_elements import build_elements, build_stylesheet
+from sparsefield.viz.explorer.page_elements import build_elements, build_stylesheet, quiet
 from sparsefield.viz.explorer.session import Session
 
 __all__ = ["NODE_LIMITS", "register_callbacks"]
@@ -75,10 +75,8 @@ def _register_selection(app: Dash, session: Session) -> None:
     @app.callback(Output("variable-panel", "children"), Input("chosen", "data"), prevent_initial_call=True)
     def show_variable(chosen: int | None) -> Any:
         if chosen is None:
-            text = "The strongest edges of the field. Click a variable to see its neighbors."
-            return html.P(text, className="quiet")
-        can_set = session.beliefs is not None
-        return page_elements.variable_panel(session.network, chosen, can_set=can_set)
+            return quiet("The strongest edges of the field. Click a variable to see its neighbors.")
+        return page_elements.variable_panel(session.network, chosen, can_set=session.beliefs is not None)
 
     names = ("variable", "evidence", "rows")
 
@@ -111,13 +109,8 @@ def _register_network(app: Dash, session: Session) -> None:
     def color(evidence: dict[str, Any], method: str, evidence_nodes: list[int]) -> Any:
         if session.beliefs is None or not evidence:
             return build_stylesheet(evidence_nodes)
-        changes, _ = session.compare(_by_node(evidence), method)
+        changes, _ = session.compare(evidence, method)
         return build_stylesheet(map(int, evidence), session.node_colors(changes))
-
-
-def _by_node(evidence: dict[str, Any]) -> dict[int, Any]:
-    """Return evidence by node; keys of JSON are text."""
-    return {int(node): value for node, value in evidence.items()}
 
 
 def _register_evidence(app: Dash, session: Session) -> None:
@@ -152,8 +145,7 @@ def _register_evidence(app: Dash, session: Session) -> None:
     @app.callback(Output("evidence-list", "children"), Input("evidence-nodes", "data"), State("evidence", "data"))
     def show_evidence(nodes: list[int], evidence: dict[str, Any]) -> Any:
         if not nodes:
-            text = "Set variables to see how the beliefs about all others change. Now no variable is set."
-            return html.P(text, className="quiet")
+            return quiet("Set variables to see how the beliefs about all others change. No variable is set yet.")
         text = "In the network, blue variables become more likely, orange ones less likely; dark ones are set."
         setters = [_evidence_setter(session, k, evidence.get(str(k))) for k in nodes]
         return [*setters, html.P(text, className="quiet hint")]
@@ -173,7 +165,7 @@ def _register_evidence(app: Dash, session: Session) -> None:
         Input("find-belief", "value"),
     )
     def show_beliefs(evidence: dict[str, Any], method: str, text: str | None) -> Any:
-        changes, warnings = session.compare(_by_node(evidence), method)
+        changes, warnings = session.compare(evidence, method)
         if text:
             changes = [change for change in changes if text.strip().lower() in change.name.lower()]
         shown = page_elements.beliefs_list(session.network, changes, MAX_BELIEFS)
@@ -184,14 +176,12 @@ def _evidence_setter(session: Session, node: int, value: Any) -> html.Div:
     """Return a line of evidence: the variable, its state, and a button that removes it."""
     variable = session.network.variable(node)
     assert variable is not None
-    identity = {"type": "state", "node": node}
+    more = {"id": {"type": "state", "node": node}, "value": value}
     if variable.numeric:
-        control: Any = dcc.Input(
-            id=identity, value=value, type="number", step="any", placeholder="a number", debounce=0.4
-        )
+        control: Any = dcc.Input(**more, type="number", step="any", placeholder="a number", debounce=0.4)
     else:
         options = [{"label": str(state), "value": k} for k, state in enumerate(variable.states)]
-        control = dcc.Dropdown(options, value, id=identity, placeholder="choose a state \u2026", clearable=False)
+        control = dcc.Dropdown(options, **more, placeholder="choose a state \u2026", clearable=False)
     remove = html.Button("\u00d7", id={"type": "remove", "node": node}, className="plain small", title="Remove")
     name = html.Span(variable.name, className="name", title=variable.name)
     return html.Div([name, control, remove], className="setter")
@@ -234,7 +224,7 @@ def _register_rows(app: Dash, session: Session) -> None:
     )
     def show_row(row: int, table: str, method: str, _: int) -> Any:
         if not rows.tables[table].n_rows:
-            return html.P("This table has no rows.", className="quiet")
+            return quiet("This table has no rows.")
         if row >= rows.tables[table].n_rows:  # a row of the previous table; the update for the new one follows
             raise PreventUpdate
         try:

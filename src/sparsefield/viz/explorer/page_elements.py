@@ -1,26 +1,50 @@
-"""This module renders computed results as HTML elements of the page."""
+"""This module renders computed results as elements of the page: of HTML, and of the picture that cytoscape draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from dash import html
 
 from sparsefield.data.schema import Label, Variable
 from sparsefield.viz.explorer.conditional_beliefs import BeliefChange
-from sparsefield.viz.explorer.cytoscape_elements import SIGNS
 from sparsefield.viz.explorer.table_rows import AcceptedValue, MissingValue, ObservedValue, RowView, TableRows
 from sparsefield.viz.feature_sentences import Feature
-from sparsefield.viz.fit_summary import is_learned
-from sparsefield.viz.network import Neighbor, Network
+from sparsefield.viz.network import Neighbor, Network, Subgraph
+from sparsefield.viz.node_positions import layout_nodes, separate_labels
+from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
+from sparsefield.viz.svg import shorten
 
-__all__ = ["accepted_list", "beliefs_list", "row_panel", "variable_panel", "warnings_list"]
+__all__ = [
+    "COLORS", "accepted_list", "beliefs_list", "build_elements", "build_stylesheet", "quiet", "row_panel",
+    "variable_panel", "warnings_list",
+]  # fmt: skip
 
-MAX_STATES = 5
-MAX_VALUES = 25
-MAX_MISSING = 40
-MAX_NEIGHBORS = 30
+MAX_STATES, MAX_VALUES, MAX_MISSING, MAX_NEIGHBORS = 5, 25, 40, 30
+COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
+"""Colors of edges whose weights are all positive, all negative, or mixed."""
+
+SIGNS = {1: "positive", -1: "negative", 0: "mixed"}
+BORDER = "#b9c0cc"
+MAX_LABEL = 16
+LETTER, PADDING, HEIGHT = 7.2, 22.0, 30.0
+"""Width of a letter, horizontal padding and height of a label, in pixels."""
+
+BOX = np.array([560.0, 420.0])
+"""Pixels of the picture; somewhat less than the page has, since names are sharper when the picture is enlarged."""
+
+BOX_NODES = 25
+"""Nodes that fit into the box; for more nodes it grows."""
+
+MIN_WIDTH, MAX_WIDTH = 1.2, 6.5
+"""Pixels of the weakest and of the strongest edge."""
+
+
+def quiet(text: str) -> html.P:
+    """Return a remark in gray."""
+    return html.P(text, className="quiet")
 
 
 def warnings_list(lines: Sequence[str]) -> list[Any]:
@@ -36,10 +60,10 @@ def variable_panel(network: Network, node: int, *, can_set: bool) -> list[Any]:
     variable = network.variable(node)
     if variable is None:
         text = "The number of rows that a row is linked with. It has weights, but it is not a column."
-        return [html.H2(network.labels[node]), html.P(text, className="quiet"), *_neighbors(network, node)]
-    head = [html.H2(network.labels[node], id="variable-name"), html.P(_describe(variable), className="quiet")]
+        return [html.H2(network.labels[node]), quiet(text), *_neighbors(network, node)]
+    head = [html.H2(network.labels[node], id="variable-name"), quiet(_describe(variable))]
     parts: list[Any] = [html.Div(head)]
-    if variable.frequencies and max(variable.frequencies) > 0 and is_learned(network.field):
+    if variable.frequencies and max(variable.frequencies) > 0 and network.field.record.is_learned:
         shares = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
         parts.append(html.Div([_share(state, share) for share, state in shares[:MAX_STATES]], className="beliefs"))
         parts += _more(len(shares) - MAX_STATES, "states")
@@ -50,23 +74,23 @@ def variable_panel(network: Network, node: int, *, can_set: bool) -> list[Any]:
 
 def _describe(variable: Variable) -> str:
     roles = {"target": "Predicted column", "observed": "Covariate (observed column)", "latent": "Latent variable"}
+    role = roles[variable.role]
     if variable.numeric:
-        spread = f"mean {variable.center:.4g}, standard deviation {variable.scale:.4g}"
-        return f"{roles[variable.role]}; numeric, {spread}."
+        return f"{role}; numeric, mean {variable.center:.4g}, standard deviation {variable.scale:.4g}."
     base = variable.states[variable.base]
-    return (
-        f"{roles[variable.role]}; {len(variable.states):,} states. Weights are relative to the reference state {base}."
-    )
+    return f"{role}; {len(variable.states):,} states. Weights are relative to the reference state {base}."
 
 
 def _share(state: Label, share: float) -> html.Div:
-    return html.Div([_text(str(state), "state"), _bar(share), html.Span(_percent(share), className="number")])
+    fill = html.Div(className="fill unchanged", style={"width": f"{100 * share:.2f}%"})
+    bar = html.Div(fill, className="bar")
+    return html.Div([_text(str(state), "state"), bar, html.Span(_percent(share), className="number")])
 
 
 def _neighbors(network: Network, node: int) -> list[Any]:
     degree = network.degree(node)
     if not degree:
-        return [html.P("It shares no feature with another variable.", className="quiet")]
+        return [quiet("It shares no feature with another variable.")]
     found = network.neighbors(node, MAX_NEIGHBORS)
     largest = found[0].edge.strength
     stability = [] if network.stability is None else [html.Span("stability", className="quiet")]
@@ -77,10 +101,7 @@ def _neighbors(network: Network, node: int) -> list[Any]:
 
 def _neighbor(network: Network, one: Neighbor, own: str, largest: float) -> html.Div:
     edge = one.edge
-    name = html.Button(
-        one.label, id={"type": "select", "node": one.number, "place": f"neighbors-{edge.number}"}, className="link",
-        title=one.label,
-    )  # fmt: skip
+    name = _link(one.label, one.number, f"neighbors-{edge.number}")
     fill = html.Div(className=f"fill {SIGNS[edge.sign]}", style={"width": f"{100 * edge.strength / largest:.1f}%"})
     alone = len(one.features) == 1 and not one.left_out
     number = _weight(one.features[0]) if alone else html.Span(f"{edge.strength:.2f}", className="number")
@@ -122,15 +143,13 @@ def _change(network: Network, change: BeliefChange) -> html.Div:
     node = network.number(change.name)
     variable = network.variable(node)
     assert variable is not None
-    name = html.Button(
-        change.name, id={"type": "select", "node": node, "place": "beliefs"}, className="link", title=change.name
-    )
     # The belief in one of two states determines the other.
     positions = [1 - variable.base] if len(change.states) == 2 else range(len(change.states))
     ranked = sorted(positions, key=lambda k: (-abs(change.after[k] - change.before[k]), -change.after[k]))
     lines = [_state_change(change, k) for k in ranked[:MAX_STATES]]
     attributes: Any = {"data-name": change.name}
-    return html.Div([name, *lines, *_more(len(ranked) - MAX_STATES, "states")], className="change", **attributes)
+    parts = [_link(change.name, node, "beliefs"), *lines, *_more(len(ranked) - MAX_STATES, "states")]
+    return html.Div(parts, className="change", **attributes)
 
 
 def _state_change(change: BeliefChange, k: int) -> html.Div:
@@ -142,16 +161,10 @@ def _state_change(change: BeliefChange, k: int) -> html.Div:
         html.Div(className=f"fill {'positive' if after >= before else 'decrease'}", style=moved),
     ]
     text = f"{after:.1%}" if before == after else f"{before:.1%} \u2192 {after:.1%}"
-    attributes: Any = {
-        "data-state": str(change.states[k]),
-        "data-before": f"{before:.10f}",
-        "data-after": f"{after:.10f}",
-    }
-    return html.Div(
-        [_text(str(change.states[k]), "state"), html.Div(fills, className="bar"), html.Span(text, className="number")],
-        className="state-change",
-        **attributes,
-    )
+    state = str(change.states[k])
+    attributes: Any = {"data-state": state, "data-before": f"{before:.10f}", "data-after": f"{after:.10f}"}
+    parts = [_text(state, "state"), html.Div(fills, className="bar"), html.Span(text, className="number")]
+    return html.Div(parts, className="state-change", **attributes)
 
 
 # -- a row -----------------------------------------------------------------------------------------------------------
@@ -164,27 +177,25 @@ def row_panel(table: str, row: int, view: RowView) -> list[Any]:
         parts.append(html.Div([html.H3("Latent variables")], className="row-head"))
         parts.append(html.Div([_belief(one) for one in view.latent], id="latent-variables", className="list"))
     if view.missing:
-        text, every = f"Accept all {len(view.missing):,}", {"type": "accept-all", "table": table, "row": row}
-        accept_all = [html.Button(text, id=every, className="plain small")] if len(view.missing) > 1 else []
-        title = html.H3(f"Missing values ({len(view.missing):,})")
-        parts.append(html.Div([title, *accept_all], className="row-head"))
-        shown = [_missing_value(table, row, one) for one in view.missing[:MAX_MISSING]]
+        head: list[Any] = [html.H3(f"Missing values ({len(view.missing):,})")]
+        if len(view.missing) > 1:
+            head.append(_small_button(f"Accept all {len(view.missing):,}", "accept-all", table, row))
+        parts.append(html.Div(head, className="row-head"))
+        shown = [
+            _belief(one, _small_button("Accept", "accept", table, row, name=one.name))
+            for one in view.missing[:MAX_MISSING]
+        ]
         parts.append(html.Div(shown, id="missing-values", className="list"))
         parts += _more(len(view.missing) - MAX_MISSING, "missing values")
     head = [html.H3("Most surprising values"), html.Span("ln p", className="quiet")]
     parts.append(html.Div(head, className="row-head"))
     if not view.values:
-        parts.append(html.P("This row has no values in predicted columns.", className="quiet"))
+        parts.append(quiet("This row has no values in predicted columns."))
     parts.append(html.Div([_value(one) for one in view.values[:MAX_VALUES]], id="values", className="list"))
     parts += _more(len(view.values) - MAX_VALUES, "less surprising values")
     parts += _plain_list("Values that did not occur in training (kept as they are)", view.unknown)
     parts += _plain_list("Covariates (observed columns)", view.observed)
     return parts
-
-
-def _missing_value(table: str, row: int, one: MissingValue) -> html.Div:
-    identity = {"type": "accept", "table": table, "row": row, "name": one.name}
-    return _belief(one, html.Button("Accept", id=identity, className="plain small"))
 
 
 def _belief(one: MissingValue, *buttons: Any) -> html.Div:
@@ -201,16 +212,13 @@ def _value(one: ObservedValue) -> html.Div:
     surprising = one.expected != one.state
     expected = f"expected {one.expected} ({_percent(one.expected_probability)})" if surprising else "as expected"
     attributes: Any = {"data-name": one.name, "data-log-p": f"{one.log_probability:.10f}"}
-    return html.Div(
-        [
-            _text(one.name, "name"),
-            html.Span([html.B(str(one.state)), " accepted" if one.accepted else ""], className="value"),
-            _text(expected, "quiet rest"),
-            html.Span(f"{one.log_probability:.2f}", className="number unexpected" if surprising else "number"),
-        ],
-        className="accepted" if one.accepted else "",
-        **attributes,
-    )
+    parts = [
+        _text(one.name, "name"),
+        html.Span([html.B(str(one.state)), " accepted" if one.accepted else ""], className="value"),
+        _text(expected, "quiet rest"),
+        html.Span(f"{one.log_probability:.2f}", className="number unexpected" if surprising else "number"),
+    ]
+    return html.Div(parts, className="accepted" if one.accepted else "", **attributes)
 
 
 def _plain_list(title: str, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
@@ -233,15 +241,10 @@ def accepted_list(rows: TableRows) -> list[Any]:
 
 
 def _accepted_value(rows: TableRows, one: AcceptedValue) -> html.Div:
-    identity = {"type": "undo", "table": one.table, "row": one.row, "name": one.name}
-    return html.Div(
-        [
-            _text(f"{one.table}.{one.name}" if one.table else one.name, "name"),
-            html.Span(html.B(str(one.state)), className="value"),
-            _text(rows.row_name(one.table, one.row), "quiet rest"),
-            html.Button("Undo", id=identity, className="plain small"),
-        ]
-    )
+    name = _text(f"{one.table}.{one.name}" if one.table else one.name, "name")
+    value = html.Span(html.B(str(one.state)), className="value")
+    undo = _small_button("Undo", "undo", one.table, one.row, name=one.name)
+    return html.Div([name, value, _text(rows.row_name(one.table, one.row), "quiet rest"), undo])
 
 
 # -- common pieces ---------------------------------------------------------------------------------------------------
@@ -251,8 +254,13 @@ def _text(text: str, kind: str) -> html.Span:
     return html.Span(text, className=kind, title=text)
 
 
-def _bar(share: float) -> html.Div:
-    return html.Div(html.Div(className="fill unchanged", style={"width": f"{100 * share:.2f}%"}), className="bar")
+def _small_button(text: str, action: str, table: str, row: int, **more: str) -> html.Button:
+    return html.Button(text, id={"type": action, "table": table, "row": row, **more}, className="plain small")
+
+
+def _link(name: str, node: int, place: str) -> html.Button:
+    """Return a button that selects a variable."""
+    return html.Button(name, id={"type": "select", "node": node, "place": place}, className="link", title=name)
 
 
 def _percent(share: float) -> str:
@@ -264,4 +272,64 @@ def _format_value(value: Any) -> str:
 
 
 def _more(count: int, kind: str) -> list[Any]:
-    return [html.P(f"and {count:,} more {kind}", className="quiet")] if count > 0 else []
+    return [quiet(f"and {count:,} more {kind}")] if count > 0 else []
+
+
+# -- the picture -----------------------------------------------------------------------------------------------------
+
+
+def build_elements(part: Subgraph, chosen: Iterable[int] = ()) -> list[dict[str, Any]]:
+    """Return the nodes and edges of a picture; edges that do not touch a chosen node have the class "dimmed"."""
+    chosen = set(chosen)
+    labels = [shorten(name, MAX_LABEL) for name in part.names]
+    widths = np.array([LETTER * len(label) + PADDING for label in labels])
+    largest = float(part.strengths.max(initial=0.0)) or 1.0
+    nodes, edges = [], []
+    for k, (x, y) in enumerate(_layout_pixels(part, widths).tolist()):
+        data = {"id": str(part.nodes[k]), "label": labels[k], "width": float(widths[k]), "name": part.names[k]}
+        classes = "chosen" if part.nodes[k] in chosen else ""
+        nodes.append({"data": data, "position": {"x": x, "y": y}, "classes": classes})
+    for edge in map(part.network.edge, part.edges.tolist()[::-1]):  # the strongest are drawn last, on top
+        dimmed = ["dimmed"] if chosen and not chosen & set(edge.ends) else []
+        width = MIN_WIDTH + (MAX_WIDTH - MIN_WIDTH) * edge.strength / largest
+        source, target = map(str, edge.ends)
+        data = {"id": f"edge-{edge.number}", "source": source, "target": target, "thickness": width}
+        edges.append({"data": data, "classes": " ".join([SIGNS[edge.sign], *dimmed])})
+    return edges + nodes
+
+
+def build_stylesheet(evidence: Iterable[int] = (), moved: Mapping[int, tuple[int, float]] | None = None) -> list[dict]:
+    """Return the styles of nodes and edges.
+
+    ``evidence`` are nodes that are set; ``moved`` is {node: (direction, amount)} of the nodes whose beliefs the
+    evidence moved, where the direction is a key of `COLORS`.
+    """
+    styles: dict[str, dict[str, Any]] = {
+        "node": {
+            "label": "data(label)", "width": "data(width)", "height": HEIGHT, "shape": "round-rectangle",
+            "background-color": WHITE, "border-width": 1.2, "border-color": BORDER, "color": INK, "font-size": 13,
+            "font-family": FONT.replace("'", ""), "text-valign": "center", "text-halign": "center",
+        },
+        # Bezier curves separate edges of several templates between two nodes.
+        "edge": {"width": "data(thickness)", "curve-style": "bezier", "opacity": 0.62, "line-color": MIXED},
+        **{f".{name}": {"line-color": COLORS[sign]} for sign, name in SIGNS.items()},
+        "edge.dimmed": {"opacity": 0.16},
+        "node.chosen": {"border-width": 3, "border-color": INK, "font-weight": 700},
+        "node:active": {"overlay-opacity": 0.08},
+    }  # fmt: skip
+    for node, (direction, amount) in (moved or {}).items():
+        # Small amounts are raised, so that they are visible.
+        color = blend([WHITE, COLORS[direction]], max(amount, 0.0) ** 0.7)
+        styles[f'node[id = "{node}"]'] = {"background-color": color, "color": WHITE if amount > 0.6 else INK}
+    for node in evidence:
+        styles[f'node[id = "{node}"]'] = {"background-color": INK, "color": WHITE, "border-color": INK}
+    return [{"selector": selector, "style": style} for selector, style in styles.items()]
+
+
+def _layout_pixels(part: Subgraph, widths: np.ndarray) -> np.ndarray:
+    """Return (nodes, 2) centers of the labels, which fill the box and do not overlap."""
+    positions = layout_nodes(len(part.nodes), part.ends, part.strengths)
+    extent = np.maximum(np.ptp(positions, axis=0), 1e-9)
+    size = BOX * max(1.0, len(part.nodes) / BOX_NODES) ** 0.5
+    centered = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
+    return separate_labels(centered / extent * size, widths, HEIGHT)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsefield.errors import DataError
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
-from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, ConditionalBeliefs, compare_beliefs
+from sparsefield.viz.explorer.conditional_beliefs import BeliefChange, ConditionalBeliefs
 from sparsefield.viz.explorer.table_rows import TableRows
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.network import Network
@@ -41,27 +41,25 @@ class Session:
         """The line below the title."""
         kind = "classifier, " if isinstance(self.model, CRFClassifier) else ""
         linked = f"{len(self.model.field_.layout.tables):,} linked tables, " if self.network.linked else ""
-        size = f"{count(self.network.n_variables, 'variable')}, {count(self.network.n_edges, 'edge')}"
-        if self.rows is None:
-            return f"{kind}{linked}{size}"
-        n_rows = sum(table.n_rows for table in self.rows.tables.values())
-        return f"{kind}{linked}{size}; {count(n_rows, 'row')} of data"
+        size = f"{count(self.network.n_variables, 'variable')}, {count(len(self.network.strengths), 'edge')}"
+        n_rows = sum(table.n_rows for table in self.rows.tables.values()) if self.rows else 0
+        return f"{kind}{linked}{size}" + (f"; {count(n_rows, 'row')} of data" if self.rows else "")
 
-    def evidence_values(self, evidence: Mapping[int, Any]) -> dict[str, Any]:
-        """Return {variable: value} from {node: position of the state, or number}."""
+    def _evidence_values(self, evidence: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return {variable: value} from {node: position of the state, or number}; the page has nodes as text."""
         found = {}
         for node, value in evidence.items():
-            variable = self.network.variable(node)
+            variable = self.network.variable(int(node))
             assert variable is not None
             found[variable.name] = float(value) if variable.numeric else variable.states[int(value)]
         return found
 
-    def compare(self, evidence: Mapping[int, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
+    def compare(self, evidence: Mapping[Any, Any], method: str) -> tuple[list[BeliefChange], tuple[str, ...]]:
         """Return the changes that evidence makes, largest first, and warnings; the error where a method refuses."""
         assert self.beliefs is not None
         try:
             with self.lock:
-                return compare_beliefs(self.beliefs, self.evidence_values(evidence), method)
+                return self.beliefs.compare(self._evidence_values(evidence), method)
         except DataError as error:
             return [], (str(error),)
 
@@ -77,11 +75,9 @@ class Session:
                 break
             node = self.network.number(change.name)
             variable = self.network.variable(node)
-            assert variable is not None
             direction = 0
-            if len(variable.states) == 2:
-                on = 1 - variable.base
-                direction = 1 if change.after[on] > change.before[on] else -1
+            if variable is not None and len(variable.states) == 2:
+                direction = 1 if change.after[1 - variable.base] > change.before[1 - variable.base] else -1
             found[node] = direction, change.distance / largest
         return found
 

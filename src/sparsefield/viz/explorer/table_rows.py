@@ -6,48 +6,35 @@ import io
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from sparsefield.data import Relational
 from sparsefield.data.schema import Label, Schema
 from sparsefield.viz.explorer.conditional_beliefs import collect_warnings, row_beliefs, with_method
 from sparsefield.viz.network import variable_at
-
-if TYPE_CHECKING:
-    from sparsefield.data import Relational
 
 __all__ = ["AcceptedValue", "InputTable", "MissingValue", "ObservedValue", "RowView", "TableRows"]
 
 
 @dataclass(frozen=True)
 class InputTable:
-    """One table of the data.
-
-    Attributes
-    ----------
-    raw : DataFrame
-        The table as it was read; cells of a CSV file are text.
-    known : DataFrame
-        The columns of the model, with its types; null for missing values and for values unknown to the model.
-    missing : {column: (rows,) bool}
-        Where the predicted columns have missing values.
-    name : str
-        Name of the file to download.
-    separator : str
-    header : bool
-    key : str, optional
-        The column that identifies rows.
-    """
+    """One table of the data."""
 
     raw: pl.DataFrame
+    """The table as it was read; cells of a CSV file are text."""
     known: pl.DataFrame
+    """The columns of the model, with its types; null for missing values and for values unknown to the model."""
     missing: dict[str, pl.Series] = field(default_factory=dict)
+    """{column: (rows,) bool}: where the predicted columns have missing values."""
     name: str = "completed.csv"
+    """Name of the file to download."""
     separator: str = ","
     header: bool = True
     key: str | None = None
+    """The column that identifies rows."""
 
     @property
     def n_rows(self) -> int:
@@ -62,8 +49,7 @@ class InputTable:
     def row_names(self) -> pl.Series | None:
         """Names of the rows: their key, or the first column that is not in the model."""
         known = set(self.known.columns)
-        others = [name for name in self.raw.columns if name not in known]
-        key = self.key or (others[0] if others else None)
+        key = self.key or next((name for name in self.raw.columns if name not in known), None)
         return None if key is None or key not in self.raw.columns else self.raw[key].cast(pl.String)
 
 
@@ -81,7 +67,7 @@ class ObservedValue:
 
     @property
     def log_probability(self) -> float:
-        """ln p(value | all others)"""
+        """Natural logarithm of the probability of the value given all others."""
         return math.log(max(self.probability, np.finfo(float).tiny))
 
 
@@ -92,12 +78,12 @@ class MissingValue:
     name: str
     states: tuple[Label, ...]
     belief: np.ndarray
-    """(states,)"""
+    """(states,): the probability of each state."""
 
     @property
-    def best(self) -> int:
-        """Position of the most probable state."""
-        return int(self.belief.argmax())
+    def best(self) -> Label:
+        """The most probable state."""
+        return self.states[int(self.belief.argmax())]
 
 
 @dataclass(frozen=True)
@@ -130,13 +116,7 @@ class AcceptedValue:
 class TableRows:
     """Rows of tables under a model, and the imputed values that were accepted.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    tables : {name: InputTable}
-        The name of the only table of a plain field is empty.
-    data : Relational, optional
-        The linked tables of a `RelationalField`.
+    The name of the only table of a plain field is empty; ``data`` are the linked tables of a `RelationalField`.
     """
 
     def __init__(self, model: Any, tables: dict[str, InputTable], data: Relational | None = None) -> None:
@@ -185,10 +165,8 @@ class TableRows:
             accepted = self.accepted.get((table, row, name))
             value, belief = cells[name] if accepted is None else accepted.state, beliefs[name]
             if value is not None and value in variable.code_of_label:
-                place = int(variable.position_of_code[variable.code_of_label[value]])
-                best = int(belief.argmax())
-                states = variable.states
-                shown = states[place], float(belief[place]), states[best], float(belief[best])
+                k, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
+                shown = variable.states[k], float(belief[k]), variable.states[best], float(belief[best])
                 values.append(ObservedValue(name, *shown, accepted is not None))
             elif row in source.missing_rows.get(name, ()):
                 missing.append(MissingValue(name, variable.states, belief))
@@ -201,7 +179,7 @@ class TableRows:
     def accept(self, table: str, row: int, names: list[str] | None, method: str) -> list[AcceptedValue]:
         """Accept the most probable states of some missing values of a row, or of all, as they are shown now."""
         new = [
-            AcceptedValue(table, row, one.name, one.states[one.best])
+            AcceptedValue(table, row, one.name, one.best)
             for one in self.describe(table, row, method).missing
             if names is None or one.name in names
         ]
@@ -219,24 +197,20 @@ class TableRows:
         """
         source = self.tables[table]
         frame = source.raw.with_columns(pl.all().cast(pl.String))
-        by_name: dict[str, list[AcceptedValue]] = {}
+        states: dict[str, dict[int, str]] = {}
         for one in self.accepted.values():
             if one.table == table:
-                by_name.setdefault(one.name, []).append(one)
-        there, made = set(frame.columns), []
-        for name, mine in by_name.items():
-            column = frame[name] if name in there else pl.Series(name, [None] * source.n_rows, dtype=pl.String)
-            states = pl.Series([_format_state(one.state) for one in mine], dtype=pl.String)
-            made.append(column.scatter([one.row for one in mine], states).alias(name))
-        return frame.with_columns(made)
+                states.setdefault(one.name, {})[one.row] = _format_state(one.state)
+        for name, by_row in states.items():
+            column = frame[name] if name in frame else pl.Series(name, [None] * source.n_rows, dtype=pl.String)
+            frame = frame.with_columns(column.scatter(list(by_row), pl.Series(by_row.values(), dtype=pl.String)))
+        return frame
 
     def csv(self, table: str) -> bytes:
         """Return `completed` as CSV, in the format of the input file."""
         source, buffer = self.tables[table], io.BytesIO()
         self.completed(table).write_csv(buffer, separator=source.separator, include_header=source.header)
         return buffer.getvalue()
-
-    # -- beliefs ------------------------------------------------------------------------------------------------------
 
     def _beliefs(self, table: str, row: int, method: str) -> dict[str, np.ndarray]:
         model = with_method(self.model, method)
@@ -253,12 +227,9 @@ class TableRows:
     def _completed_data(self) -> Any:
         assert self.data is not None
         changed = {}
-        for name in dict.fromkeys(one.table for one in self.accepted.values()):
-            frame = self.data.tables[name]
-            for one in self.accepted.values():
-                if one.table == name:
-                    frame = frame.with_columns(_replace_cell(frame[one.name], one.row, one.state))
-            changed[name] = frame
+        for one in self.accepted.values():
+            frame = changed.get(one.table, self.data.tables[one.table])
+            changed[one.table] = frame.with_columns(_replace_cell(frame[one.name], one.row, one.state))
         return self.data.with_tables(changed)
 
 

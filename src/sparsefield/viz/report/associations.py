@@ -15,6 +15,7 @@ import numpy as np
 
 from sparsefield.data import DenseDataset
 from sparsefield.viz.feature_sentences import Feature
+from sparsefield.viz.network import variable_at
 
 __all__ = ["Association", "Surprise", "find_associations", "find_surprises", "log_odds_ratio", "slope"]
 
@@ -36,8 +37,6 @@ class Association:
     """On the scale of a weight."""
     error: float
     """Standard error."""
-    rows: int
-    """Number of rows that determine it."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,11 @@ class Surprise:
     """A feature whose weight differs from the marginal association of its two columns."""
 
     feature: Feature
-    alone: Association
+    association: Association
     opposite: bool
     """Whether the marginal association has the opposite sign, beyond its error."""
-
-    @property
-    def distance(self) -> float:
-        """Distance between weight and association, in the direction of the weight."""
-        return abs(self.feature.weight) - math.copysign(1.0, self.feature.weight) * self.alone.value
+    distance: float
+    """Distance between weight and association, in the direction of the weight."""
 
 
 def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list[Association | None]:
@@ -61,19 +57,19 @@ def find_associations(sample: DenseDataset, features: Sequence[Feature]) -> list
     return [_associate(columns, *feature.columns) if len(feature.columns) == 2 else None for feature in features]
 
 
-def find_surprises(features: Sequence[Feature], alone: Sequence[Association | None]) -> list[Surprise]:
+def find_surprises(features: Sequence[Feature], associations: Sequence[Association | None]) -> list[Surprise]:
     """Return the features whose marginal association is below half of their weight, or opposite, by two errors.
 
     The weight must also exceed two standard errors. The largest distances come first. The l1 penalty shrinks weights,
     so it does not explain a weight that exceeds the association.
     """
     found = []
-    for feature, shown in zip(features, alone, strict=True):
+    for feature, shown in zip(features, associations, strict=True):
         if shown is None:
             continue
         size, along = abs(feature.weight), math.copysign(1.0, feature.weight) * shown.value
         if along < MAX_SHARE * size and size > MIN_ERRORS * shown.error and size - along > MIN_ERRORS * shown.error:
-            found.append(Surprise(feature, shown, along < -MIN_ERRORS * shown.error))
+            found.append(Surprise(feature, shown, along < -MIN_ERRORS * shown.error, size - along))
     return sorted(found, key=lambda surprise: -surprise.distance)
 
 
@@ -119,37 +115,30 @@ class _ColumnValues:
             self._cache[column] = np.concatenate([block.beliefs[own] for block in self.tables[table].blocks])
         return self._cache[column]
 
-    def state(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows,) bool each: where a categorical column has the state, and where its reference state."""
-        table, variable = self._owner(column)
+    def state(self, column: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return (rows,) bool each: where a variable has the column's state, and where its reference state.
+
+        None for a numeric column or a sum over neighbors.
+        """
+        table, variable = int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
         schema = self.layout.schemas[table]
-        code = column - int(self.layout.column_starts[table]) - int(schema.offsets[variable]) + 1
+        if variable < 0 or variable_at(schema, variable).numeric:
+            return None
+        first = int(self.layout.column_starts[table] + schema.offsets[variable])
         if variable < len(schema.targets):
             codes = self._codes[table][variable]
-            return codes == code, codes == 0
-        first = int(self.layout.column_starts[table] + schema.offsets[variable])
+            return codes == column - first + 1, codes == 0
         columns = [self.values(first + k) for k in range(int(schema.widths[variable]))]
         base = np.all([own == 0.0 for own in columns], axis=0)  # a missing value has its frequencies, so it is neither
-        return columns[code - 1] == 1.0, base
-
-    def is_category(self, column: int) -> bool:
-        table, variable = self._owner(column)
-        if variable < 0:
-            return False
-        schema = self.layout.schemas[table]
-        targets = len(schema.targets)
-        return variable < targets or not schema.observed[variable - targets].numeric
-
-    def _owner(self, column: int) -> tuple[int, int]:
-        return int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
+        return columns[column - first] == 1.0, base
 
 
 def _associate(columns: _ColumnValues, target: int, other: int) -> Association | None:
-    on, off = columns.state(target)
-    if columns.is_category(other):
-        there, absent = columns.state(other)
-        counts = [int(np.count_nonzero(a & b)) for a in (on, off) for b in (there, absent)]
-        return Association(*log_odds_ratio(*counts), sum(counts)) if sum(counts) else None
-    values = columns.values(other)
+    targets, others = columns.state(target), columns.state(other)
+    assert targets is not None
+    if others is not None:
+        counts = [int(np.count_nonzero(a & b)) for a in targets for b in others]
+        return Association(*log_odds_ratio(*counts)) if sum(counts) else None
+    values, (on, off) = columns.values(other), targets
     found = slope(values[on], values[off])
-    return None if found is None else Association(*found, int(on.sum() + off.sum()))
+    return None if found is None else Association(*found)

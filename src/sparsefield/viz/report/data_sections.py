@@ -2,100 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsefield.evaluation.calibration import (
-    Calibration,
-    ColumnScore,
-    calibrate,
-    count_signals_and_errors,
-    overall,
-    score_columns,
-)
-from sparsefield.viz.axes import draw_text
-from sparsefield.viz.charts import (
-    Curve,
-    CurvePoint,
-    HistogramPanel,
-    LinePanel,
-    draw_histogram_panels,
-    draw_line_panels,
-)
-from sparsefield.viz.fit_summary import count, is_learned
-from sparsefield.viz.markup import TableCell, paragraph, render_absent, render_figure, render_table, section
-from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, blend
-from sparsefield.viz.report.missing_pattern import MissingPattern, find_missing_pattern
+from sparsefield.data import DenseDataset
+from sparsefield.evaluation import calibration
+from sparsefield.evaluation.calibration import Calibration, ColumnScore
+from sparsefield.inference import Posterior
+from sparsefield.viz.charts import Curve, CurvePoint, HistogramPanel, LinePanel, draw_panels
+from sparsefield.viz.fit_summary import count
+from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
+from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
 from sparsefield.viz.report.repeat_fit import Fitted
-from sparsefield.viz.report.scored_rows import ScoredRows
-from sparsefield.viz.report.sections import NO_DATA
-from sparsefield.viz.svg import Drawing
+from sparsefield.viz.svg import Drawing, shorten
 
-__all__ = ["render_contrasts", "render_missing_values", "render_quality"]
+__all__ = [
+    "NO_DATA", "MissingPattern", "ScoredRows", "find_missing_pattern", "render_missing_values", "render_quality",
+    "render_signals",
+]  # fmt: skip
 
-MAX_SCORES = 400
-MAX_MISSING_COLUMNS = 36
-BAR = 120.0
+MAX_SCORES, MAX_MISSING_COLUMNS, BAR = 400, 36, 120.0
+NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
+NO_VALUES = "The data have no value in a column that the field predicts."
 
 
-def render_quality(fitted: Fitted, evidence: ScoredRows | None) -> str:
+@dataclass(frozen=True)
+class ScoredRows:
+    """Rows that a report compares with a field."""
+
+    sample: DenseDataset
+    """The compiled rows."""
+    answers: Posterior
+    """The posterior of each cell given all others."""
+    n_rows: int
+    """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
+    has_value: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
+    unknown_columns: tuple[str, ...] = ()
+    """Columns of the data that the field does not have."""
+
+
+def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
     """Return scores by column, compared with frequencies, and calibration."""
     name, title = "quality", "Prediction quality"
-    if evidence is None:
-        return section(name, title, render_absent(f"This section on scores and calibration {NO_DATA}"))
-    learned = is_learned(fitted.field)
-    scores = score_columns(evidence.sample, evidence.answers, known_shares=learned)
+    if scored is None:
+        return section(name, title, paragraph(f"This section on scores and calibration {NO_DATA}", "absent"))
+    learned = fitted.field.record.is_learned
+    scores = calibration.score_columns(scored.sample, scored.answers, known_shares=learned)
     if not scores:
-        return section(name, title, render_absent("The data have no value in a column that the field predicts."))
-    whole = overall(scores)
-    how = (
-        "Each value is predicted from all other values of its row"
-        + (" and of the rows that it is linked with" if fitted.linked else "")
-        + ", as if it were missing."
-    )
+        return section(name, title, paragraph(NO_VALUES, "absent"))
+    whole = calibration.overall(scores)
+    links = " and of the rows that it is linked with" if fitted.linked else ""
     base = "in training" if learned else "in these rows (there was no training)"
-    summary = render_table(
-        ["", "mean log-likelihood of a value", "error rate"],
-        [
-            [TableCell("this field", "text"), _number(whole.cll), _percent(whole.error_rate)],
-            [
-                TableCell(f"frequencies of each column {base}", "text"),
-                _number(whole.marginal_cll),
-                _percent(whole.marginal_error_rate),
-            ],
-        ],
-    )
-    parts = [
-        _describe_rows(fitted, evidence),
-        paragraph(f"{how} {count(whole.cells, 'value')} in total.", "note"),
-        summary,
-        _render_columns(scores),
-        _render_calibration(calibrate(evidence.sample, evidence.answers)),
+    lines = [
+        ("this field", whole.cll, whole.error_rate),
+        (f"frequencies of each column {base}", whole.marginal_cll, whole.marginal_error_rate),
     ]
-    return section(name, title, *parts)
+    how = (
+        f"Each value is predicted from all other values of its row{links}, as if it were missing. "
+        f"{count(whole.cells, 'value')} in total."
+    )
+    return section(
+        name,
+        title,
+        _describe_rows(fitted, scored),
+        paragraph(how, "note"),
+        render_table(
+            ["", "mean log-likelihood of a value", "error rate"],
+            [
+                [TableCell(who, "text"), TableCell.number(cll, ".3f"), TableCell.number(error, ".1%")]
+                for who, cll, error in lines
+            ],
+        ),
+        _render_columns(scores),
+        _render_calibration(calibration.calibrate(scored.sample, scored.answers)),
+    )
 
 
-def _describe_rows(fitted: Fitted, evidence: ScoredRows) -> str:
+def _describe_rows(fitted: Fitted, scored: ScoredRows) -> str:
     """Return a statement on whether these may be the rows of training."""
-    part = f" Only {evidence.sample.n_rows:,} evenly spaced rows were used." if evidence.in_part else ""
-    rows, trained = count(evidence.n_rows, "row"), fitted.field.record.n_rows
-    if not is_learned(fitted.field):
+    n_used = scored.sample.n_rows
+    part = f" Only {n_used:,} evenly spaced rows were used." if n_used < scored.n_rows else ""
+    rows, trained = count(scored.n_rows, "row"), fitted.field.record.n_rows
+    if not fitted.field.record.is_learned:
         return paragraph(
             f"The data have {rows}.{part} The weights of the field were given, so these rows were not used in training."
         )
-    if evidence.n_rows == trained:
-        return paragraph(
+    text = (
+        f"The data have {rows}; the field was learned from {trained:,}. The scores show how well it predicts new rows "
+        "only if none of these rows was used in training, which a model does not record."
+    )
+    if scored.n_rows == trained:
+        text = (
             f"The data have {rows}, as many as the field was learned from, so they are probably the training rows. The "
             "scores then show how well the field fits these rows, not how well it predicts new ones. For that, give "
-            f"held-out rows, or run \u201csparsefield evaluate\u201d.{part}",
-            "warn",
+            "held-out rows, or run \u201csparsefield evaluate\u201d."
         )
-    return paragraph(
-        f"The data have {rows}; the field was learned from {trained:,}. The scores show how well it predicts new rows "
-        f"only if none of these rows was used in training, which a model does not record.{part}",
-        "warn",
-    )
+    return paragraph(text + part, "warn")
 
 
 def _render_columns(scores: Sequence[ColumnScore]) -> str:
@@ -106,12 +111,12 @@ def _render_columns(scores: Sequence[ColumnScore]) -> str:
         [
             TableCell(score.name, "text"),
             TableCell(f"{score.cells:,}", value=float(score.cells)),
-            _number(score.cll),
-            _number(score.marginal_cll),
-            _number(score.gain),
+            TableCell.number(score.cll, ".3f"),
+            TableCell.number(score.marginal_cll, ".3f"),
+            TableCell.number(score.gain, ".3f"),
             TableCell(markup=_bar(score, worst)),
-            _percent(score.error_rate),
-            _percent(score.marginal_error_rate),
+            TableCell.number(score.error_rate, ".1%"),
+            TableCell.number(score.marginal_error_rate, ".1%"),
         ]
         for score in shown
     ]
@@ -149,18 +154,18 @@ def _render_calibration(found: Calibration) -> str:
         f"{100 * found.error:.1f} percentage points. Of {int(found.count.sum()):,} statements, {sure:,} are in the two "
         "outermost bins. Bars are standard errors, as if values were independent."
     )
-    drawn = draw_line_panels("Calibration of beliefs", [panel], columns=1)
+    drawn = draw_panels("Calibration of beliefs", [panel], columns=1)
     return f'<div id="calibration"><h3>Calibration</h3>{render_figure(drawn, caption)}</div>'
 
 
-def render_contrasts(evidence: ScoredRows | None) -> str:
+def render_signals(scored: ScoredRows | None) -> str:
     """Return histograms of errors and signals."""
-    name, title = "contrasts", "Signals and errors"
-    if evidence is None:
-        return section(name, title, render_absent(f"This section on signals and errors {NO_DATA}"))
-    edges, errors, signals = count_signals_and_errors(evidence.sample, evidence.answers)
+    name, title = "signals", "Signals and errors"
+    if scored is None:
+        return section(name, title, paragraph(f"This section on signals and errors {NO_DATA}", "absent"))
+    edges, errors, signals = calibration.count_signals_and_errors(scored.sample, scored.answers)
     if not errors.sum():
-        return section(name, title, render_absent("The data have no value in a column that the field predicts."))
+        return section(name, title, paragraph(NO_VALUES, "absent"))
     panels = [
         HistogramPanel("Errors", "q1 \u2212 q0", edges.tolist(), errors.tolist()),
         HistogramPanel("Signals", "q0 \u2212 its mean", edges.tolist(), signals.tolist()),
@@ -171,86 +176,101 @@ def render_contrasts(evidence: ScoredRows | None) -> str:
         "of the products of the two, so contrastive induction considers only large ones. Observed values, all states "
         "except the reference state; counts are on a logarithmic axis."
     )
-    return section(name, title, render_figure(draw_histogram_panels("Signals and errors", panels), caption))
+    return section(name, title, render_figure(draw_panels("Signals and errors", panels), caption))
 
 
-def render_missing_values(evidence: ScoredRows | None) -> str:
+@dataclass(frozen=True)
+class MissingPattern:
+    """The missing values of one table."""
+
+    n_rows: int
+    columns: tuple[str, ...]
+    """Columns with missing values, most missing first."""
+    shares: np.ndarray
+    """(columns,): the share of the rows in which each column is missing."""
+    patterns: np.ndarray
+    """(patterns, columns) bool: the sets of columns that are missing in the same row, most frequent first."""
+    counts: np.ndarray
+    """(patterns,): the rows of each pattern."""
+    n_patterns: int
+    """Number of distinct patterns."""
+
+
+def find_missing_pattern(has_value: Mapping[str, np.ndarray], most: int = 12) -> MissingPattern:
+    """Return shares of missing values by column and the ``most`` frequent patterns.
+
+    ``has_value`` is {column: (rows,) bool}: where there are values.
+
+    Examples
+    --------
+    >>> found = find_missing_pattern({"a": np.array([True, False, False]), "b": np.array([True, True, False])})
+    >>> found.columns, found.patterns.astype(int).tolist(), found.counts.tolist()
+    (('a', 'b'), [[0, 0], [1, 0], [1, 1]], [1, 1, 1])
+    """
+    n_rows = len(next(iter(has_value.values()), ()))
+    missing = {name: np.count_nonzero(~known) for name, known in has_value.items()}
+    columns = sorted((name for name, number in missing.items() if number), key=lambda name: -missing[name])
+    if not columns:
+        return MissingPattern(n_rows, (), np.empty(0), np.zeros((1, 0), dtype=bool), np.array([n_rows]), 1)
+    missing_cells = np.column_stack([~has_value[name] for name in columns])
+    packed = np.packbits(missing_cells, axis=1)
+    _, first, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
+    order = np.lexsort((first, -counts))[:most]
+    shares = np.array([missing[name] / n_rows for name in columns])
+    return MissingPattern(n_rows, tuple(columns), shares, missing_cells[first[order]], counts[order], len(counts))
+
+
+def render_missing_values(scored: ScoredRows | None) -> str:
     """Return a map of the values that are missing, and of those missing together."""
     name, title = "missing-values", "Missing values"
-    if evidence is None:
-        return section(name, title, render_absent(f"The map of missing values {NO_DATA}"))
+    if scored is None:
+        return section(name, title, paragraph(f"The map of missing values {NO_DATA}", "absent"))
     parts = []
-    for owner, seen in evidence.seen.items():
-        if not seen:
+    for table, has_value in scored.has_value.items():
+        if not has_value:
             continue
-        found = find_missing_pattern(seen)
-        what = f"Table {owner}: " if owner else ""
+        found = find_missing_pattern(has_value)
         if not found.columns:
-            parts.append(paragraph(f"Table {owner}: no value is missing." if owner else "No value is missing."))
+            parts.append(paragraph(f"Table {table}: no value is missing." if table else "No value is missing."))
             continue
-        cells = sum(len(known) for known in seen.values())
+        cells = sum(len(known) for known in has_value.values())
         missing = round(float(found.shares.sum()) * found.n_rows)
         text = (
-            f"{what}{missing:,} of {cells:,} values are missing ({missing / cells:.1%}), in {len(found.columns):,} of "
-            f"{len(seen):,} columns. There {'is' if found.n_patterns == 1 else 'are'} "
-            f"{count(found.n_patterns, 'pattern')} of missing columns."
+            f"{f'Table {table}: ' if table else ''}{missing:,} of {cells:,} values are missing "
+            f"({missing / cells:.1%}), in {len(found.columns):,} of {len(has_value):,} columns. There "
+            f"{'is' if found.n_patterns == 1 else 'are'} {count(found.n_patterns, 'pattern')} of missing columns."
         )
-        picture = render_figure(_draw_missing_pattern(found), _caption(found))
-        parts += [paragraph(text), picture, _missing_table(found)]
-    parts = parts or [render_absent("The data are a sparse matrix, which has no missing values.")]
+        many = len(found.columns) > MAX_MISSING_COLUMNS
+        caption = (
+            "Each line of the picture is a set of columns that are missing together (dark squares), with its number of "
+            f"rows. Shown are the {len(found.counts):,} most frequent sets"
+            f"{f' and the {MAX_MISSING_COLUMNS} columns with the most missing values' if many else ''}."
+        )
+        shares = zip(found.columns[:MAX_SCORES], found.shares, strict=False)
+        rows = [[TableCell(column, "text"), TableCell.number(float(share), ".1%")] for column, share in shares]
+        table_of_shares = render_table(["column", "share missing"], rows, sortable=True)
+        parts += [paragraph(text), render_figure(_draw_missing_pattern(found), caption), table_of_shares]
+    parts = parts or [paragraph("The data are a sparse matrix, which has no missing values.", "absent")]
     return section(name, title, *parts)
-
-
-def _caption(found: MissingPattern) -> str:
-    return (
-        "Each line of the picture is a set of columns that are missing together (dark squares), with its number of "
-        f"rows. Shown are the {len(found.counts):,} most frequent sets"
-        + (
-            f" and the {MAX_MISSING_COLUMNS} columns with the most missing values."
-            if len(found.columns) > MAX_MISSING_COLUMNS
-            else "."
-        )
-    )
-
-
-def _missing_table(found: MissingPattern) -> str:
-    rows = [
-        [TableCell(name, "text"), _percent(float(share))]
-        for name, share in zip(found.columns, found.shares, strict=True)
-    ]
-    return render_table(["column", "share missing"], rows[:MAX_SCORES], sortable=True)
 
 
 def _draw_missing_pattern(found: MissingPattern) -> str:
     """Return a picture of patterns by columns."""
     columns = found.columns[:MAX_MISSING_COLUMNS]
     step, left, top = 20.0, 150.0, 132.0
-    drawing = Drawing(
-        max(900.0, left + step * len(columns) + 130), top + step * len(found.counts) + 24, "Missing values"
-    )
+    width, height = max(900.0, left + step * len(columns) + 130), top + step * len(found.counts) + 24
+    drawing = Drawing(width, height, "Missing values")
     drawing.text(20, 30, "Columns that are missing together", size=14, font_weight=600)
     for k, name in enumerate(columns):
-        x = left + step * (k + 0.5)
-        turned = {"transform": f"translate({x + 4:.1f} {top - 10:.1f}) rotate(-50)", "hint": name}
-        label = name if len(name) <= 16 else name[:15] + "…"
-        drawing.text(0, 0, label, size=11, fill=GREY, **turned)
-    most = float(found.counts.max())
+        place = f"translate({left + step * (k + 0.5) + 4:.1f} {top - 10:.1f}) rotate(-50)"
+        drawing.text(0, 0, shorten(name, 16), size=11, fill=GREY, transform=place, hint=name)
     for row, (pattern, number) in enumerate(zip(found.patterns, found.counts.tolist(), strict=True)):
         y = top + step * row
-        bar = 70.0 * number / most
-        drawing.rect(left - 12 - bar, y + 5, bar, step - 10, fill=blend(["#ffffff", BLUE], 0.45))
-        draw_text(drawing, 14, y + 14, f"{number:,}", 70, size=11.5)
-        for k in range(len(columns)):
-            missing = bool(pattern[k])
+        bar = 70.0 * number / float(found.counts.max())
+        drawing.rect(left - 12 - bar, y + 5, bar, step - 10, fill=blend([WHITE, BLUE], 0.45))
+        drawing.text(14, y + 14, f"{number:,}", size=11.5, room=70)
+        for k, missing in enumerate(pattern[: len(columns)].tolist()):
             drawing.rect(left + step * k + 2, y + 2, step - 4, step - 4, rx=3, fill=INK if missing else PALE)
         if not pattern.any():
             drawing.text(left + step * len(columns) + 10, y + 14, "nothing missing", size=11.5, fill=GREY)
     return drawing.render()
-
-
-def _number(value: float) -> TableCell:
-    return TableCell(f"{value:.3f}".replace("-", "\u2212"), value=value)
-
-
-def _percent(value: float) -> TableCell:
-    return TableCell(f"{value:.1%}", value=value)

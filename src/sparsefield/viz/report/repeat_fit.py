@@ -32,27 +32,18 @@ LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
 @dataclass(frozen=True)
 class Fitted:
-    """What is needed to repeat the fit of an estimator.
-
-    Attributes
-    ----------
-    kind : str
-        Name of its class.
-    field : Field
-    params, defaults : mappings
-        Its parameters, and those of a new one.
-    data_name : str
-        Name of the data in the lines.
-    left_out : sequence of str
-        Columns of the data that were not used.
-    """
+    """What is needed to repeat the fit of an estimator."""
 
     kind: str
+    """Name of its class."""
     field: Field
     params: Mapping[str, Any]
     defaults: Mapping[str, Any]
+    """Parameters of a new estimator of this class."""
     data_name: str = "data.csv"
+    """Name of the data in the lines."""
     left_out: Sequence[str] = ()
+    """Columns of the data that were not used."""
 
     @property
     def linked(self) -> bool:
@@ -60,19 +51,18 @@ class Fitted:
 
 
 def changed_options(fitted: Fitted) -> dict[str, Any]:
-    """Options that differ from the defaults, as a new estimator would take them."""
+    """Return the options that differ from the defaults, as a new estimator would take them."""
     params = {name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT and "__" not in name}
     if params.get("templates") is not None:
-        templates = fitted.field.layout.templates
-        plain = [t.left is None and t.right is None for t in templates]
         params["templates"] = [
-            t.label if simple else t.as_plain() for t, simple in zip(templates, plain, strict=True)
-        ]  # fmt: skip
+            template.label if template.left is None and template.right is None else template.as_plain()
+            for template in fitted.field.layout.templates
+        ]
     return {name: value for name, value in params.items() if repr(value) != repr(fitted.defaults.get(name))}
 
 
 def as_command(fitted: Fitted) -> str | None:
-    """The call of ``sparsefield fit``; None where the command line lacks an option that was set."""
+    """Return the call of ``sparsefield fit``; None where the command line lacks an option that was set."""
     changed = changed_options(fitted)
     texts_only = all(isinstance(template, str) for template in changed.get("templates") or ())
     if fitted.kind not in ("MarkovField", "RelationalField") or not texts_only:
@@ -82,7 +72,8 @@ def as_command(fitted: Fitted) -> str | None:
         for option, setting in _command_line_values(name, value).items():
             if option not in FLAGS or isinstance(setting, (tuple, list)):
                 return None
-            words += _as_words(FLAGS[option], setting)
+            flag = FLAGS[option] if setting is not False else FLAGS[option].replace("--", "--no-", 1)
+            words += [flag] if isinstance(setting, bool) else [flag, str(setting)]
     for name, states in (changed.get("latent") or {}).items():
         words += ["--latent", f"{name}={states}"]
     for template in changed.get("templates") or ():
@@ -106,35 +97,24 @@ def _command_line_values(name: str, value: Any) -> dict[str, Any]:
     return kind | {f"{name}__{option}": setting for option, setting in changed_fields(value).items()}
 
 
-def _as_words(flag: str, value: Any) -> list[str]:
-    if isinstance(value, bool):
-        return [flag if value else flag.replace("--", "--no-", 1)]
-    return [flag, str(value)]
-
-
 def as_python(fitted: Fitted) -> str:
     """Return lines of Python that learn the field from a file."""
     changed = {name: value for name, value in changed_options(fitted).items() if name != "observed"}
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
     names = [fitted.kind, *(type(value).__name__ for value in changed.values() if is_dataclass(value))]
+    names += ["read_schema"] if fitted.linked else []
+    head = f"from sparsefield import {', '.join(sorted(names))}\n\n"
+    model = f"field = {fitted.kind}({options})\n"
     if fitted.linked:
-        names.append("read_schema")
-        return (
-            f"from sparsefield import {', '.join(sorted(names))}\n\n"
-            f"field = {fitted.kind}({options})\nfield.fit(read_schema({fitted.data_name!r}))\n"
-        )
-    head = f"import polars as pl\n\nfrom sparsefield import {', '.join(sorted(names))}\n\n"
+        return f"{head}{model}field.fit(read_schema({fitted.data_name!r}))\n"
     reader = "read_parquet" if fitted.data_name.endswith((".parquet", ".pq")) else "read_csv"
     drop = f".drop({list(fitted.left_out)!r})" if fitted.left_out else ""
-    read = f"data = pl.{reader}({fitted.data_name!r}){drop}\n"
-    observed = _observed(fitted)
+    head = f"import polars as pl\n\n{head}data = pl.{reader}({fitted.data_name!r}){drop}\n"
     if fitted.kind == "CRFClassifier":
         labels = [variable.name for variable in fitted.field.schema.targets]
-        return (
-            f"{head}{read}field = {fitted.kind}({options})\nfield.fit(data.drop({labels!r}), data.select({labels!r}))\n"
-        )
-    given = f", observed={observed!r}" if observed else ""
-    return f"{head}{read}field = {fitted.kind}({options})\nfield.fit(data{given})\n"
+        return f"{head}{model}field.fit(data.drop({labels!r}), data.select({labels!r}))\n"
+    given = f", observed={_observed(fitted)!r}" if _observed(fitted) else ""
+    return f"{head}{model}field.fit(data{given})\n"
 
 
 def list_versions(field: Field) -> dict[str, str]:

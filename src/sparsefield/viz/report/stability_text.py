@@ -13,16 +13,11 @@ from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
 __all__ = [
-    "STABLE",
-    "TITLE",
-    "describe_stability",
-    "expected_false",
-    "often_left_out",
-    "selection_frequencies",
+    "COLUMN_TITLE", "STABLE", "describe_stability", "expected_false", "often_left_out", "selection_frequencies",
     "stability_column",
-]
+]  # fmt: skip
 
-TITLE = "stability"
+COLUMN_TITLE = "stability"
 
 STABLE = 0.9
 """Selection frequency from which a feature is called stable."""
@@ -75,14 +70,13 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     found = []
     stability = field.record.stability
     for absent in () if stability is None else stability.left_out:
-        columns, weight = np.array([absent.columns]), np.array([absent.weight])
-        alone = replace(field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
-        alone = replace(alone, conjunctions=np.empty((0, 3), dtype=np.int64), conjunction_weights=np.empty(0))
-        if columns.shape[1] == 2:
-            alone = replace(alone, pairs=columns, weights=weight)
-        else:
-            alone = replace(alone, conjunctions=columns, conjunction_weights=weight)
-        found += [(feature, absent.frequency) for feature in list_features(alone)]
+        only = {
+            "pairs": np.empty((0, 2), dtype=np.int64), "weights": np.empty(0),
+            "conjunctions": np.empty((0, 3), dtype=np.int64), "conjunction_weights": np.empty(0),
+        }  # fmt: skip
+        names = ("pairs", "weights") if len(absent.columns) == 2 else ("conjunctions", "conjunction_weights")
+        only |= dict(zip(names, (np.array([absent.columns]), np.array([absent.weight])), strict=True))
+        found += [(feature, absent.frequency) for feature in list_features(replace(field, **only))]
     return found
 
 
@@ -104,17 +98,17 @@ def expected_false(mean_selected: float, n_candidates: int, share: float = STABL
 def _describe_bound(field: Field, stability: StabilityRecord) -> str:
     if stability.halved == "linked rows":
         return (
-            "The number of chance findings cannot be bounded: nearly all rows are linked with each other, so the "
+            "The number of false selections cannot be bounded: nearly all rows are linked with each other, so the "
             "halves are not independent."
         )
     if stability.given_graph:
-        return "The number of chance findings is not bounded, since the candidate pairs were given as a graph."
+        return "The number of false selections is not bounded, since the candidate pairs were given as a graph."
     selected, candidates = stability.mean_pairs, field.layout.n_candidate_pairs
     bound = expected_false(selected, candidates)
     shown = f"{bound:,.0f}" if bound >= 10 else f"{bound:.2g}"
     stable = sum(value >= STABLE for value in stability.frequencies[: len(field.weights)])
     if not stable:
-        return "No pair is stable, so no bound on chance findings is needed."
+        return "No pair is stable, so no bound on false selections is needed."
     statement = (
         f"Of pairs that are no better than the average candidate, at most {shown} are expected among the stable ones "
         f"(a half selects {selected:,.1f} of {candidates:,} on average; the bound of Shah and Samworth for independent "
