@@ -159,7 +159,9 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
         assert allowed is None or here[1] in allowed
         found[t, view.forward] += 1
     # And it is there for all states, exactly where the layout says so; a symmetric template has one end.
-    for t, (template, ends, flags) in enumerate(zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)):
+    for t, (template, ends, flags) in enumerate(
+        zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
+    ):
         for forward, end, flag, names in zip((True, False), ends, flags, (template.left, template.right), strict=True):
             states = sum(v.width for v in layout.schemas[end].targets if names is None or v.name in names)
             assert found[t, forward] == (states if flag and (forward or not template.symmetric) else 0)
