@@ -40,14 +40,14 @@ from sparsefield.data import (
 )
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.dense_scores import score_pairs_dense
-from sparsefield.induction.sparse_score_parts import gather, unit_for
+from sparsefield.induction.sparse_score_parts import gather_rows, unit_for
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.mean_field_sweep import gradient, sweep
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_gradients, residuals
 from sparsefield.kernels.sparse_pair_scores import score_pairs, transpose
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
-from sparsefield.objectives.sparse_evaluator import Entries, Sources
+from sparsefield.objectives.sparse_evaluator import ArcsBySource, Entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -200,7 +200,7 @@ INDEX, OFFSETS, NUMBER = 4, 16, 8
 """Bytes of a column, row, target or slot; of the two offsets where a run begins and ends; of a float64."""
 
 RESTING, SUMS = 4 * NUMBER, 2 * NUMBER
-"""Bytes of a state's resting row, and of the two sums of a state or of an arc."""
+"""Bytes of a state's baseline row, and of the two sums of a state or of an arc."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -219,7 +219,7 @@ class Walk(NamedTuple):
     """Those of them that lead to a state that the row touches."""
 
 
-def count_walk(table: SparseTable, arcs: Sources, watched: Sources) -> Walk:
+def count_walk(table: SparseTable, arcs: ArcsBySource, watched: ArcsBySource) -> Walk:
     """Counts of a table of 0/1 columns; what a row touches is what is on and what an arc leads to from there."""
     columns = table.schema.n_columns
     on = _ones(table.columns, table.offsets, columns)
@@ -339,8 +339,8 @@ class Planted:
     name: str
     table: SparseTable
     pairs: Array
-    arcs: Sources
-    watched: Sources
+    arcs: ArcsBySource
+    watched: ArcsBySource
     contrast: SparseGradientFactors
     cut: float
 
@@ -359,7 +359,7 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     theta = np.concatenate([data.biases[place >= 0], data.weights[kept]])
     evaluator = SparseEvaluator(DenseDataset.single(table), engine)
     evaluator.evaluate(evaluator.compile(evaluator.layout.arcs(pairs)), theta)
-    contrast = evaluator.contrast()
+    contrast = evaluator.gradient_factors()
     beside = np.column_stack([table.columns[:-1], table.columns[1:]]).astype(np.int64)
     beside = np.unique(beside[beside[:, 0] < beside[:, 1]], axis=0)
     some = np.random.default_rng(seed).permutation(len(beside))[: len(pairs)]
@@ -402,7 +402,7 @@ def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     inside = sparse_scores._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)
     known = sparse_scores._by_first(number[inside], len(column))
     point, unit = (data.contrast.arcs, data.contrast.weights, data.contrast.resting), unit_for(data.table.total_weight)
-    lot = gather(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
+    lot = gather_rows(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
     on, errors = lot.on, lot.errors
     places, rows, entries = errors.column_offsets[:-1].copy(), np.empty_like(errors.rows), np.empty_like(errors.entries)
     yield Case("transpose", data.name, work_of_transpose(len(rows), len(column)),
@@ -418,7 +418,7 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     source = as_source(data.samples)
     table = compile_table(source, learn_schema(source))
     sample, objective, blocks = DenseDataset.single(table), PseudoLikelihood(), table.blocks
-    layout, spaces = sample.layout, [objective.prepare(block) for block in blocks]
+    layout, errors = sample.layout, [np.empty((block.n_target_states, block.n_rows)) for block in blocks]
     states, name = layout.n_states, f"{nodes:,} x {rows:,}"
     everyone = np.column_stack(np.triu_indices(states, k=1))
     evaluator = DenseEvaluator(sample, objective, engine)
@@ -426,16 +426,14 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
         theta = np.concatenate([data.biases, np.full(len(pairs), 0.5 / nodes)])
         (graph,) = evaluator.compile(layout.arcs(pairs))
         out, counted = np.zeros(len(theta)), (len(graph.arc_source), states, rows)
-        sweeps = [(b, graph, theta, False, b.beliefs, s.errors) for b, s in zip(blocks, spaces, strict=True)]
-        _calls(sweep, sweeps)()  # the errors that gradients and scores read; a workspace is not initialized
+        sweeps = [(b, graph, theta, False, b.beliefs, e) for b, e in zip(blocks, errors, strict=True)]
+        _calls(sweep, sweeps)()  # the errors that gradients and scores read
         yield Case("sweep", words, work_of_sweep(*counted), _calls(sweep, sweeps))
-        gradients = [(graph, space.errors, space.expectations, out) for space in spaces]
+        gradients = [(graph, e, b.beliefs, out) for b, e in zip(blocks, errors, strict=True)]
         yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
     for dtype in ("float32", "float64"):
-        sides = zip(blocks, spaces, strict=True)
-        parts = engine.distribute(
-            [EvaluatedBlock(0, b, s.errors.astype(dtype), s.expectations.astype(dtype)) for b, s in sides]
-        )
+        sides = zip(blocks, errors, strict=True)
+        parts = engine.distribute([EvaluatedBlock(0, b, e.astype(dtype), b.beliefs.astype(dtype)) for b, e in sides])
         run = _call(score_pairs_dense, parts, layout, rows / 10, np.empty(0, dtype=np.int64))
         yield Case(f"score_pairs_dense {dtype}", name, work_of_tiles(states, rows, dtype), run)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
-    from sparsefield.induction.higher_order_options import HigherOrder
+    from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import read_atoms, read_database, read_schema, read_triples
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
@@ -64,7 +64,7 @@ _HOMES = {
     "IdealParent": "sparsefield.induction",
     "FullL1": "sparsefield.induction",
     "FixedGraph": "sparsefield.induction",
-    "HigherOrder": "sparsefield.induction.higher_order_options",
+    "HigherOrder": "sparsefield.induction.higher_order",
     "Solver": "sparsefield.solver",
     "HeldOut": "sparsefield.solver",
     "EBIC": "sparsefield.solver",

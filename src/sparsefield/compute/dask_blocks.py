@@ -28,10 +28,7 @@ class DaskBlocks(BlockCollection):
     """Blocks on workers, derived from shards of rows by a lineage of updates."""
 
     def __init__(
-        self,
-        shards: ShardManager,
-        lineage: tuple[UpdateStep, ...] = (),
-        searches: list[TopEntriesSearch] | None = None,
+        self, shards: ShardManager, lineage: tuple[UpdateStep, ...] = (), searches: list[TopEntriesSearch] | None = None
     ) -> None:
         self._shards, self._lineage = shards, lineage
         self._searches = [] if searches is None else searches

@@ -24,7 +24,7 @@ variable, stored at its first state and 0 at the others."""
 
 @njit(nogil=True, cache=True)
 def _workspace(rows, columns, offsets, widest, n_states):
-    """Allocate slots of all states, and states, arc slots, logits and two more arrays for the largest row of a block."""
+    """Allocate slots of all states; and states, arc slots, logits and two buffers for the largest row of a block."""
     most_states, most_arcs = 0, 0
     for row in range(rows.shape[0] - 1):
         n_arcs = 0

@@ -13,11 +13,9 @@ from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
-from sparsefield.solver.callbacks import FitCallbacks
-from sparsefield.solver.fit_state import PathPoint
-from sparsefield.solver.path_trainer import PathTrainer
-from sparsefield.solver.regularization_path import Scorer, ebic, ebic_costs, follow_path, path_length
-from sparsefield.solver.selection_criteria import EBIC, HeldOut, SelectionCriterion
+from sparsefield.solver.fit_state import FitCallbacks, PathPoint
+from sparsefield.solver.regularization_path import PathTrainer, Scorer, ebic, ebic_costs, follow_path, path_length
+from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
 from sparsefield.solver.trainer import Trainer
 
 __all__ = ["LONG_PATIENCE", "PathSelection", "SelectionOptions", "choose_l1", "prune_by_wald"]
