@@ -13,8 +13,6 @@ from sparsefield.data.sparse_shards import SparsePiece, slice_sparse
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["DaskChunks"]
-
 
 class DaskChunks(RowChunks):
     """Consecutive pieces of rows on the workers of a cluster."""

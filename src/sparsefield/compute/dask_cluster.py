@@ -15,8 +15,6 @@ import sparsefield
 from sparsefield.compute import dask_worker
 from sparsefield.errors import ClusterError, DataError
 
-__all__ = ["DaskCluster", "RetryingClient", "bytes_of", "connect", "loss_errors", "memory_limits", "refuse_beyond"]
-
 WORKER_TIMEOUT = 60.0
 """Seconds without any worker, or without a scheduler, after which a fit gives up."""
 

@@ -17,8 +17,6 @@ from sparsefield.compute.shard_manager import ShardManager
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.top_entries import TopEntriesSearch
 
-__all__ = ["DaskEngine", "ShardFutures", "shard_length"]
-
 SHARDS_PER_THREAD = 4
 """Enough shards for an even load when workers join and leave."""
 

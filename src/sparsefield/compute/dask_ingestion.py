@@ -51,8 +51,6 @@ from sparsefield.io.partitioned_tables import PartitionedTable, is_dask_collecti
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["DistributedRows", "choose_blocks_per_shard", "distribute_rows"]
-
 JOINED_AT_ONCE = 8
 """Summaries that one task joins; the client receives a single one."""
 

@@ -22,8 +22,6 @@ from sparsefield.compute.block_collection import (
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.data.memory import machine_memory
 
-__all__ = ["Threads"]
-
 
 class Threads(Engine):
     """An engine that runs functions on ``n_jobs`` threads of this process.

@@ -10,8 +10,6 @@ import numpy as np
 from sparsefield.data import CandidateBlock, Layout
 from sparsefield.model import widen
 
-__all__ = ["Proposals", "admissible", "all_pairs", "candidate_positions", "merge", "pairs_at", "select"]
-
 
 @dataclass(frozen=True)
 class Proposals:

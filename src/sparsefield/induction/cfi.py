@@ -18,8 +18,6 @@ from sparsefield.induction.thresholding import Thresholds, count_products, gathe
 from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 from sparsefield.objectives.dense_evaluator import GradientFactors
 
-__all__ = ["CFI", "PaperCFI"]
-
 
 @dataclass(frozen=True)
 class CFI(ThresholdRule):

@@ -19,8 +19,6 @@ from sparsefield.kernels.sparse_products import add_products
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
 
-__all__ = ["ScoreFunction", "Tile", "score_pairs_dense"]
-
 
 class Tile(NamedTuple):
     """A rectangle of the matrix of candidates of a block: rows are its left columns, columns its right ones."""

@@ -13,8 +13,6 @@ from sparsefield.errors import DataError
 from sparsefield.induction.candidates import pairs_at
 from sparsefield.induction.rule import ClosedRule
 
-__all__ = ["FixedGraph"]
-
 VariableIndex = tuple[int, int]
 """The number of a table, and of a variable in its schema."""
 

@@ -13,8 +13,6 @@ from sparsefield.induction.rule import InductionRule
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 
-__all__ = ["Grafting"]
-
 
 @dataclass(frozen=True)
 class Grafting(InductionRule):

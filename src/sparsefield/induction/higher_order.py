@@ -21,8 +21,6 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
 from sparsefield.option_objects import OptionObject
 
-__all__ = ["HigherOrder", "all_expandable", "score_expansions"]
-
 FEATURES_PER_ITEM = 128
 """Features that are multiplied by all columns at once: each takes two arrays (rows,) for every block."""
 

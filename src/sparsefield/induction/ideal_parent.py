@@ -14,8 +14,6 @@ from sparsefield.induction.thresholding import Thresholds, keep_large_values
 from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
-__all__ = ["IdealParent"]
-
 
 @dataclass(frozen=True)
 class IdealParent(ThresholdRule):

@@ -14,8 +14,6 @@ from sparsefield.induction.candidates import Proposals, merge
 from sparsefield.objectives import AnyGradientFactors
 from sparsefield.option_objects import OptionObject
 
-__all__ = ["ClosedRule", "InductionRule", "ThresholdRule"]
-
 
 class InductionRule(OptionObject, ABC):
     """A rule starts with some pairs and proposes more while the fit proceeds."""

@@ -17,8 +17,6 @@ from sparsefield.kernels.sparse_conditionals import residuals
 from sparsefield.kernels.sparse_pair_scores import score_pairs, sums_of_pairs
 from sparsefield.objectives.sparse_evaluator import ArcsBySource, Entries, sum_on_weights
 
-__all__ = ["ColumnBounds", "KnownPairs", "LocalScores", "WorkerRows", "WorkerSummary", "gather_rows", "score_tile"]
-
 PAIRS_AT_A_TIME = 4096
 """Pairs that a thread sums at a time."""
 

@@ -34,8 +34,6 @@ from sparsefield.kernels.sparse_conditionals import BELIEF
 from sparsefield.kernels.sparse_pair_scores import combine_bounds
 from sparsefield.objectives.sparse_evaluator import SparseGradientFactors
 
-__all__ = ["score_sparse_pairs"]
-
 ENTRY_BYTES = 24
 """Bytes of an error, which is stored by row and by column: 4 for its column or row, and 8 for the number."""
 

@@ -12,8 +12,6 @@ from sparsefield.kernels.sparse_products import count_large, gather_large, keep_
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
 
-__all__ = ["Thresholds", "count_products", "gather_large_values", "keep_large_values"]
-
 
 class Thresholds(NamedTuple):
     """Thresholds of errors and signals; that of an error, which contains the weight of its row, is multiplied by it."""

@@ -13,8 +13,6 @@ from sparsefield.data import Block, DenseDataset
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
 from sparsefield.model import Adjacency
 
-__all__ = ["InferenceMethod", "fill_blocks", "fill_group"]
-
 
 class InferenceMethod(ABC):
     """An inference method estimates the marginals of missing cells given the observed ones."""

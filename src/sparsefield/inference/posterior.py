@@ -16,8 +16,6 @@ from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Field
 from sparsefield.model.latent_features import split_latent
 
-__all__ = ["Posterior", "infer", "state_probabilities"]
-
 
 @dataclass(frozen=True, eq=False)
 class Posterior:

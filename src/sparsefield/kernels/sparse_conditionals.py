@@ -5,8 +5,6 @@ on. All others have their baseline belief, the softmax of their unary weights, w
 in closed form. A pass is exact and costs (cells that are on) x (features of each), whatever the number of variables.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -23,18 +21,12 @@ variable, stored at its first state and 0 at the others."""
 
 
 @njit(nogil=True, cache=True)
-def _workspace(rows, columns, offsets, widest, n_states):
-    """Allocate slots of all states; and states, arc slots, logits and two buffers for the largest row of a block."""
-    most_states, most_arcs = 0, 0
-    for row in range(rows.shape[0] - 1):
-        n_arcs = 0
-        for k in range(rows[row], rows[row + 1]):
-            n_arcs += offsets[columns[k] + 1] - offsets[columns[k]]
-        most_states = max(most_states, (rows[row + 1] - rows[row] + n_arcs) * widest)
-        most_arcs = max(most_arcs, n_arcs)
-    slot, states = np.full(n_states, -1, dtype=np.int32), np.empty(most_states, dtype=np.int32)
-    arc_slots = np.empty(most_arcs, dtype=np.int32)
-    return slot, states, arc_slots, np.empty(most_states), np.empty(most_states), np.empty(most_states)
+def _bound_sizes(on, offsets, widest):
+    """Return upper bounds for one row: the states that it touches and the arcs of its columns."""
+    n_arcs = 0
+    for k in range(on.shape[0]):
+        n_arcs += offsets[on[k] + 1] - offsets[on[k]]
+    return (on.shape[0] + n_arcs) * widest, n_arcs
 
 
 @njit(nogil=True, cache=True)
@@ -42,8 +34,8 @@ def _logits(on, offsets, targets, weights, variables, state_offsets, widest, bas
     """Compute the logits of all states that a row touches and return their number.
 
     A state that is touched for the first time gets a slot, and so do the other states of its variable. ``arc_slots``
-    receives the slot of the target of each arc. The code for new slots is written twice: a function call with arrays,
-    even an inlined one, would dominate the running time.
+    receives the slot of the target of each arc. The code for new slots is written twice: a function call with arrays
+    would dominate the running time.
     """
     count = 0
     for k in range(on.shape[0]):
@@ -129,10 +121,21 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
-    slot, states, arc_slots, z, u, q = _workspace(rows, columns, offsets, widest, baseline.shape[0])
+    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    capacity, arc_capacity = 1024, 4096
+    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
+    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     loss, all_touched = 0.0, 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
+        touched, n_arcs = _bound_sizes(on, offsets, widest)
+        if touched > capacity:
+            capacity = 2 * touched
+            states = np.empty(capacity, dtype=np.int32)
+            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+        if n_arcs > arc_capacity:
+            arc_capacity = 2 * n_arcs
+            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
             on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
         )
@@ -171,9 +174,20 @@ def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, o
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
-    slot, states, arc_slots, z, u, q = _workspace(rows, columns, offsets, widest, baseline.shape[0])
+    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    capacity, arc_capacity = 1024, 4096
+    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
+    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
+        touched, n_arcs = _bound_sizes(on, offsets, widest)
+        if touched > capacity:
+            capacity = 2 * touched
+            states = np.empty(capacity, dtype=np.int32)
+            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+        if n_arcs > arc_capacity:
+            arc_capacity = 2 * n_arcs
+            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
             on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
         )
@@ -212,10 +226,21 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
     variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
-    slot, states, arc_slots, z, u, q = _workspace(rows, columns, offsets, widest, baseline.shape[0])
+    slot = np.full(baseline.shape[0], -1, dtype=np.int32)
+    capacity, arc_capacity = 1024, 4096
+    states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
+    z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     filled = 0
     for row in range(row_weight.shape[0]):
         on = columns[rows[row] : rows[row + 1]]
+        touched, n_arcs = _bound_sizes(on, offsets, widest)
+        if touched > capacity:
+            capacity = 2 * touched
+            states = np.empty(capacity, dtype=np.int32)
+            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+        if n_arcs > arc_capacity:
+            arc_capacity = 2 * n_arcs
+            arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
             on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
         )

@@ -13,8 +13,6 @@ from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective
 
-__all__ = ["EvaluatedBlock"]
-
 
 class EvaluatedBlock(NamedTuple):
     """A block of a table, and the results of the last evaluation."""
@@ -32,11 +30,6 @@ class EvaluatedBlock(NamedTuple):
 def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     """Return a block of a table before any evaluation."""
     return EvaluatedBlock(table, block), None
-
-
-def identity(part: EvaluatedBlock) -> EvaluatedBlock:
-    """Return the part itself."""
-    return part
 
 
 def evaluate(

@@ -9,8 +9,6 @@ from sparsefield.kernels.mean_field_sweep import average_into, sweep
 from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective
 
-__all__ = ["ContrastiveDivergence"]
-
 
 class ContrastiveDivergence(Objective):
     """F0 - F1 per row, where q1 comes from q0 by one sequential sweep over the variables.

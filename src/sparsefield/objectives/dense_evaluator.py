@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
+from sparsefield.compute.dask_worker import identity
 from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout, update_neighbor_sums
 from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
@@ -16,8 +17,6 @@ from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import Objective
 from sparsefield.objectives.wald import wald_statistics
-
-__all__ = ["DenseEvaluator", "GradientFactors"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class GradientFactors:
     @cached_property
     def local_blocks(self) -> list[list[EvaluatedBlock]]:
         """Copy all blocks to this process, table by table, for inspection."""
-        found: list[EvaluatedBlock] = self.parts.map(block_evaluation.identity)
+        found: list[EvaluatedBlock] = self.parts.map(identity)
         return [[part for part in found if part.table == t] for t in range(len(self.layout.tables))]
 
     @property

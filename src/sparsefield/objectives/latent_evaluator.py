@@ -16,8 +16,6 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock, uncertainty
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
-__all__ = ["LatentEvaluator"]
-
 
 class LatentEvaluator(DenseEvaluator):
     """Minus the sum over rows and observed cells of ln p(cell | other cells of the row).

@@ -11,8 +11,6 @@ import numpy as np
 from sparsefield.data import Arcs, Block
 from sparsefield.model import Adjacency
 
-__all__ = ["Evaluator", "Objective"]
-
 
 class Objective(ABC):
     """A loss whose gradient for a pair (A, B) is the sum over rows of error_A expectation_B + error_B expectation_A.

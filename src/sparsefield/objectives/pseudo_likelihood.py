@@ -9,8 +9,6 @@ from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency
 from sparsefield.objectives.objective import Objective
 
-__all__ = ["PseudoLikelihood"]
-
 
 class PseudoLikelihood(Objective):
     """Minus the sum over rows and observed cells of ln q1(cell).

@@ -25,8 +25,6 @@ from sparsefield.kernels.sparse_conditionals import (
 )
 from sparsefield.kernels.sparse_pair_scores import transpose
 
-__all__ = ["ArcsBySource", "Entries", "SparseEvaluator", "SparseGradientFactors"]
-
 
 class ArcsBySource(NamedTuple):
     """Arcs sorted by source column, as kernels read them."""

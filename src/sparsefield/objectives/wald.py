@@ -11,8 +11,6 @@ from sparsefield.compute import BlockCollection
 from sparsefield.data import Arcs, Layout
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
-__all__ = ["wald_statistics"]
-
 RIDGE = 1e-8
 """Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from sparsefield import config
 from sparsefield.model import Field, IterationRecord
 
-__all__ = ["FitCallbacks", "FitResult", "FitState", "PathPoint", "TrainingOptions", "WarmStart"]
-
 
 @dataclass(frozen=True)
 class TrainingOptions:

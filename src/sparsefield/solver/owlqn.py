@@ -9,8 +9,6 @@ import numpy as np
 
 from sparsefield.solver.penalty import pseudo_gradient
 
-__all__ = ["OrthantLBFGS", "Point"]
-
 SUFFICIENT_DECREASE = 1e-4
 """Share of the predicted decrease that a step must achieve (Armijo)."""
 MAX_TRIALS = 30

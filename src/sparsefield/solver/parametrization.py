@@ -10,8 +10,6 @@ from sparsefield.data import Arcs
 from sparsefield.objectives import Evaluator
 from sparsefield.solver.owlqn import Transform
 
-__all__ = ["CenteredParametrization", "ConjunctionMoments"]
-
 MIN_DIAGONAL = 1e-2
 """Added to the curvature of each parameter, which bounds the length of steps."""
 

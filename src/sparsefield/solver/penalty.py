@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Penalty"]
-
 
 @dataclass(frozen=True)
 class Penalty:

@@ -12,8 +12,6 @@ from sparsefield.model import Field
 from sparsefield.solver.fit_state import FitResult, PathPoint
 from sparsefield.solver.trainer import Trainer
 
-__all__ = ["MakeTrainer", "PathTrainer", "Scorer", "ebic", "ebic_costs", "follow_path", "path_length", "path_values"]
-
 EMPTY_FIELD_L1 = 1e12
 """An l1 at which the field has no pairs."""
 

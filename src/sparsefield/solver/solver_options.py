@@ -13,8 +13,6 @@ import numpy as np
 from sparsefield import config
 from sparsefield.option_objects import OptionObject
 
-__all__ = ["EBIC", "SELECTIONS", "HeldOut", "SelectionCriterion", "Solver"]
-
 
 @dataclass(frozen=True)
 class Solver(OptionObject):

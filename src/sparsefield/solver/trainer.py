@@ -21,8 +21,6 @@ from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
 from sparsefield.solver.working_set import WorkingSet
 
-__all__ = ["Trainer"]
-
 MIN_BATCH = 50
 """The paper's batch size; the certificate adds at least as many features at a time."""
 

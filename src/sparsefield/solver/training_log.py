@@ -13,8 +13,6 @@ from sparsefield.model import IterationRecord
 from sparsefield.solver.fit_state import FitCallbacks
 from sparsefield.solver.working_problem import WorkingProblem
 
-__all__ = ["TrainingLog"]
-
 
 class TrainingLog:
     """Records of all iterations, and the time that scoring has taken."""

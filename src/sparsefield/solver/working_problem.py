@@ -15,8 +15,6 @@ from sparsefield.solver.parametrization import CenteredParametrization, Conjunct
 from sparsefield.solver.penalty import Penalty, pseudo_gradient
 from sparsefield.solver.working_set import WorkingSet
 
-__all__ = ["WorkingProblem"]
-
 MAX_INACTIVE = 0.1
 """Inactive features are dropped when they are more than this share of the working set."""
 
