@@ -65,12 +65,13 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
         return beliefs, beliefs + errors, -loss
 
     found = engine.map(predict, [(t, block) for t, part in enumerate(blocks) for block in part])
-    by_table, results = [], iter(found)
+    all_marginals, all_conditionals, results = [], [], iter(found)
     for part in blocks:
         marginals, conditionals, _ = zip(*islice(results, len(part)), strict=True)
-        by_table.append((np.concatenate(marginals, axis=1), np.concatenate(conditionals, axis=1)))
+        all_marginals.append(np.concatenate(marginals, axis=1))
+        all_conditionals.append(np.concatenate(conditionals, axis=1))
     log_likelihood = float(sum(result[2] for result in found))
-    return Posterior(*map(tuple, zip(*by_table, strict=True)), log_likelihood, unconverged)
+    return Posterior(tuple(all_marginals), tuple(all_conditionals), log_likelihood, unconverged)
 
 
 def _has_missing(blocks: list[Block], n_latent: int) -> bool:
