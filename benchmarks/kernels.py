@@ -341,7 +341,7 @@ class Planted:
     pairs: Array
     arcs: ArcsBySource
     watched: ArcsBySource
-    contrast: SparseGradientFactors
+    factors: SparseGradientFactors
     cut: float
 
 
@@ -359,36 +359,36 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     theta = np.concatenate([data.biases[place >= 0], data.weights[kept]])
     evaluator = SparseEvaluator(DenseDataset.single(table), engine)
     evaluator.evaluate(evaluator.compile(evaluator.layout.arcs(pairs)), theta)
-    contrast = evaluator.gradient_factors()
+    factors = evaluator.gradient_factors()
     beside = np.column_stack([table.columns[:-1], table.columns[1:]]).astype(np.int64)
     beside = np.unique(beside[beside[:, 0] < beside[:, 1]], axis=0)
     some = np.random.default_rng(seed).permutation(len(beside))[: len(pairs)]
     watched = evaluator.compile(evaluator.layout.arcs(beside[np.sort(some)]))
     cut = default_l1(data.matrix)
-    arcs = contrast.arcs._replace(weight=contrast.weights)
-    return Planted(f"{columns:,} x {rows:,}", table, pairs, arcs, watched, contrast, cut)
+    arcs = factors.arcs._replace(weight=factors.weights)
+    return Planted(f"{columns:,} x {rows:,}", table, pairs, arcs, watched, factors, cut)
 
 
 def row_cases(data: Planted) -> Iterator[Case]:
     """Kernels over rows, block by block as the evaluator calls them."""
-    arcs, at_rest, blocks, watched = data.arcs, data.contrast.resting, data.table.blocks, data.watched
+    arcs, baseline, blocks, watched = data.arcs, data.factors.baseline, data.table.blocks, data.watched
     walk = count_walk(data.table, arcs, watched)
-    states, n_arcs = len(at_rest), len(arcs.target)
+    states, n_arcs = len(baseline), len(arcs.target)
     per_arc, per_state, out = np.zeros((n_arcs, 2)), np.zeros((states, 2)), np.zeros(len(watched.target))
     number, room = np.arange(states, dtype=np.int32), 2 * max(len(block.columns) for block in blocks) + 1024
     counts, columns, entries = np.empty(data.table.n_rows, np.int64), np.empty(room, np.int32), np.empty(room, np.int64)
     scale = 1.0 / unit_for(data.table.total_weight)
 
     def errors() -> int:
-        parts = (residuals(b, arcs, at_rest, 0.0, number, scale, counts, columns, entries) for b in blocks)
+        parts = (residuals(b, arcs, baseline, 0.0, number, scale, counts, columns, entries) for b in blocks)
         return sum(filled for _, _, filled in parts)
 
     def watch() -> None:
         for block in blocks:
-            pair_gradients(block, arcs, at_rest, watched.offsets, watched.target, out)
+            pair_gradients(block, arcs, baseline, watched.offsets, watched.target, out)
 
     yield Case("loss_and_gradient", data.name, work_of_pass(walk, states, n_arcs),
-               lambda: [loss_and_gradient(b, arcs, at_rest, per_arc, per_state) for b in blocks])  # fmt: skip
+               lambda: [loss_and_gradient(b, arcs, baseline, per_arc, per_state) for b in blocks])  # fmt: skip
     yield Case("pair_gradients", data.name, work_of_watch(walk, states, n_arcs, len(out)), watch)
     yield Case("residuals", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
 
@@ -396,12 +396,12 @@ def row_cases(data: Planted) -> Iterator[Case]:
 def meeting_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Errors by column, and scores of all pairs, as induction calls them with threshold 0."""
     layout = DenseDataset.single(data.table).layout
-    column, traits = sparse_scores._order_columns(data.contrast, layout, data.cut)
-    number = np.full(len(data.contrast.together), -1, dtype=np.int32)
+    column, traits = sparse_scores._order_columns(data.factors, layout, data.cut)
+    number = np.full(len(data.factors.on_weight), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
     inside = sparse_scores._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)
     known = sparse_scores._by_first(number[inside], len(column))
-    point, unit = (data.contrast.arcs, data.contrast.weights, data.contrast.resting), unit_for(data.table.total_weight)
+    point, unit = (data.factors.arcs, data.factors.weights, data.factors.baseline), unit_for(data.table.total_weight)
     lot = gather_rows(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
     on, errors = lot.on, lot.errors
     places, rows, entries = errors.column_offsets[:-1].copy(), np.empty_like(errors.rows), np.empty_like(errors.entries)
