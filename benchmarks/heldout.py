@@ -15,7 +15,7 @@ from benchmarks.measure import climb
 from sparsefield.cli.console import print_message
 from sparsefield.datasets import load_dataset
 from sparsefield.estimators import MarkovField
-from sparsefield.induction.higher_order_options import HigherOrder
+from sparsefield.induction.higher_order import HigherOrder
 
 __all__ = ["run_heldout", "score_boosting"]
 

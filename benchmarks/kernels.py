@@ -40,14 +40,14 @@ from sparsefield.data import (
 )
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.dense_scores import score_pairs_dense
-from sparsefield.induction.sparse_score_parts import gather, unit_for
+from sparsefield.induction.sparse_score_parts import gather_rows, unit_for
 from sparsefield.kernels.elementary import exp_minus_abs
 from sparsefield.kernels.mean_field_sweep import gradient, sweep
 from sparsefield.kernels.sparse_conditionals import loss_and_gradient, pair_gradients, residuals
 from sparsefield.kernels.sparse_pair_scores import score_pairs, transpose
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
-from sparsefield.objectives.sparse_evaluator import Entries, Sources
+from sparsefield.objectives.sparse_evaluator import ArcsBySource, Entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -199,7 +199,7 @@ INDEX, OFFSETS, NUMBER = 4, 16, 8
 """Bytes of a column, row, target or slot; of the two offsets where a run begins and ends; of a float64."""
 
 RESTING, SUMS = 4 * NUMBER, 2 * NUMBER
-"""Bytes of a state's resting row, and of the two sums of a state or of an arc."""
+"""Bytes of a state's baseline row, and of the two sums of a state or of an arc."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -218,7 +218,7 @@ class Walk(NamedTuple):
     """Those of them that lead to a state that the row touches."""
 
 
-def count_walk(table: SparseTable, arcs: Sources, watched: Sources) -> Walk:
+def count_walk(table: SparseTable, arcs: ArcsBySource, watched: ArcsBySource) -> Walk:
     """Count what a pass over 0/1 columns visits: a row touches its active cells and the targets of their arcs."""
     columns = table.schema.n_columns
     on = _ones(table.columns, table.offsets, columns)
@@ -338,9 +338,9 @@ class Planted:
     name: str
     table: SparseTable
     pairs: Array
-    arcs: Sources
-    watched: Sources
-    contrast: SparseGradientFactors
+    arcs: ArcsBySource
+    watched: ArcsBySource
+    factors: SparseGradientFactors
     cut: float
 
 
@@ -358,36 +358,36 @@ def make_planted(columns: int, rows: int, on: float, seed: int, engine: Threads)
     theta = np.concatenate([data.biases[place >= 0], data.weights[kept]])
     evaluator = SparseEvaluator(DenseDataset.single(table), engine)
     evaluator.evaluate(evaluator.compile(evaluator.layout.arcs(pairs)), theta)
-    contrast = evaluator.contrast()
+    factors = evaluator.gradient_factors()
     beside = np.column_stack([table.columns[:-1], table.columns[1:]]).astype(np.int64)
     beside = np.unique(beside[beside[:, 0] < beside[:, 1]], axis=0)
     some = np.random.default_rng(seed).permutation(len(beside))[: len(pairs)]
     watched = evaluator.compile(evaluator.layout.arcs(beside[np.sort(some)]))
     cut = default_l1(data.matrix)
-    arcs = contrast.arcs._replace(weight=contrast.weights)
-    return Planted(f"{columns:,} x {rows:,}", table, pairs, arcs, watched, contrast, cut)
+    arcs = factors.arcs._replace(weight=factors.weights)
+    return Planted(f"{columns:,} x {rows:,}", table, pairs, arcs, watched, factors, cut)
 
 
 def row_cases(data: Planted) -> Iterator[Case]:
     """Yield the kernels over sparse rows, block by block as the evaluator calls them."""
-    arcs, at_rest, blocks, watched = data.arcs, data.contrast.resting, data.table.blocks, data.watched
+    arcs, baseline, blocks, watched = data.arcs, data.factors.baseline, data.table.blocks, data.watched
     walk = count_walk(data.table, arcs, watched)
-    states, n_arcs = len(at_rest), len(arcs.target)
+    states, n_arcs = len(baseline), len(arcs.target)
     per_arc, per_state, out = np.zeros((n_arcs, 2)), np.zeros((states, 2)), np.zeros(len(watched.target))
     number, room = np.arange(states, dtype=np.int32), 2 * max(len(block.columns) for block in blocks) + 1024
     counts, columns, entries = np.empty(data.table.n_rows, np.int64), np.empty(room, np.int32), np.empty(room, np.int64)
     scale = 1.0 / unit_for(data.table.total_weight)
 
     def errors() -> int:
-        parts = (residuals(b, arcs, at_rest, 0.0, number, scale, counts, columns, entries) for b in blocks)
+        parts = (residuals(b, arcs, baseline, 0.0, number, scale, counts, columns, entries) for b in blocks)
         return sum(filled for _, _, filled in parts)
 
     def watch() -> None:
         for block in blocks:
-            pair_gradients(block, arcs, at_rest, watched.offsets, watched.target, out)
+            pair_gradients(block, arcs, baseline, watched.offsets, watched.target, out)
 
     yield Case("loss_and_gradient", data.name, work_of_pass(walk, states, n_arcs),
-               lambda: [loss_and_gradient(b, arcs, at_rest, per_arc, per_state) for b in blocks])  # fmt: skip
+               lambda: [loss_and_gradient(b, arcs, baseline, per_arc, per_state) for b in blocks])  # fmt: skip
     yield Case("pair_gradients", data.name, work_of_watch(walk, states, n_arcs, len(out)), watch)
     yield Case("residuals", data.name, work_of_errors(walk, states, n_arcs, errors()), errors)
 
@@ -395,13 +395,13 @@ def row_cases(data: Planted) -> Iterator[Case]:
 def pair_score_cases(data: Planted, engine: Threads) -> Iterator[Case]:
     """Yield the kernels of induction: errors by column, and scores of all pairs with threshold 0."""
     layout = DenseDataset.single(data.table).layout
-    column, traits = sparse_scores._order_columns(data.contrast, layout, data.cut)
-    number = np.full(len(data.contrast.together), -1, dtype=np.int32)
+    column, traits = sparse_scores._order_columns(data.factors, layout, data.cut)
+    number = np.full(len(data.factors.on_weight), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
     inside = sparse_scores._known(np.sort(layout.keys(data.pairs)), layout.n_columns, column)
     known = sparse_scores._by_first(number[inside], len(column))
-    point, unit = (data.contrast.arcs, data.contrast.weights, data.contrast.resting), unit_for(data.table.total_weight)
-    lot = gather(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
+    point, unit = (data.factors.arcs, data.factors.weights, data.factors.baseline), unit_for(data.table.total_weight)
+    lot = gather_rows(engine, data.table.blocks, *point, 0.0, number, traits.baseline, traits.owner, known, unit)
     on, errors = lot.on, lot.errors
     places, rows, entries = errors.column_offsets[:-1].copy(), np.empty_like(errors.rows), np.empty_like(errors.entries)
     yield Case("transpose", data.name, work_of_transpose(len(rows), len(column)),
@@ -417,7 +417,7 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     source = as_source(data.samples)
     table = compile_table(source, learn_schema(source))
     sample, objective, blocks = DenseDataset.single(table), PseudoLikelihood(), table.blocks
-    layout, spaces = sample.layout, [objective.prepare(block) for block in blocks]
+    layout, errors = sample.layout, [np.empty((block.n_target_states, block.n_rows)) for block in blocks]
     states, name = layout.n_states, f"{nodes:,} x {rows:,}"
     everyone = np.column_stack(np.triu_indices(states, k=1))
     evaluator = DenseEvaluator(sample, objective, engine)
@@ -425,16 +425,14 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
         theta = np.concatenate([data.biases, np.full(len(pairs), 0.5 / nodes)])
         (graph,) = evaluator.compile(layout.arcs(pairs))
         out, counted = np.zeros(len(theta)), (len(graph.arc_source), states, rows)
-        sweeps = [(b, graph, theta, False, b.beliefs, s.errors) for b, s in zip(blocks, spaces, strict=True)]
-        _calls(sweep, sweeps)()  # the errors that gradients and scores read; a workspace is not initialized
+        sweeps = [(b, graph, theta, False, b.beliefs, e) for b, e in zip(blocks, errors, strict=True)]
+        _calls(sweep, sweeps)()  # the errors that gradients and scores read
         yield Case("sweep", words, work_of_sweep(*counted), _calls(sweep, sweeps))
-        gradients = [(graph, space.errors, space.expectations, out) for space in spaces]
+        gradients = [(graph, e, b.beliefs, out) for b, e in zip(blocks, errors, strict=True)]
         yield Case("gradient", words, work_of_gradient(*counted), _calls(gradient, gradients))
     for dtype in ("float32", "float64"):
-        sides = zip(blocks, spaces, strict=True)
-        parts = engine.distribute(
-            [EvaluatedBlock(0, b, s.errors.astype(dtype), s.expectations.astype(dtype)) for b, s in sides]
-        )
+        sides = zip(blocks, errors, strict=True)
+        parts = engine.distribute([EvaluatedBlock(0, b, e.astype(dtype), b.beliefs.astype(dtype)) for b, e in sides])
         run = _call(score_pairs_dense, parts, layout, rows / 10, np.empty(0, dtype=np.int64))
         yield Case(f"score_pairs_dense {dtype}", name, work_of_tiles(states, rows, dtype), run)
 

@@ -78,4 +78,4 @@ def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
         if evaluator.has_missing:
             evaluator.impute_missing(inference, graphs, field.theta)
         evaluator.evaluate(graphs, field.theta)
-        return evaluator.contrast()
+        return evaluator.gradient_factors()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
-    from sparsefield.induction.higher_order_options import HigherOrder
+    from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import read_atoms, read_database, read_schema, read_triples
     from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
@@ -53,7 +53,7 @@ _NAMES_OF_MODULE = {
     "sparsefield.data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
     "sparsefield.estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
     "sparsefield.induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
-    "sparsefield.induction.higher_order_options": ("HigherOrder",),
+    "sparsefield.induction.higher_order": ("HigherOrder",),
     "sparsefield.inference": ("BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
     "sparsefield.io": ("read_atoms", "read_database", "read_schema", "read_triples"),
     "sparsefield.solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sparsefield.induction import InductionRule
-    from sparsefield.induction.higher_order_options import HigherOrder
+    from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import InferenceMethod
     from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
 

@@ -103,7 +103,7 @@ def test_an_array_in_any_chunks(client, chunks) -> None:
 
 @pytest.mark.parametrize("frame", [FRAME, INCOMPLETE], ids=["whole", "incomplete"])
 @pytest.mark.parametrize("blocks", [1, 4])
-def test_a_frame_with_words_numbers_gaps_and_weights(client, frame, blocks) -> None:
+def test_a_frame_with_words_numbers_missing_cells_and_weights(client, frame, blocks) -> None:
     parts = parted_frame(cut(frame, 0, 10, 1100, 1100, 2999))
     result = distribute_rows(client, parts, observed=OBSERVED, sample_weight=WEIGHT, blocks_per_shard=blocks)
     assert_same_bits(client, result, in_memory(frame, WEIGHT, observed=OBSERVED))
@@ -155,7 +155,7 @@ def test_chunks_are_merged_where_they_lie(client, chunk, monkeypatch) -> None:
     assert_same_bits(client, distribute_rows(client, parts, merge=False), in_memory(X, merge=False))
 
 
-def test_a_known_schema_is_kept_and_what_it_does_not_know_is_told_once(client) -> None:
+def test_a_known_schema_is_kept_and_what_it_does_not_know_is_reported_once(client) -> None:
     schema = learn_schema(as_source(X % 2))
     with pytest.warns(UnseenStateWarning) as told:
         result = distribute_rows(client, da.from_array(X, chunks=(700, 5)), schema=schema, sample_weight=WEIGHT)

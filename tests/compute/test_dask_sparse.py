@@ -14,7 +14,7 @@ from sparsefield.induction import CFI, Grafting
 from sparsefield.inference import INFERENCE
 from sparsefield.objectives import OBJECTIVES
 from sparsefield.solver.fit_state import TrainingOptions
-from sparsefield.solver.path_trainer import Trainer
+from sparsefield.solver.trainer import Trainer
 
 distributed = pytest.importorskip("distributed")
 

@@ -55,7 +55,7 @@ def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
         evaluator = SparseEvaluator(sample, engine)
         nothing = np.empty((0, 2), dtype=np.int64)
         evaluator.evaluate(evaluator.compile(sample.layout.arcs(nothing)), np.full(schema.n_states, -3.0))
-        arguments = evaluator.contrast(), sample.layout, 0.01, np.empty(0, dtype=np.int64)
+        arguments = evaluator.gradient_factors(), sample.layout, 0.01, np.empty(0, dtype=np.int64)
         everyone, few = Grafting().score(*arguments), Grafting().score(*arguments, 30)
     assert len(everyone) > 500
-    np.testing.assert_array_equal(few.pairs, select(everyone, 30).pairs)
+    np.testing.assert_array_equal(few.features, select(everyone, 30).features)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contrasts import contrast_of
+from gradient_factors import factors_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
 
 from sparsefield.compute import Threads
-from sparsefield.induction import RULES, FixedGraph, all_pairs, select
+from sparsefield.induction import RULES, FixedGraph, Proposals, all_pairs, select
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytestmark = pytest.mark.grid(keep=4)
@@ -40,37 +40,37 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
     taken = candidates[np.random.default_rng(seed).random(len(candidates)) < known]
     keys = np.sort(problem.layout.keys(taken))
-    found = RULES[name]().score(contrast_of(problem, objective), problem.layout, cut, keys)
-    proposed = [tuple(pair) for pair in found.pairs.tolist()]
+    found = RULES[name]().score(factors_of(problem, objective), problem.layout, cut, keys)
+    proposed = [tuple(pair) for pair in found.features.tolist()]
     assert len(set(proposed)) == len(proposed)
     assert set(proposed) <= {tuple(pair) for pair in candidates.tolist()}
     assert not set(proposed) & {tuple(pair) for pair in taken.tolist()}
     assert (np.abs(found.gradient) > cut).all()
     assert np.isfinite(found.rank).all()
-    assert len(found.a) == len(found.b) == len(found.gradient) == len(found.rank)
+    assert len(found.features) == len(found.gradient) == len(found.rank)
 
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.closed])
 def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_threads(make_problem, name) -> None:
     problem = make_problem(2, n_rows=700, states=(2, 3, 2, 4, 2, 2), size=0.4)
-    assert len(contrast_of(problem).errors[0]) > 1
+    assert len(factors_of(problem).errors[0]) > 1
     outcomes = []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
             evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
             evaluator.evaluate(problem.graphs, problem.theta)
             nobody = np.empty(0, dtype=np.int64)
-            outcomes.append(RULES[name]().score(evaluator.contrast(), problem.layout, 1.0, nobody))
+            outcomes.append(RULES[name]().score(evaluator.gradient_factors(), problem.layout, 1.0, nobody))
     assert len(outcomes[0])
     for other in outcomes[1:]:
-        for part in ("a", "b", "gradient", "rank"):
+        for part in ("features", "gradient", "rank"):
             assert np.array_equal(getattr(outcomes[0], part), getattr(other, part))
 
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.closed])
 def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
     problem = make_problem(2)
-    found = RULES[name]().score(contrast_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64))
+    found = RULES[name]().score(factors_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64))
     assert len(found) == 0
 
 
@@ -98,13 +98,7 @@ def test_full_starts_with_every_candidate_there_is(make_problem, shape) -> None:
 
 
 def test_selection_takes_the_highest_ranks_and_breaks_ties_by_position(make_problem) -> None:
-    from sparsefield.induction import Scored
-
-    found = Scored(
-        np.array([3, 0, 0, 2]),
-        np.array([4, 2, 1, 9]),
-        np.array([1.0, -5.0, 5.0, -9.0]),
-        np.array([1.0, 5.0, 5.0, 0.5]),
-    )
-    assert select(found, 3).pairs.tolist() == [[0, 1], [0, 2], [3, 4]]
+    pairs = np.array([[3, 4], [0, 2], [0, 1], [2, 9]])
+    found = Proposals(pairs, np.array([1.0, -5.0, 5.0, -9.0]), np.array([1.0, 5.0, 5.0, 0.5]))
+    assert select(found, 3).features.tolist() == [[0, 1], [0, 2], [3, 4]]
     assert select(found, 99).gradient.tolist() == [5.0, -5.0, 1.0, -9.0]

@@ -96,7 +96,7 @@ def test_a_schema_in_arrays_gives_the_pairs_of_the_general_one(observed) -> None
 
 def test_a_field_over_20000_columns_takes_no_list_of_all_candidates(monkeypatch) -> None:
     """There are 2 x 10^8 of them."""
-    monkeypatch.setattr(candidates, "candidate_places", lambda *_: pytest.fail("all candidates were listed"))
+    monkeypatch.setattr(candidates, "candidate_positions", lambda *_: pytest.fail("all candidates were listed"))
     monkeypatch.setattr(candidates, "all_pairs", lambda *_: pytest.fail("all candidates were listed"))
     rng = np.random.default_rng(0)
     n_rows, n_columns = 2000, 20_000

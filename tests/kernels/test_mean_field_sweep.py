@@ -43,10 +43,12 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
         one, other = whole.evaluate(graphs, problem.theta), split.evaluate(graphs, problem.theta)
         assert one[0] == pytest.approx(other[0], rel=1e-12)
         np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)
-        np.testing.assert_allclose(whole.contrast().means[0], split.contrast().means[0], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            whole.gradient_factors().means[0], split.gradient_factors().means[0], rtol=0, atol=1e-13
+        )
         np.testing.assert_allclose(whole.moments(), split.moments(), rtol=0, atol=1e-13)
-    errors = np.concatenate(split.contrast().errors[0], axis=1)
-    np.testing.assert_allclose(errors, whole.contrast().errors[0][0], rtol=0, atol=1e-13)
+    errors = np.concatenate(split.gradient_factors().errors[0], axis=1)
+    np.testing.assert_allclose(errors, whole.gradient_factors().errors[0][0], rtol=0, atol=1e-13)
 
 
 def test_uncertainty_is_p_times_1_minus_p_over_observed_cells(make_problem, engine) -> None:

@@ -20,7 +20,7 @@ from sparsefield.kernels.sparse_conditionals import (
     residuals,
 )
 from sparsefield.objectives import DenseEvaluator, PseudoLikelihood, SparseEvaluator
-from sparsefield.objectives.sparse_evaluator import rest
+from sparsefield.objectives.sparse_evaluator import baseline_beliefs
 
 pytestmark = pytest.mark.grid(keep=3)
 
@@ -37,10 +37,10 @@ class Case:
         self.evaluator = SparseEvaluator(DenseDataset.single(table), engine)
         arcs = self.evaluator.compile(self.layout.arcs(self.pairs))
         self.arcs = arcs._replace(weight=self.theta[arcs.feature])
-        self.baseline = rest(self.schema, self.theta[: self.schema.n_states])
+        self.baseline = baseline_beliefs(self.schema, self.theta[: self.schema.n_states])
         dense = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
         self.loss, self.gradient = dense.evaluate(dense.compile(self.layout.arcs(self.pairs)), self.theta)
-        contrast = dense.contrast()
+        contrast = dense.gradient_factors()
         self.on = contrast.expectations[0][0]
         self.errors = contrast.errors[0][0] / self.block.weight
         self.beliefs = self.errors + self.on[: self.schema.n_states]
@@ -106,7 +106,7 @@ def test_the_baseline_is_the_softmax_of_the_unary_weights(case) -> None:
 def test_the_baseline_is_finite_for_any_weights(case, size) -> None:
     n = case.schema.n_states
     for unary in (np.full(n, size), np.full(n, -size), size * (-1.0) ** np.arange(n)):
-        baseline = rest(case.schema, unary)
+        baseline = baseline_beliefs(case.schema, unary)
         assert np.isfinite(baseline).all()
         assert ((baseline[:, BELIEF] >= 0) & (baseline[:, BELIEF] <= 1)).all()
 

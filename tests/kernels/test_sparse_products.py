@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsefield.induction.thresholding import _Large
+from sparsefield.induction.thresholding import _LargeValues
 
 
 @given(seed=st.integers(0, 2**32 - 1), limit=st.sampled_from([0.0, 0.5, 1.5, 9.0]))
@@ -15,7 +15,7 @@ def test_counted_kept_and_gathered_entries_are_the_same(seed, limit) -> None:
     values = rng.normal(size=(6, rng.integers(1, 8))).round(1)
     centers = rng.normal(size=6).round(1)
     limits = limit * rng.uniform(0.5, 2.0, values.shape[1])
-    large = _Large(values, centers, limits)
+    large = _LargeValues(values, centers, limits)
     entries = large.gather()
     whole = values - centers[:, None]
     expected = np.where(np.abs(whole) > limits, whole, 0.0)

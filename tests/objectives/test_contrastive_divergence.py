@@ -19,7 +19,7 @@ def evaluate(problem):
     with Threads(1) as engine:
         evaluator = DenseEvaluator(problem.sample, ContrastiveDivergence(), engine)
         loss, gradient = evaluator.evaluate(problem.graphs, problem.theta)
-        return loss, gradient, evaluator.contrast()
+        return loss, gradient, evaluator.gradient_factors()
 
 
 @given(

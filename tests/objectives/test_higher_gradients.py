@@ -74,7 +74,7 @@ def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_bl
 
 def test_errors_of_cd_are_those_of_one_sequential_sweep(make_problem) -> None:
     problem = with_conjunctions(make_problem(12, missing=0.3), 5)
-    contrast = evaluate(problem, "cd")[0].contrast()
+    contrast = evaluate(problem, "cd")[0].gradient_factors()
     n = problem.schema.n_states
     assert contrast.averaged
     for i, row in enumerate(problem.rows):

@@ -19,7 +19,7 @@ COUNTS = (2, 3, 2, 4)
 
 
 class Problem:
-    """A table with gaps, a numberless observed column and latent variables, and a field with random weights."""
+    """A table with missing cells, a categorical observed column and latent variables, and random weights."""
 
     def __init__(self, seed: int, *, latent: tuple[int, ...], missing: float = 0.0, n_rows: int = 12) -> None:
         rng = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ class Problem:
         self.arcs = self.sample.layout.arcs(self.pairs)
 
     def slow_loss(self) -> float:
-        """Sum over latent states one by one, for rows without gaps."""
+        """Sum over latent states one by one, for rows without missing cells."""
         n, schema = self.schema.n_states, self.schema
         slow = SlowField(schema, self.theta[:n], self.pairs, self.theta[n:])
         (block,) = self.table.blocks
@@ -98,7 +98,7 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
     problem = Problem(2, latent=(3,))
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
-    contrast, n = evaluator.contrast(), problem.schema.n_states
+    contrast, n = evaluator.gradient_factors(), problem.schema.n_states
     (errors,), (expectations,) = contrast.errors[0], contrast.expectations[0]
     latent = range(problem.schema.state_offsets[-2], n)
     for k, (a, b) in enumerate(problem.pairs):
@@ -108,7 +108,7 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
         assert gradient[n + k] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def test_a_table_whose_gaps_are_hidden_cells_alone_has_nothing_to_fill() -> None:
+def test_a_table_whose_missing_cells_are_latent_alone_has_nothing_to_impute() -> None:
     assert not LatentEvaluator(Problem(3, latent=(2,)).sample, Threads(1)).has_missing
     assert LatentEvaluator(Problem(3, latent=(2,), missing=0.5).sample, Threads(1)).has_missing
 

@@ -77,7 +77,7 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     """GDT (Eq. 13): g_AB = sum_i err_A sig_B + err_B sig_A + E[B] g_A + E[A] g_B, for every candidate."""
     problem = make_problem(seed, missing=missing, size=size)
     evaluator, _, _ = evaluate(problem, name)
-    contrast = evaluator.contrast()
+    contrast = evaluator.gradient_factors()
     n, columns = problem.schema.n_states, problem.schema.n_columns
     errors = np.zeros((columns, problem.table.n_rows))
     (means,) = contrast.means
@@ -95,7 +95,7 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_means_are_the_weighted_means_of_the_middles(make_problem, name) -> None:
     problem = make_problem(5)
-    contrast = evaluate(problem, name)[0].contrast()
+    contrast = evaluate(problem, name)[0].gradient_factors()
     weights = np.concatenate([part.block.weight for part in contrast.local_blocks[0]])
     expected = np.average(np.concatenate(contrast.expectations[0], axis=1), axis=1, weights=weights)
     np.testing.assert_allclose(contrast.means[0], expected, rtol=0, atol=1e-13)

@@ -28,7 +28,7 @@ def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, miss
         assert gradient[k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
-def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem, engine) -> None:
+def test_loss_without_missing_cells_is_the_pseudo_likelihood_by_enumeration(make_problem, engine) -> None:
     problem = make_problem(6, missing=0.0)
     n = problem.schema.n_states
     expected = 0.0
@@ -39,11 +39,11 @@ def test_loss_without_gaps_is_the_pseudo_likelihood_by_enumeration(make_problem,
     assert loss == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_gap_has_no_error_of_its_own(make_problem, engine) -> None:
+def test_a_missing_cell_has_no_error(make_problem, engine) -> None:
     problem = make_problem(7, missing=0.4)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
-    errors = evaluator.contrast().errors[0][0]
+    errors = evaluator.gradient_factors().errors[0][0]
     codes = problem.table.codes()
     offsets = problem.schema.state_offsets
     for v in range(len(codes)):

@@ -241,7 +241,7 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)
 
 
-def test_rows_with_nothing_on_are_at_rest(make_problem, engine) -> None:
+def test_rows_with_nothing_on_have_baseline_beliefs(make_problem, engine) -> None:
     problem = problem_of(make_problem, 5, "many states")
     nothing = SparseTable(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))
     evaluator = SparseEvaluator(DenseDataset.single(nothing), engine)

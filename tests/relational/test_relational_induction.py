@@ -25,17 +25,17 @@ SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
 NOTHING = np.empty(0, dtype=np.int64)
 
 
-def contrast_of(problem, objective: str):
+def factors_of(problem, objective: str):
     with Threads(1) as engine:
         evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         evaluator.evaluate(problem.field.graphs, problem.field.theta)
-        return evaluator.contrast()
+        return evaluator.gradient_factors()
 
 
 def scores(rule, problem, contrast, *, cut: float = 0.0, known=NOTHING) -> dict:
     """{name of a feature: (gradient, rank)}."""
     found = rule.score(contrast, problem.layout, cut, known)
-    names = names_of(problem.slow, problem.layout, found.pairs)
+    names = names_of(problem.slow, problem.layout, found.features)
     assert len(set(names)) == len(names)
     values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
     return dict(zip(names, values, strict=True))
@@ -76,7 +76,7 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
     slow = problem.slow
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "TILE_STATES", tile)
-        found = scores(rule, problem, contrast_of(problem, objective))
+        found = scores(rule, problem, factors_of(problem, objective))
     _, exact = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
     assert set(found) <= set(exact)
     for name, gradient in exact.items():
@@ -85,7 +85,7 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
 
 def test_all_candidates_of_a_village_are_looked_at_at_once() -> None:
     problem = random_problem(11, persons=12, letters=12, missing=0.1)
-    contrast = contrast_of(problem, "pl")
+    contrast = factors_of(problem, "pl")
     _, exact = problem.slow.pl_gradient(problem.slow.q)
     assert {label for label, *_ in exact} == {template.label for template in TEMPLATES}
     meets_itself = [name for name in exact if name[1] == name[2] and name[0] in ("across elder", "shared sender")]
@@ -128,7 +128,7 @@ def test_with_thresholds_both_products_leave_out_the_same(
     objective, threshold, seed, templates, missing, counts, tile
 ) -> None:
     problem = random_problem(seed, missing=missing, templates=templates, counts=counts, persons=6, letters=6)
-    contrast = contrast_of(problem, objective)
+    contrast = factors_of(problem, objective)
     wanted = by_hand(problem, contrast, threshold)
     for product in ("dense", "sparse"):
         with pytest.MonkeyPatch.context() as patch:
@@ -149,7 +149,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     name, objective, seed, cut, known, templates, counts
 ) -> None:
     problem = random_problem(seed, templates=templates, counts=counts)
-    contrast, layout, rule = contrast_of(problem, objective), problem.layout, RULES[name]()
+    contrast, layout, rule = factors_of(problem, objective), problem.layout, RULES[name]()
     candidates = all_pairs(layout)
     taken = candidates[np.random.default_rng(seed).random(len(candidates)) < known]
     everything = scores(rule, problem, contrast, cut=cut)
@@ -161,7 +161,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
 
 def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
     problem = random_problem(3, persons=8, letters=9, missing=0.0)
-    layout, contrast = problem.layout, contrast_of(problem, "pl")
+    layout, contrast = problem.layout, factors_of(problem, "pl")
     found = scores(IdealParent(0.0), problem, contrast)
     candidates = all_pairs(layout)
     arcs, best = layout.arcs(candidates), np.zeros(len(candidates))
@@ -241,7 +241,7 @@ def test_a_state_that_meets_itself_ranks_by_its_own_gradient_not_by_twice_of_it(
     data, rows = village(1, persons=6, missing=0.0, templates=[Template("across", ("elder",), symmetric=True)])
     problem = problem_of(relational(rows, data.templates), rows, 1)
     assert layout_of(data).n_candidate_pairs == len(problem.slow.candidates)
-    contrast = contrast_of(problem, "pl")
+    contrast = factors_of(problem, "pl")
     for rule in RULES_WITHOUT_THRESHOLDS.values():
         for gradient, rank in scores(rule, problem, contrast).values():
             assert rank == pytest.approx(abs(gradient))

@@ -143,14 +143,14 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path) -> None:
     assert not (tmp_path / NAME).exists()
 
 
-def test_a_damaged_checkpoint_is_told_of_and_left_alone(tmp_path) -> None:
+def test_a_damaged_checkpoint_is_reported_and_left_alone(tmp_path) -> None:
     (tmp_path / NAME).write_bytes(b"not a checkpoint")
     with pytest.raises(DataError, match="delete it to start again"):
         MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path)).fit(table())
     assert (tmp_path / NAME).read_bytes() == b"not a checkpoint"
 
 
-def test_a_folder_that_cannot_be_made_is_told_of_before_the_work(tmp_path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_before_the_work(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be created"):
         MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path / "file" / "folder")).fit(table())

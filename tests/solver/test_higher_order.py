@@ -77,7 +77,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
 
 
 @pytest.mark.parametrize("induction", ["cfi", "grafting"])
-def test_an_exclusive_or_is_found_where_all_pairs_are_lifted(induction) -> None:
+def test_an_exclusive_or_is_found_where_all_pairs_are_expanded(induction) -> None:
     X, held_out = exclusive(320, 0), exclusive(160, 1)
     options = {"l1": L1, "induction": induction, "n_jobs": 1}
     scores = []
@@ -95,8 +95,8 @@ def test_an_exclusive_or_is_found_where_all_pairs_are_lifted(induction) -> None:
 def test_where_pairs_show_something_triples_grow_from_these() -> None:
     X, held_out = triangle(800, 0), triangle(800, 1)
     pairs, active, every = (
-        MarkovField(l1=6.0, n_jobs=1, max_order=HigherOrder(max_order=order, expand=lift)).fit(X)
-        for order, lift in ((2, "active"), (3, "active"), (3, "all"))
+        MarkovField(l1=6.0, n_jobs=1, max_order=HigherOrder(max_order=order, expand=expand)).fit(X)
+        for order, expand in ((2, "active"), (3, "active"), (3, "all"))
     )
     for field in (active, every):
         found = triples_of(field)
@@ -151,12 +151,12 @@ def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
 
 
 @pytest.mark.parametrize("penalize_unary", [False, True])
-@pytest.mark.parametrize("lift", ["active", "all"])
-def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, lift) -> None:
+@pytest.mark.parametrize("expand", ["active", "all"])
+def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, expand) -> None:
     X = triangle(200, 5)
     options = {
         "l1": 1.0,
-        "max_order": HigherOrder(max_order=3, expand=lift),
+        "max_order": HigherOrder(max_order=3, expand=expand),
         "solver__kkt_tol": 1e-4,
         "solver__tol": 1e-9,
         "penalize_unary": penalize_unary,
@@ -175,10 +175,10 @@ def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, lift) -> 
         np.testing.assert_allclose(other.field_.theta, found[0].field_.theta, rtol=0, atol=2e-3)
 
 
-@pytest.mark.parametrize("lift", ["active", "all"])
-def test_with_gaps_the_fit_settles(lift) -> None:
+@pytest.mark.parametrize("expand", ["active", "all"])
+def test_with_missing_cells_the_fit_settles(expand) -> None:
     X = with_missing(triangle(300, 2), 0.15)
-    model = MarkovField(l1=2.0, max_order=HigherOrder(max_order=3, expand=lift), n_jobs=1).fit(X)
+    model = MarkovField(l1=2.0, max_order=HigherOrder(max_order=3, expand=expand), n_jobs=1).fit(X)
     assert model.converged_
     assert TRIPLE in triples_of(model)
     assert -model.score(X) * len(X) + penalty_of(model) == pytest.approx(model.objective_, rel=1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -188,7 +190,7 @@ def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
     M = np.eye(5) + np.triu(np.random.default_rng(0).normal(size=(5, 5)), 1) * 0.3
     moved = OrthantLBFGS()
     minimize(smooth, none, np.zeros(5), steps=6, optimizer=moved)
-    moved.translate(lambda s: np.linalg.solve(M, s), lambda y: M.T @ y)
+    moved.transform(lambda s: np.linalg.solve(M, s), lambda y: M.T @ y)
 
     def turned(place):
         value, gradient = smooth(M @ place)
@@ -226,8 +228,8 @@ def test_penalties_are_those_of_equation_5(on_unary) -> None:
 
 
 def test_factors_multiply_the_l1_of_features_alone() -> None:
-    penalty = Penalty(2.0, 3.0, np.array([True, False])).on(np.array([1.0, 1.5, 0.1]))
+    penalty = Penalty(2.0, 3.0, np.array([True, False]), np.array([1.0, 1.5, 0.1]))
     assert penalty.l1_of(5).tolist() == [2.0, 0.0, 2.0, 3.0, 0.2]
     assert penalty.l1_of(2).tolist() == [2.0, 0.0]
     assert penalty.l2_of(5).tolist() == [3.0, 0.0, 3.0, 3.0, 3.0]
-    assert penalty.with_l1(1.0).l1_of(5).tolist() == [1.0, 0.0, 1.0, 1.5, 0.1]
+    assert replace(penalty, l1=1.0).l1_of(5).tolist() == [1.0, 0.0, 1.0, 1.5, 0.1]

@@ -118,7 +118,7 @@ def test_the_objective_is_that_of_the_field() -> None:
 
 
 @pytest.mark.parametrize("induction", ["grafting", "cfi", "full"])
-def test_without_a_certificate_the_violation_is_told_all_the_same(induction) -> None:
+def test_without_a_certificate_the_violation_is_reported_all_the_same(induction) -> None:
     X = switches(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -243,7 +243,7 @@ def test_a_field_comes_back_whole(tmp_path) -> None:
     assert (tmp_path / "again").read_bytes() == (tmp_path / "one").read_bytes()
 
 
-def test_a_field_from_a_sparse_table_answers_for_dense_tables_with_gaps() -> None:
+def test_a_field_from_a_sparse_table_answers_for_dense_tables_with_missing_cells() -> None:
     X = switches(9)
     field = fit(X)
     incomplete = X.toarray().astype(float)

@@ -120,7 +120,7 @@ def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further
 
 
 @pytest.mark.parametrize("induction", ["full", "grafting"])
-def test_without_a_certificate_a_fit_with_gaps_ends_too(induction) -> None:
+def test_without_a_certificate_a_fit_with_missing_cells_ends_too(induction) -> None:
     X = correlated(80).astype(float)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     field = MarkovField(l1=2.0, induction=induction, solver=Solver(certify=False), penalize_unary=True, n_jobs=1).fit(X)
@@ -167,14 +167,14 @@ def test_only_pairs_with_a_weight_are_kept_in_order() -> None:
     assert all(a < b for a, b in keys)
 
 
-def test_with_gaps_hidden_cells_settle_with_the_field() -> None:
-    """At the end the beliefs in the gaps are those of mean field under the learned weights."""
+def test_imputed_values_settle_with_the_field() -> None:
+    """At the end the beliefs of missing cells are those of mean field under the learned weights."""
     X = correlated().astype(float)
     rng = np.random.default_rng(3)
     X[rng.random(X.shape) < 0.2] = np.nan
     field = MarkovField(n_jobs=1, l1=1.0).fit(X)
     assert field.converged_
-    # The loss of seen cells, with gaps as inference fills them now, is the loss that training ended with.
+    # The loss of observed cells, with missing cells as inference imputes them now, is the loss at the end of training.
     weights = field.field_.weights
     penalty = np.abs(weights).sum() + 0.5 * np.square(weights).sum()
     assert -field.score(X) * len(X) + penalty == pytest.approx(field.objective_, rel=1e-3)

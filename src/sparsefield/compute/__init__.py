@@ -2,6 +2,6 @@
 
 from sparsefield.compute.block_collection import BlockCollection, Engine, ThresholdQuery, TopEntries, WorkerData
 from sparsefield.compute.threads import Threads
-from sparsefield.compute.tree_sum import plus, tree_sum
+from sparsefield.compute.tree_sum import tree_sum
 
-__all__ = ["BlockCollection", "Engine", "Threads", "ThresholdQuery", "TopEntries", "WorkerData", "plus", "tree_sum"]
+__all__ = ["BlockCollection", "Engine", "Threads", "ThresholdQuery", "TopEntries", "WorkerData", "tree_sum"]

@@ -11,16 +11,6 @@ import numpy as np
 
 from sparsefield.compute.tree_sum import Combine, plus
 
-__all__ = [
-    "BlockCollection",
-    "Engine",
-    "ThresholdQuery",
-    "TopEntries",
-    "WorkerData",
-    "all_positions",
-    "find_top_entries",
-]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

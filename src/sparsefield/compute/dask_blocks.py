@@ -12,8 +12,6 @@ from sparsefield.compute.shard_manager import ShardManager, UpdateStep, WorkerDa
 from sparsefield.compute.top_entries import TopEntriesSearch
 from sparsefield.compute.tree_sum import Combine, plus
 
-__all__ = ["DaskBlocks", "DaskWorkerData"]
-
 SEARCH_ITEMS = 256
 """Items whose sums a shard keeps between the two rounds of a search; for tiles of 128 x 128 these are 32 MB."""
 
@@ -28,10 +26,7 @@ class DaskBlocks(BlockCollection):
     """Blocks on workers, derived from shards of rows by a lineage of updates."""
 
     def __init__(
-        self,
-        shards: ShardManager,
-        lineage: tuple[UpdateStep, ...] = (),
-        searches: list[TopEntriesSearch] | None = None,
+        self, shards: ShardManager, lineage: tuple[UpdateStep, ...] = (), searches: list[TopEntriesSearch] | None = None
     ) -> None:
         self._shards, self._lineage = shards, lineage
         self._searches = [] if searches is None else searches

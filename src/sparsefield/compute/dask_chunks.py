@@ -13,8 +13,6 @@ from sparsefield.data.sparse_table import SparseBlock
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["DaskChunks"]
-
 
 class DaskChunks(RowChunks):
     """Consecutive pieces of rows on the workers of a cluster."""

@@ -13,9 +13,7 @@ import numpy as np
 
 import sparsefield
 from sparsefield.compute import dask_worker
-from sparsefield.errors import ClusterError
-
-__all__ = ["DaskCluster", "RetryingClient", "bytes_of", "connect", "loss_errors"]
+from sparsefield.errors import ClusterError, DataError
 
 WORKER_TIMEOUT = 60.0
 """Seconds without any worker, or without a scheduler, after which a fit gives up."""
@@ -37,6 +35,9 @@ of about 10 ms."""
 
 INLINE_BYTES_ANY = 500
 """Bytes up to which any value is sent with the tasks."""
+
+MEMORY_SHARE = 0.6
+"""Share of the workers' memory for rows and values computed from them: beyond it, Dask writes to disk."""
 
 CACHED_VALUES = 16
 """Number of shared values, such as the features, that stay on the workers between tasks."""
@@ -266,6 +267,26 @@ def bytes_of(value: Any) -> int:
     from distributed.protocol.pickle import dumps
 
     return len(dumps(value))
+
+
+def memory_limits(client: Any) -> list[float]:
+    """Return the memory limit of each worker in bytes, infinite if it has none."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers:
+        raise DataError("The cluster has no workers: start some, or wait for them with client.wait_for_workers(1).")
+    return [worker["memory_limit"] or float("inf") for worker in workers]
+
+
+def refuse_beyond(client: Any, needed: float, what: str) -> None:
+    """Raise a DataError with the figures if ``needed`` bytes exceed the memory of the workers."""
+    limits = memory_limits(client)
+    if needed > MEMORY_SHARE * sum(limits):
+        smallest = min(limits)
+        raise DataError(
+            f"{what} may take {needed / 2**30:.1f} GiB, and the {len(limits)} worker(s) have "
+            f"{sum(limits) / 2**30:.1f} GiB, of which {MEMORY_SHARE:.0%} are for data: "
+            f"{int(np.ceil(needed / (MEMORY_SHARE * smallest))):,} workers of {smallest / 2**30:.1f} GiB are enough."
+        )
 
 
 def loss_errors() -> tuple[type[BaseException], ...]:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
-from sparsefield.compute.block_collection import Engine
+from sparsefield.compute.block_collection import Engine, Item, Result
 from sparsefield.compute.dask_blocks import DaskBlocks
-from sparsefield.compute.dask_cluster import DaskCluster, bytes_of
+from sparsefield.compute.dask_cluster import DaskCluster, bytes_of, refuse_beyond
 from sparsefield.compute.dask_worker import Shard
 from sparsefield.compute.shard_manager import ShardManager
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.top_entries import TopEntriesSearch
-from sparsefield.compute.worker_memory import refuse_beyond
-
-__all__ = ["DaskEngine", "ShardFutures", "shard_length"]
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 SHARDS_PER_THREAD = 4
 """Enough shards for an even load when workers join and leave."""
@@ -63,8 +57,6 @@ class DaskEngine(DaskCluster, Engine):
     def __init__(self, where: Any, n_jobs: int | None = None) -> None:
         super().__init__(where)
         self._threads = Threads(n_jobs)
-        self.scattered_bytes = 0
-        """Bytes of rows that were sent to workers."""
         self.searches: list[TopEntriesSearch] = []
         """Searches for top entries so far, for statistics."""
         self._shards: WeakSet[ShardManager] = WeakSet()
@@ -97,7 +89,6 @@ class DaskEngine(DaskCluster, Engine):
         runs = [tuple(blocks[k : k + length]) for k in range(0, len(blocks), length)]
 
         def scatter_runs(numbers: Sequence[int], names: Sequence[str]) -> list[Any]:
-            self.scattered_bytes += bytes_of([runs[k] for k in numbers])
             return [self.scatter(Shard(runs[k]), name) for k, name in zip(numbers, names, strict=True)]
 
         return self._collection(ShardManager(self, [len(run) for run in runs], scatter_runs))

@@ -9,14 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.compute.dask_chunks import DaskChunks
+from sparsefield.compute.dask_cluster import memory_limits, refuse_beyond
 from sparsefield.compute.dask_worker import Shard, identity
-from sparsefield.compute.worker_memory import memory_limits, refuse_beyond
 from sparsefield.data.column_summaries import MANY_LABELS, join_summaries, refuse_odd_weights
 from sparsefield.data.deduplication import deduplicate_chunks
 from sparsefield.data.exact_sums import Weights
@@ -47,8 +48,6 @@ from sparsefield.io.partitioned_tables import PartitionedTable, is_dask_collecti
 
 if TYPE_CHECKING:
     from distributed import Future
-
-__all__ = ["DistributedRows", "choose_blocks_per_shard", "distribute_rows"]
 
 JOINED_AT_ONCE = 8
 """Summaries that one task joins; the client receives a single one."""
@@ -114,16 +113,10 @@ def distribute_rows(
     weights = _weights(client, sample_weight, parts)
     if schema is None:
         check_roles(source.names, observed, numeric, states)
-        schema = learn_from_parts(
-            source.names,
-            _summarizer(client, parts, weights),
-            observed=observed,
-            numeric=numeric,
-            states=states,
-            most=MANY_LABELS,
-        )
+        roles = {"observed": observed, "numeric": numeric, "states": states}
+        schema = learn_from_parts(source.names, _summarizer(client, parts, weights), **roles, most=MANY_LABELS)
     schema_future = client.submit(identity, schema, pure=False)
-    table = _PartitionedTable(client, parts, weights, schema, schema_future)
+    table = _CompiledParts(client, parts, weights, schema, schema_future)
     made = table.sparse_shards(blocks_per_shard or 1) if sparse else None
     n_rows, shards = made or table.dense_shards(merge, blocks_per_shard)
     facts: Any = client.gather(client.map(_summarize_shard, shards, pure=False))
@@ -144,7 +137,7 @@ def distribute_rows(
 
 
 @dataclass(frozen=True)
-class _PartitionedTable:
+class _CompiledParts:
     """The partitions of a table with its schema."""
 
     client: Any
@@ -159,7 +152,7 @@ class _PartitionedTable:
         client, rows = self.client, self._compile(_compile)
         checks: Any = client.gather(client.map(_check_piece, rows, schema=self.schema_future, pure=False))
         _warn_unknown_values([check.unseen for check in checks])
-        rows = DaskChunks(client, client.map(_first, rows, pure=False), self.parts.counts)
+        rows = DaskChunks(client, client.map(itemgetter(0), rows, pure=False), self.parts.counts)
         if merge and not any(check.missing for check in checks):
             rows = deduplicate_chunks(rows.chunked())
         if blocks_per_shard is None:
@@ -220,15 +213,8 @@ def _summarizer(client: Any, parts: PartitionedTable, weights: list[Any]) -> Cal
     """Return a function for `learn_from_parts` that joins the summaries of partitions on the workers."""
 
     def summarize(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        found: Any = client.map(
-            _summarize_part,
-            parts.futures,
-            weights,
-            parts.numbers,
-            function=function,
-            arguments=arguments,
-            pure=False,
-        )
+        options = {"function": function, "arguments": arguments}
+        found: Any = client.map(_summarize_part, parts.futures, weights, parts.numbers, **options, pure=False)
         while True:
             groups = [found[k : k + JOINED_AT_ONCE] for k in range(0, len(found), JOINED_AT_ONCE)]
             found = [client.submit(join_summaries, group, MANY_LABELS, pure=False) for group in groups]
@@ -263,7 +249,7 @@ def _weights(client: Any, sample_weight: Any, parts: PartitionedTable) -> list[A
     _refuse_other_length((sum(counts),), n_rows)
     first_rows = [(start,) for start, _ in runs]
     weights = DaskChunks(client, chunks, counts).regroup(runs, _join_weights, first_rows)
-    _refuse_zeros(client.gather(client.map(_has_weight, weights, pure=False)))
+    _refuse_zeros(client.gather(client.map(np.any, weights, pure=False)))
     return weights
 
 
@@ -300,10 +286,6 @@ class _ShardSummary(NamedTuple):
     digests: list[bytes]
 
 
-def _first(compiled: tuple[Piece, Any]) -> Piece:
-    return compiled[0]
-
-
 def _as_array(weight: Any, n_rows: int) -> np.ndarray | None:
     return np.full(n_rows, weight, dtype=config.FLOAT) if np.isscalar(weight) else weight
 
@@ -336,10 +318,6 @@ def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> Spar
 
 def _count_active(piece: SparseBlock | None) -> int | None:
     return None if piece is None else piece.n_active
-
-
-def _has_weight(weight: np.ndarray) -> bool:
-    return bool(weight.any())
 
 
 def _make_shard(pieces: list[Piece], first: int, size: int, schema: Schema) -> Shard:

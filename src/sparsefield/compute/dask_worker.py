@@ -18,22 +18,6 @@ import numpy as np
 from sparsefield.compute.threads import Threads
 from sparsefield.compute.tree_sum import Combine, SumTree, tree_sum
 
-__all__ = [
-    "Node",
-    "RoundedArray",
-    "Shard",
-    "identity",
-    "item_sums",
-    "map_blocks",
-    "map_items",
-    "map_update",
-    "merge_root",
-    "pick_entries",
-    "round_sums",
-    "run_task",
-    "sum_blocks",
-]
-
 MAX_EXPONENT, MIN_SCALE_EXPONENT = 15, -1022
 """Sums are scaled to at most 2^15 before they are rounded to half precision, whose largest number is 65,504; the scale
 is at least the smallest normal double."""
@@ -101,7 +85,7 @@ def run_task(
         function the data must be cached. ``evaluate`` is then applied to the data, and returned at the first shard.
     finish : applied to merged values before they are sent
     """
-    _free(fit, live)
+    free_fit(fit, live)
     if worker_data is not None and worker_data[1] is None:
         data = _CACHE.get(rows[0], {}).get((fit, worker_data[0], *numbers))
         if data is None:
@@ -151,16 +135,12 @@ def _evaluate_data(
     return {(0, numbers[0]): function(engine, data, *shared)}
 
 
-def _free(fit: str, live: Sequence[int]) -> None:
+def free_fit(fit: str, live: Sequence[int] = ()) -> None:
+    """Free the cached values of a fit, except for versions that it still needs."""
     with _LOCK:
         for cache in list(_CACHE.values()):
             for key in [key for key in cache if key[0] == fit and key[1] not in live]:
                 del cache[key]
-
-
-def free_fit(fit: str) -> None:
-    """Free all cached values of a fit that has ended."""
-    _free(fit, ())
 
 
 def _threads_of_worker() -> int:

@@ -15,8 +15,6 @@ from sparsefield.compute.dask_cluster import DaskCluster, bytes_of, loss_errors
 from sparsefield.compute.tree_sum import Combine, plus
 from sparsefield.errors import ClusterError
 
-__all__ = ["ShardManager", "UpdateStep", "WorkerDataSpec"]
-
 MAX_ATTEMPTS = 10
 """Number of times that lost work is submitted."""
 

@@ -7,12 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from sparsefield.compute.block_collection import (
     BlockCollection,
     Engine,
+    Item,
+    Result,
     ThresholdQuery,
     TopEntries,
     WorkerData,
@@ -20,11 +21,6 @@ from sparsefield.compute.block_collection import (
 )
 from sparsefield.compute.tree_sum import Combine, SumTree, plus, tree_sum
 from sparsefield.data.memory import machine_memory
-
-__all__ = ["Threads", "products_on_one_thread"]
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Threads(Engine):
@@ -145,10 +141,7 @@ class LocalWorkerData(WorkerData):
 
 
 class _SingleThreadedProducts:
-    """A limit of one thread for the matrix products of this process.
-
-    It is counted: the first user sets it and the last one lifts it, so that fits may overlap.
-    """
+    """A limit of one thread for matrix products, which the first of several users sets and the last one removes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -171,16 +164,6 @@ class _SingleThreadedProducts:
 
 
 _SINGLE = _SingleThreadedProducts()
-
-
-@contextmanager
-def products_on_one_thread() -> Iterator[None]:
-    """Limit matrix products to one thread inside the context, as `Threads` does."""
-    _SINGLE.acquire()
-    try:
-        yield
-    finally:
-        _SINGLE.release()
 
 
 def _usable_cores() -> int:

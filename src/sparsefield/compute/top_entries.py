@@ -16,8 +16,6 @@ from sparsefield.compute.block_collection import ThresholdQuery, TopEntries, all
 from sparsefield.compute.dask_worker import RoundedArray
 from sparsefield.compute.tree_sum import tree_sum
 
-__all__ = ["TopEntriesSearch"]
-
 MARGIN = 1e-6
 """Relative error of an excess, which is itself computed in floating point, possibly in single precision."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Combine", "SumTree", "plus", "tree_sum"]
-
 Combine = Callable[[Any, Any], Any]
 """A function that combines two neighbors, in their order."""
 
@@ -46,9 +44,9 @@ class SumTree:
         return value
 
 
-def tree_sum(values: Iterable[Any], combine: Combine = plus) -> Any:
-    """Combine values along the tree; None if there are none."""
-    tree = SumTree(combine)
+def tree_sum(values: Iterable[Any]) -> Any:
+    """Sum values along the tree; None if there are none."""
+    tree = SumTree()
     for value in values:
         tree.push(value)
     return tree.total()

@@ -171,11 +171,11 @@ def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array
     with Threads() as engine:
         evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
         evaluator.evaluate(no_edges, np.concatenate(alone))
-        before = np.hstack(evaluator.contrast().errors[0])
+        before = np.hstack(evaluator.gradient_factors().errors[0])
         evaluator.evaluate(field.graphs, field.theta)
-        contrast = evaluator.contrast()
-    signals = np.hstack(contrast.expectations[0]) - contrast.means[0][:, None]
-    return signals, before, np.hstack(contrast.errors[0])
+        factors = evaluator.gradient_factors()
+    signals = np.hstack(factors.expectations[0]) - factors.means[0][:, None]
+    return signals, before, np.hstack(factors.errors[0])
 
 
 def completions(digits: Digits, beliefs: Sequence[Array]) -> list[CompletedPicture]:

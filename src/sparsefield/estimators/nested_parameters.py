@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from sparsefield.estimators.validation import choose
 from sparsefield.induction import RULES, InductionRule
-from sparsefield.induction.higher_order_options import HigherOrder
+from sparsefield.induction.higher_order import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.parameters import FieldParameters
 from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver

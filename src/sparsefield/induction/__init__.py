@@ -1,11 +1,11 @@
 """This package contains the rules that choose features to add. A new rule is a file here and a line in `RULES`."""
 
-from sparsefield.induction.candidates import Scored, all_pairs, merge, select
+from sparsefield.induction.candidates import Proposals, all_pairs, merge, select
 from sparsefield.induction.cfi import CFI, PaperCFI
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.full_l1 import FullL1
 from sparsefield.induction.grafting import Grafting
-from sparsefield.induction.higher_order import Proposals, all_expandable, choose_proposals, combine, score_expansions
+from sparsefield.induction.higher_order import HigherOrder, all_expandable, score_expansions
 from sparsefield.induction.ideal_parent import IdealParent
 from sparsefield.induction.rule import InductionRule
 
@@ -20,15 +20,13 @@ __all__ = [
     "FixedGraph",
     "FullL1",
     "Grafting",
+    "HigherOrder",
     "IdealParent",
     "InductionRule",
     "PaperCFI",
     "Proposals",
-    "Scored",
     "all_expandable",
     "all_pairs",
-    "choose_proposals",
-    "combine",
     "merge",
     "score_expansions",
     "select",

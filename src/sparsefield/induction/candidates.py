@@ -1,96 +1,91 @@
-"""Candidate pairs with their scores, and the choice of the best of them."""
+"""This module lists candidate pairs, and chooses the best of those that were scored."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparsefield.data import CandidateBlock, Layout
-
-__all__ = ["Scored", "admissible", "all_pairs", "candidate_places", "merge", "pairs_at", "select"]
+from sparsefield.model import widen
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Pairs that stand out, with the gradient (exact or estimated) of each and the value that ranks them."""
+class Proposals:
+    """Candidate features whose gradient exceeds a cut."""
 
-    a: np.ndarray
-    b: np.ndarray
+    features: np.ndarray
+    """(candidates, columns): padded with -1."""
     gradient: np.ndarray
+    """Exact or estimated."""
     rank: np.ndarray
+    """The larger, the better."""
 
     def __len__(self) -> int:
-        return len(self.a)
+        return len(self.gradient)
 
-    @property
-    def pairs(self) -> np.ndarray:
-        return np.column_stack([self.a, self.b]).astype(np.int64)
-
-    def take(self, index: np.ndarray) -> Scored:
-        return Scored(self.a[index], self.b[index], self.gradient[index], self.rank[index])
+    def take(self, index: np.ndarray) -> Proposals:
+        return Proposals(self.features[index], self.gradient[index], self.rank[index])
 
 
-def merge(parts: list[Scored]) -> Scored:
-    """Several lists as one, in the order given."""
-    if not parts:
-        empty = np.empty(0)
-        return Scored(empty.astype(np.int64), empty.astype(np.int64), empty, empty)
-    return Scored(
-        np.concatenate([p.a for p in parts]),
-        np.concatenate([p.b for p in parts]),
-        np.concatenate([p.gradient for p in parts]),
-        np.concatenate([p.rank for p in parts]),
+def merge(parts: Sequence[Proposals], width: int = 2) -> Proposals:
+    """Concatenate proposals of at most ``width`` columns."""
+    return Proposals(
+        np.concatenate([np.empty((0, width), dtype=np.int64), *(widen(part.features, width) for part in parts)]),
+        np.concatenate([np.empty(0), *(part.gradient for part in parts)]),
+        np.concatenate([np.empty(0), *(part.rank for part in parts)]),
     )
 
 
-def admissible(meeting: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which places in a meeting are candidates: not those within one variable, nor those whose key is ``known``."""
+def select(found: Proposals, limit: int) -> Proposals:
+    """Return the ``limit`` proposals of highest rank; equal ranks are ordered by columns, so the choice is unique."""
+    if len(found) > limit:
+        least = np.partition(found.rank, len(found) - limit)[len(found) - limit]
+        found = found.take(np.flatnonzero(found.rank >= least))
+    order = np.lexsort((*found.features.T[::-1], -found.rank))
+    return found.take(order[:limit])
+
+
+def admissible(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return which positions in a block are candidates: two variables, and a key that is not ``known`` (sorted)."""
     keep = np.ones(len(a), dtype=bool)
-    if meeting.within:
-        owner = layout.schemas[meeting.left.table].variable_of_column
-        keep = owner[meeting.left.columns[a]] != owner[meeting.right.columns[b]]
+    if block.within:
+        owner = layout.schemas[block.left.table].variable_of_column
+        keep = owner[block.left.columns[a]] != owner[block.right.columns[b]]
     if len(known) and keep.any():
-        keys = layout.keys(pairs_at(meeting, layout, a[keep], b[keep]))
-        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        keep[keep] = known[place] != keys
+        keys = layout.keys(pairs_at(block, layout, a[keep], b[keep]))
+        position = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        keep[keep] = known[position] != keys
     return keep
 
 
-def select(scored: Scored, limit: int) -> Scored:
-    """The ``limit`` pairs of highest rank; equal ranks go by position, so that the choice is never a matter of luck."""
-    if len(scored) > limit:
-        least = np.partition(scored.rank, len(scored) - limit)[len(scored) - limit]
-        scored = scored.take(np.flatnonzero(scored.rank >= least))
-    order = np.lexsort((scored.b, scored.a, -scored.rank))
-    return scored.take(order[:limit])
-
-
 def all_pairs(layout: Layout) -> np.ndarray:
-    """Every candidate pair of every template, at least one end of each a target state."""
-    return np.concatenate([pairs_at(m, layout, *candidate_places(layout, m)) for m in layout.candidate_blocks])
+    """Return every candidate pair (pairs, 2) of every template."""
+    blocks = layout.candidate_blocks
+    return np.concatenate([pairs_at(block, layout, *candidate_positions(layout, block)) for block in blocks])
 
 
-def candidate_places(layout: Layout, meeting: CandidateBlock) -> tuple[np.ndarray, np.ndarray]:
-    """All candidates of a meeting, as places among its left and right columns, ascending."""
-    width = len(meeting.right.columns)
-    a, b = np.divmod(np.arange(len(meeting.left.columns) * width), max(width, 1))
-    keep = (a < meeting.left.n_states) | (b < meeting.right.n_states)
-    if meeting.mirrored:
+def candidate_positions(layout: Layout, block: CandidateBlock) -> tuple[np.ndarray, np.ndarray]:
+    """Return all candidates of a block, as ascending positions among its left and right columns."""
+    width = len(block.right.columns)
+    a, b = np.divmod(np.arange(len(block.left.columns) * width), max(width, 1))
+    keep = (a < block.left.n_states) | (b < block.right.n_states)
+    if block.mirrored:
         keep &= a <= b
-    if meeting.within:
-        owner = layout.schemas[meeting.left.table].variable_of_column
+    if block.within:
+        owner = layout.schemas[block.left.table].variable_of_column
         keep &= owner[a] != owner[b]
     return a[keep], b[keep]
 
 
-def pairs_at(meeting: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Column numbers of pairs in a meeting; the end that is a target state first, the left one when both are."""
-    left, right = layout.column_starts[meeting.left.table], layout.column_starts[meeting.right.table]
-    forth = a < meeting.left.n_states
+def pairs_at(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the columns (pairs, 2) at positions of a block: first a target state, the left one if both are."""
+    left, right = layout.column_starts[block.left.table], layout.column_starts[block.right.table]
+    left_first = a < block.left.n_states
     pairs = np.empty((len(a), 2), dtype=np.int64)
-    pairs[forth, 0] = left + meeting.left.columns[a[forth]]
-    pairs[forth, 1] = left + meeting.right.neighbor_columns[b[forth]]
-    pairs[~forth, 0] = right + meeting.right.columns[b[~forth]]
-    pairs[~forth, 1] = right + meeting.left.neighbor_columns[a[~forth]]
+    pairs[left_first, 0] = left + block.left.columns[a[left_first]]
+    pairs[left_first, 1] = left + block.right.neighbor_columns[b[left_first]]
+    pairs[~left_first, 0] = right + block.right.columns[b[~left_first]]
+    pairs[~left_first, 1] = right + block.left.neighbor_columns[a[~left_first]]
     return pairs

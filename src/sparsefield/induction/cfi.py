@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from sparsefield import config
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.induction.candidates import Scored
+from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.dense_scores import ScoreFunction, score_pairs_dense
 from sparsefield.induction.rule import ThresholdRule
 from sparsefield.induction.sparse_scores import score_sparse_pairs
-from sparsefield.induction.thresholding import Thresholds, count_meetings, gather_large_ones, keep_large_ones
-from sparsefield.objectives import AnyContrast, SparseGradientFactors
+from sparsefield.induction.thresholding import Thresholds, count_products, gather_large_values, keep_large_values
+from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 from sparsefield.objectives.dense_evaluator import GradientFactors
-
-__all__ = ["CFI", "PaperCFI"]
 
 
 @dataclass(frozen=True)
@@ -47,37 +45,33 @@ class CFI(ThresholdRule):
     has_margins: ClassVar[bool] = True
     """Whether the rank-one term is kept."""
     product: ClassVar[Literal["auto", "dense", "sparse"]] = "auto"
-    """The matrix product; "auto" takes the one with less counted work. They agree to rounding."""
+    """The matrix product; "auto" takes the one with fewer operations. Both agree up to rounding errors."""
 
     def score(
-        self,
-        contrast: AnyContrast,
-        layout: Layout,
-        cut: float,
-        known: np.ndarray,
-        limit: int | None = None,
-    ) -> Scored:
+        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+    ) -> Proposals:
         errors, signals = self.thresholds
-        if isinstance(contrast, SparseGradientFactors):
+        if isinstance(factors, SparseGradientFactors):
             # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
-            return score_sparse_pairs(contrast, layout, errors, cut, known, limit)
-        thresholds = Thresholds(errors, signals, contrast.means)
-        measure = ScoreFunction(_gradient_with(contrast)) if self.has_margins else ScoreFunction()
-        met, dense = contrast.parts.sum(count_meetings, thresholds)
-        if self.product == "sparse" or (self.product == "auto" and met * config.SPARSE_ADVANTAGE < dense):
-            parts, _ = contrast.parts.map_update(gather_large_ones, thresholds)
-            return score_pairs_dense(parts, layout, cut, known, measure=measure, limit=limit, sparse=True)
-        # An estimate that has dropped its small terms loses nothing by half the digits, and is twice as fast.
+            return score_sparse_pairs(factors, layout, errors, cut, known, limit)
+        thresholds = Thresholds(errors, signals, factors.means)
+        function = ScoreFunction(_gradient_with_margins(factors)) if self.has_margins else ScoreFunction()
+        products, dense_products = factors.parts.sum(count_products, thresholds)
+        advantage = products * config.SPARSE_ADVANTAGE < dense_products
+        if self.product == "sparse" or (self.product == "auto" and advantage):
+            parts, _ = factors.parts.map_update(gather_large_values, thresholds)
+            return score_pairs_dense(parts, layout, cut, known, function=function, limit=limit, sparse=True)
+        # An estimate without the small terms loses nothing by single precision, and is twice as fast.
         dtype = config.FLOAT if errors == signals == 0.0 else np.float32
-        parts, _ = contrast.parts.map_update(keep_large_ones, thresholds, dtype)
-        return score_pairs_dense(parts, layout, cut, known, measure=measure, limit=limit)
+        parts, _ = factors.parts.map_update(keep_large_values, thresholds, dtype)
+        return score_pairs_dense(parts, layout, cut, known, function=function, limit=limit)
 
 
 class PaperCFI(CFI):
     """Algorithm 1 as printed in the paper, without the rank-one term, with the options of `CFI`.
 
-    That term vanishes where unary features have converged and carry no penalty. Where they carry one, it stays: a
-    penalized unary weight has a gradient of l1 and more at its optimum, and lends it to pairs with frequent states.
+    That term vanishes where unary features have converged and have no penalty. A penalized unary weight has a gradient
+    of up to l1 at its optimum, which then also contributes to the gradients of pairs with frequent states.
     """
 
     name = "cfi-paper"
@@ -85,41 +79,25 @@ class PaperCFI(CFI):
     has_margins = False
 
 
-def _gradient_with(
-    contrast: GradientFactors,
-) -> Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """Sums with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
-    margins = [_margins(meeting, contrast) for meeting in contrast.layout.candidate_blocks]
+def _gradient_with_margins(factors: GradientFactors) -> Callable[..., np.ndarray]:
+    """Return a `ScoreFunction.gradient` with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
+    margins = [_margins(block, factors) for block in factors.layout.candidate_blocks]
 
-    def gradient(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        edge = margins[meeting.template]
-        total = sums.sum(axis=0) + edge.unary_left[a] * edge.mean_right[b]
-        return total + edge.mean_left[a] * edge.unary_right[b]
+    def gradient(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        (unary_left, mean_left), (unary_right, mean_right) = margins[block.template]
+        total = sums.sum(axis=0) + unary_left[a] * mean_right[b]
+        return total + mean_left[a] * unary_right[b]
 
     return gradient
 
 
-class Margins(NamedTuple):
-    """Over the left and right columns of a meeting."""
-
-    unary_left: np.ndarray
-    mean_right: np.ndarray
-    mean_left: np.ndarray
-    unary_right: np.ndarray
-
-
-def _margins(meeting: CandidateBlock, contrast: GradientFactors) -> Margins:
-    """The factors of the rank-one term; an end without targets adds nothing."""
-    unary_left, unary_right = np.zeros(len(meeting.left.columns)), np.zeros(len(meeting.right.columns))
-    unary_left[: meeting.left.n_states] = contrast.unary[meeting.left.table][
-        meeting.left.columns[: meeting.left.n_states]
-    ]
-    unary_right[: meeting.right.n_states] = contrast.unary[meeting.right.table][
-        meeting.right.columns[: meeting.right.n_states]
-    ]
-    mean_left, mean_right = np.zeros(len(meeting.left.columns)), np.zeros(len(meeting.right.columns))
-    if len(meeting.left.neighbor_columns):
-        mean_left = contrast.means[meeting.right.table][meeting.left.neighbor_columns]
-    if len(meeting.right.neighbor_columns):
-        mean_right = contrast.means[meeting.left.table][meeting.right.neighbor_columns]
-    return Margins(unary_left, mean_right, mean_left, unary_right)
+def _margins(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the unary gradients and the means of the left columns, and of the right ones; 0 where there are none."""
+    found = []
+    for side, other in ((block.left, block.right), (block.right, block.left)):
+        unary, mean = np.zeros(len(side.columns)), np.zeros(len(side.columns))
+        unary[: side.n_states] = factors.unary[side.table][side.columns[: side.n_states]]
+        if len(side.neighbor_columns):
+            mean = factors.means[other.table][side.neighbor_columns]
+        found.append((unary, mean))
+    return found

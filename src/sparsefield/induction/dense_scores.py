@@ -1,6 +1,6 @@
-"""Scores of all candidate pairs, tile by tile of the matrix of candidates.
+"""This module scores all candidate pairs of dense rows, one tile of the matrix of candidates at a time.
 
-What a part of the rows adds to a tile is a product of errors and signals, dense or sparse; engines add it up.
+A block of rows adds a product of errors and signals, dense or sparse, to each tile; engines sum over blocks.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.induction.candidates import Scored, admissible, merge, pairs_at, select
+from sparsefield.induction.candidates import Proposals, admissible, merge, pairs_at, select
 from sparsefield.kernels.sparse_products import add_products
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
 
-__all__ = ["ScoreFunction", "Tile", "score_pairs_dense"]
-
 
 class Tile(NamedTuple):
-    """A rectangle of the matrix of candidates of a meeting: rows are its left columns, columns its right ones."""
+    """A rectangle of the matrix of candidates of a block: rows are its left columns, columns its right ones."""
 
-    meeting: int
+    block: int
+    """Number of the `CandidateBlock` in its layout."""
     top: int
     bottom: int
     left: int
@@ -40,20 +39,25 @@ class Tile(NamedTuple):
         return slice(self.left, self.right)
 
 
-def _gradient(meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _sum_layers(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return sums.sum(axis=0)
 
 
 @dataclass(frozen=True)
 class ScoreFunction:
-    """What makes a gradient, and a rank, of sums over all rows."""
+    """The functions that turn sums over all rows into gradients and ranks."""
 
-    gradient: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] = _gradient
-    """From a meeting, sums (layers, ...) and the places (...) of pairs among its left and right columns."""
+    gradient: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] = _sum_layers
+    """Takes a block, sums (layers, ...) and the positions (...) of pairs among its left and right columns."""
     rank: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
-    """None ranks by the gradient's size."""
+    """None ranks by the size of the gradient."""
     layers: int = 1
-    """2 keeps (error of A x signal of B) and (signal of A x error of B) apart."""
+    """2 sums (error of A x signal of B) and (signal of A x error of B) separately."""
+
+    def gradients(self, block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return gradients; a pair of a state with itself has one direction, which the sums contain twice."""
+        gradient = self.gradient(block, sums, a, b)
+        return np.where(a == b, 0.5 * gradient, gradient) if block.mirrored else gradient
 
 
 def score_pairs_dense(
@@ -62,63 +66,54 @@ def score_pairs_dense(
     cut: float,
     known: np.ndarray,
     *,
-    measure: ScoreFunction = ScoreFunction(),  # noqa: B008
+    function: ScoreFunction = ScoreFunction(),  # noqa: B008
     limit: int | None = None,
     sparse: bool = False,
-) -> Scored:
-    """Pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``; of many the best ``limit``.
+) -> Proposals:
+    """Return pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``, at most the best ``limit``.
 
     ``parts`` have the errors and signals to be multiplied; with ``sparse`` these are `Entries`.
     """
-    meetings = layout.candidate_blocks
+    blocks = layout.candidate_blocks
 
     def excess(tile: Tile, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        meeting, a, b = meetings[tile.meeting], rows + tile.top, columns + tile.left
-        beyond = np.abs(_finished(measure, meeting, sums, a, b)) - cut
-        return np.where(a <= b, beyond, -np.inf) if meeting.mirrored else beyond
+        block, a, b = blocks[tile.block], rows + tile.top, columns + tile.left
+        beyond = np.abs(function.gradients(block, sums, a, b)) - cut
+        return np.where(a <= b, beyond, -np.inf) if block.mirrored else beyond
 
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return admissible(meetings[tile.meeting], layout, rows + tile.top, columns + tile.left, known)
+        return admissible(blocks[tile.block], layout, rows + tile.top, columns + tile.left, known)
 
-    def scored(found: TopEntries) -> Scored:
-        tile, meeting = found.item, meetings[found.item.meeting]
+    def propose(found: TopEntries) -> Proposals:
+        tile, block = found.item, blocks[found.item.block]
         a, b = found.positions[0] + tile.top, found.positions[1] + tile.left
-        gradient = _finished(measure, meeting, found.sums, a, b)
-        rank = np.abs(gradient) if measure.rank is None else measure.rank(meeting, found.sums, a, b)
-        pairs = pairs_at(meeting, layout, a, b)
-        return Scored(pairs[:, 0], pairs[:, 1], gradient, rank)
+        gradient = function.gradients(block, found.sums, a, b)
+        rank = np.abs(gradient) if function.rank is None else function.rank(block, found.sums, a, b)
+        return Proposals(pairs_at(block, layout, a, b), gradient, rank)
 
-    largest = limit if measure.rank is None else None
-    question = ThresholdQuery(part_of_tile, (layout, measure.layers), excess, eligible, largest)
-    tiles = [tile for k in range(len(meetings)) for tile in (_bands if sparse else _squares)(k, meetings[k])]
-    found = merge([scored(large) for large in parts.top_entries(question, tiles)])
+    largest = limit if function.rank is None else None
+    query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
+    tiles = [tile for k, block in enumerate(blocks) for tile in (_bands if sparse else _squares)(k, block)]
+    found = merge([propose(large) for large in parts.top_entries(query, tiles)])
     return found if limit is None else select(found, limit)
 
 
-def _finished(
-    measure: ScoreFunction, meeting: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray
-) -> np.ndarray:
-    gradient = measure.gradient(meeting, sums, a, b)
-    # Both directions are one for a pair of a state with itself, which has only that one.
-    return np.where(a == b, 0.5 * gradient, gradient) if meeting.mirrored else gradient
-
-
-def _squares(number: int, meeting: CandidateBlock) -> list[Tile]:
-    """For dense products; states and observed columns never share one."""
+def _squares(number: int, block: CandidateBlock) -> list[Tile]:
+    """Return the tiles of dense products, none of which has both states and observed columns on one side."""
     tiles = []
-    for i in _runs(meeting.left.n_states, len(meeting.left.columns), config.TILE_STATES):
-        for j in _runs(meeting.right.n_states, len(meeting.right.columns), config.TILE_STATES):
-            both_given = i.start >= meeting.left.n_states and j.start >= meeting.right.n_states
-            if not both_given and (j.start >= i.start or not meeting.mirrored):
+    for i in _runs(block.left.n_states, len(block.left.columns), config.TILE_STATES):
+        for j in _runs(block.right.n_states, len(block.right.columns), config.TILE_STATES):
+            both_observed = i.start >= block.left.n_states and j.start >= block.right.n_states
+            if not both_observed and (j.start >= i.start or not block.mirrored):
                 tiles.append(Tile(number, i.start, i.stop, j.start, j.stop))
     return tiles
 
 
-def _bands(number: int, meeting: CandidateBlock) -> list[Tile]:
-    """For sparse products, which walk all columns of a row at once."""
-    runs = _runs(meeting.left.n_states, len(meeting.left.columns), max(1, config.TILE_STATES // 8))
-    width = len(meeting.right.columns)
-    return [Tile(number, i.start, i.stop, i.start if meeting.mirrored else 0, width) for i in runs]
+def _bands(number: int, block: CandidateBlock) -> list[Tile]:
+    """Return the tiles of sparse products, which process all columns of a row at once."""
+    runs = _runs(block.left.n_states, len(block.left.columns), max(1, config.TILE_STATES // 8))
+    width = len(block.right.columns)
+    return [Tile(number, i.start, i.stop, i.start if block.mirrored else 0, width) for i in runs]
 
 
 def _runs(states: int, columns: int, side: int) -> list[slice]:
@@ -126,68 +121,55 @@ def _runs(states: int, columns: int, side: int) -> list[slice]:
     return runs + [slice(k, min(k + side, columns)) for k in range(states, columns, side)]
 
 
-def part_of_tile(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
-    """(layers, rows, columns) of a tile, from the rows of one part: errors at the left with signals at the right, and
-    the other way round. None where the part has nothing to do with the meeting."""
-    meeting = layout.candidate_blocks[tile.meeting]
-    if part.table not in (meeting.left.table, meeting.right.table):
+def tile_summand(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
+    """Return the summand (layers, rows, columns) of a tile; None for a block of rows of other tables.
+
+    It is left errors x right signals plus left signals x right errors.
+    """
+    block = layout.candidate_blocks[tile.block]
+    if part.table not in (block.left.table, block.right.table):
         return None
-    forth, back = _both_ways(part, tile, meeting)
-    shape = tile.bottom - tile.top, tile.right - tile.left
-    nothing = np.zeros(shape)
+    products = _products(part, tile, block)
+    nothing = np.zeros((tile.bottom - tile.top, tile.right - tile.left))
     if layers == 2:
-        return np.stack([nothing if forth is None else forth, nothing if back is None else back])
-    if forth is None or back is None:
-        found = back if forth is None else forth
-        return (nothing if found is None else found)[None]
-    return (forth + back)[None]
+        return np.stack([nothing if product is None else product for product in products])
+    found = [product for product in products if product is not None]
+    return (found[0] + found[1] if len(found) == 2 else found[0] if found else nothing)[None]
 
 
-def _both_ways(
-    part: EvaluatedBlock, tile: Tile, meeting: CandidateBlock
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """None where there is nothing to multiply: an end without errors, or a part of the other end's table."""
-    product: Any = _sparse if isinstance(part.errors, Entries) else _dense
+def _products(part: EvaluatedBlock, tile: Tile, block: CandidateBlock) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return left errors x right signals and left signals x right errors; None for a side without errors."""
+    multiply: Any = _multiply_sparse if isinstance(part.errors, Entries) else _multiply_dense
     i, j = tile.rows, tile.columns
-    forth = back = None
-    if part.table == meeting.left.table and tile.top < meeting.left.n_states:
-        forth = product(part.errors, meeting.left.columns[i], part.expectations, meeting.right.neighbor_columns[j])
-    if part.table == meeting.right.table and tile.left < meeting.right.n_states:
-        if meeting.mirrored and i == j and forth is not None:
-            return forth, forth.T
-        states = slice(tile.left, min(tile.right, meeting.right.n_states))
-        back = product(
-            part.errors, meeting.right.columns[states], part.expectations, meeting.left.neighbor_columns[i], turned=True
-        )
+    errors, signals, left, right = part.errors, part.expectations, None, None
+    if part.table == block.left.table and tile.top < block.left.n_states:
+        left = multiply(errors, block.left.columns[i], signals, block.right.neighbor_columns[j])
+    if part.table == block.right.table and tile.left < block.right.n_states:
+        if block.mirrored and i == j and left is not None:
+            return left, left.T
+        states = slice(tile.left, min(tile.right, block.right.n_states))
+        right = multiply(signals, block.left.neighbor_columns[i], errors, block.right.columns[states])
         if states != j:
-            back = np.pad(back, ((0, 0), (0, tile.right - states.stop)))
-    return forth, back
+            right = np.pad(right, ((0, 0), (0, tile.right - states.stop)))
+    return left, right
 
 
-def _dense(
-    errors: np.ndarray, of_errors: np.ndarray, signals: np.ndarray, of_signals: np.ndarray, turned: bool = False
-) -> np.ndarray:
-    """(columns of errors, columns of signals), or the other way round."""
-    left, right = errors[_as_slice(of_errors)], signals[_as_slice(of_signals)]
-    return right @ left.T if turned else left @ right.T
+def _multiply_dense(left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray) -> np.ndarray:
+    """Multiply some rows of two matrices (columns, rows of a block)."""
+    return left[_as_slice(left_rows)] @ right[_as_slice(right_rows)].T
 
 
-def _sparse(
-    errors: Entries, of_errors: np.ndarray, signals: Entries, of_signals: np.ndarray, turned: bool = False
-) -> np.ndarray:
-    """The same of sparse matrices; what stands first is walked by column, what meets it by row."""
-    (one, mine), (other, theirs) = (errors, of_errors), (signals, of_signals)
-    if turned:
-        (one, mine), (other, theirs) = (other, theirs), (one, mine)
-    place = np.full(len(other.column_offsets), -1, dtype=np.int64)
-    place[theirs] = np.arange(len(theirs))
-    out = np.zeros((len(mine), len(theirs)))
-    add_products(one, mine, other, place, int(theirs.min(initial=len(place))), out)
+def _multiply_sparse(left: Entries, left_columns: np.ndarray, right: Entries, right_columns: np.ndarray) -> np.ndarray:
+    """Multiply some columns of two sparse matrices (rows of a block, columns)."""
+    position = np.full(len(right.column_offsets), -1, dtype=np.int64)
+    position[right_columns] = np.arange(len(right_columns))
+    out = np.zeros((len(left_columns), len(right_columns)))
+    add_products(left, left_columns, right, position, int(right_columns.min(initial=len(position))), out)
     return out
 
 
 def _as_slice(index: np.ndarray) -> slice | np.ndarray:
-    """Consecutive numbers as a slice, which copies nothing."""
+    """Return consecutive numbers as a slice, which copies nothing."""
     if len(index) and index[-1] - index[0] == len(index) - 1:
         return slice(int(index[0]), int(index[-1]) + 1)
     return index

@@ -12,8 +12,6 @@ from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.candidates import all_pairs
 from sparsefield.induction.rule import ClosedRule
 
-__all__ = ["FullL1"]
-
 
 @dataclass(frozen=True)
 class FullL1(ClosedRule):

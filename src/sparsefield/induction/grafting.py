@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Scored
+from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.dense_scores import score_pairs_dense
 from sparsefield.induction.rule import InductionRule
 from sparsefield.induction.sparse_scores import score_sparse_pairs
-from sparsefield.objectives import AnyContrast, SparseGradientFactors
-
-__all__ = ["Grafting"]
+from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,8 @@ class Grafting(InductionRule):
     name = "grafting"
 
     def score(
-        self,
-        contrast: AnyContrast,
-        layout: Layout,
-        cut: float,
-        known: np.ndarray,
-        limit: int | None = None,
-    ) -> Scored:
-        if isinstance(contrast, SparseGradientFactors):
-            return score_sparse_pairs(contrast, layout, 0.0, cut, known, limit)
-
-        return score_pairs_dense(contrast.parts, layout, cut, known, limit=limit)
+        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+    ) -> Proposals:
+        if isinstance(factors, SparseGradientFactors):
+            return score_sparse_pairs(factors, layout, 0.0, cut, known, limit)
+        return score_pairs_dense(factors.parts, layout, cut, known, limit=limit)

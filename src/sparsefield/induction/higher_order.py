@@ -1,213 +1,207 @@
-"""Features of more than two columns (Eq. 14): a feature that is there is a column itself, and is scored like one.
+"""This module scores features of more than two columns (Eq. 14), which expand other features by one column.
 
-The product of a feature's columns has a belief, an error and a signal. Its pair with a further column is a feature of
-one column more, and the gradient of that pair is error x expectation + expectation x error, as with any pair.
+The product of the columns of a feature is treated as a column itself, with an error, an expectation and a signal. The
+gradient of its pair with another column is error x expectation + expectation x error, as for any pair of columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from numbers import Integral
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Scored
+from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.thresholding import Thresholds
+from sparsefield.model import widen
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
+from sparsefield.option_objects import OptionObject
 
-__all__ = ["Proposals", "all_expandable", "choose_proposals", "combine", "score_expansions"]
-
-LIFTS_AT_A_TIME = 128
-"""Lifted features that are multiplied with all columns at once: each takes two rows of floats for every block."""
+FEATURES_PER_ITEM = 128
+"""Features that are multiplied by all columns at once: each takes two arrays (rows,) for every block."""
 
 
 @dataclass(frozen=True)
-class Proposals:
-    """Candidate features of any number of columns, with the gradient of each and the value that ranks them."""
+class HigherOrder(OptionObject):
+    """Which conjunctions of states are candidates, and how strongly they are penalized.
 
-    features: np.ndarray
-    """(candidates, columns): -1 where a feature has fewer."""
-    gradient: np.ndarray
-    rank: np.ndarray
+    Parameters
+    ----------
+    max_order : int
+        Largest number of columns in a feature.
+    expand : {"active", "all"}
+        "active" extends features with a weight by one column. "all" extends every pair of states, too: for
+        dependencies such as an exclusive or, which no pair shows. It scores all triples, so it is for tables of at most
+        some hundred states.
+    order_penalty : float
+        Factor on l1 for each column beyond two: there are so many triples that some look useful by chance.
+    """
 
-    def __len__(self) -> int:
-        return len(self.gradient)
+    max_order: int = 3
+    expand: Literal["active", "all"] = "active"
+    order_penalty: float = 2.0
 
-    def take(self, index: np.ndarray) -> Proposals:
-        return Proposals(self.features[index], self.gradient[index], self.rank[index])
-
-
-def combine(pairs: Scored, higher: Proposals | None, width: int) -> Proposals:
-    """Pairs, and what goes beyond them, as one list."""
-    features = np.pad(pairs.pairs, ((0, 0), (0, width - 2)), constant_values=-1)
-    if higher is None:
-        return Proposals(features, pairs.gradient, pairs.rank)
-    return Proposals(
-        np.concatenate([features, higher.features]),
-        np.concatenate([pairs.gradient, higher.gradient]),
-        np.concatenate([pairs.rank, higher.rank]),
-    )
-
-
-def choose_proposals(found: Proposals, limit: int) -> Proposals:
-    """The ``limit`` features of highest rank; equal ranks go by position."""
-    if len(found) > limit:
-        least = np.partition(found.rank, len(found) - limit)[len(found) - limit]
-        found = found.take(np.flatnonzero(found.rank >= least))
-    order = np.lexsort((*found.features.T[::-1], -found.rank))
-    return found.take(order[:limit])
+    def check(self) -> None:
+        """Raise a ValueError for an option that makes no sense."""
+        if not isinstance(self.max_order, Integral) or self.max_order < 2:
+            raise ValueError(f"max_order must be a whole number from 2, got {self.max_order}.")
+        if self.expand not in ("active", "all"):
+            raise ValueError(f"expand must be 'active' or 'all', got {self.expand!r}.")
+        if not np.isfinite(self.order_penalty) or self.order_penalty < 1.0:
+            raise ValueError(f"order_penalty must be a number from 1, got {self.order_penalty}.")
 
 
 def all_expandable(layout: Layout, width: int) -> np.ndarray:
-    """Every pair of columns that a template within a table lets meet, one of them a target state: for triples that no
-    pair leads to."""
+    """Return all pairs of columns of a table, at least one a target state, padded to (pairs, width)."""
     found = [np.empty((0, 2), dtype=np.int64)]
-    for table in sorted({meeting.left.table for meeting in layout.candidate_blocks if meeting.within}):
+    for table in sorted({block.left.table for block in layout.candidate_blocks if block.within}):
         schema, start = layout.schemas[table], layout.column_starts[table]
         a, b = np.triu_indices(schema.n_columns, k=1)
         owner = schema.variable_of_column
         keep = (a < schema.n_states) & (owner[a] != owner[b])
         found.append(start + np.column_stack([a[keep], b[keep]]))
-    return np.pad(np.concatenate(found), ((0, 0), (0, width - 2)), constant_values=-1).astype(np.int64)
+    return widen(np.concatenate(found), width)
 
 
 class Expansion(NamedTuple):
-    """Features of one table that a further column may join."""
+    """Features of one table that are expanded by one column."""
 
     table: int
     members: np.ndarray
     """(features, columns) within the table."""
     errors: np.ndarray
-    """(features,): the sum of their products' errors over all rows, and the mean of their expectations."""
+    """(features,): sum of the errors of each product over all rows."""
     mean: np.ndarray
+    """(features,): mean of the expectation of each product."""
 
 
 def score_expansions(
-    contrast: GradientFactors,
+    factors: GradientFactors,
     layout: Layout,
-    lifts: np.ndarray,
+    expandable: np.ndarray,
     thresholds: tuple[float, float],
     cut: float,
     known: np.ndarray,
-    growth: float = 1.0,
+    order_penalty: float = 1.0,
 ) -> Proposals:
-    """Features of one column more than those in ``lifts``, with a gradient beyond ``cut``, key not ``known`` (sorted).
+    """Return expansions whose gradient exceeds ``cut`` in size and whose key is not ``known`` (sorted).
 
     Parameters
     ----------
-    lifts : (features, columns)
-        Own columns of one table each, ascending, with room for at least one more (-1 at the end).
+    expandable : (features, columns)
+        Features to expand: ascending columns of one table, the last of them -1.
     thresholds : (t_err, t_sig)
         Smaller errors and signals are ignored, as by CFI; with (0, 0) gradients are exact.
-    growth : float
-        Each column beyond two multiplies what a gradient has to pass, and divides its rank among the others.
+    order_penalty : float
+        Each column beyond two multiplies the cut by this factor, and divides the rank by it.
     """
-    own = layout.variable_of_own_column[lifts[:, :2]].min(axis=1) >= 0 if len(lifts) else np.empty(0, dtype=bool)
-    exact, width = thresholds == (0.0, 0.0), lifts.shape[1]
-    items = _items(contrast, layout, lifts[own], exact)
+    own = layout.variable_of_own_column[expandable[:, :2]].min(axis=1) >= 0
+    exact, width = thresholds == (0.0, 0.0), expandable.shape[1]
+    items = _items(factors, layout, expandable[own], exact)
 
     def gradient(item: Expansion, sums: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         if exact:
             return sums[0]
         unary = np.zeros(layout.schemas[item.table].n_columns)
-        unary[: len(contrast.unary[item.table])] = contrast.unary[item.table]
-        total = sums[0] + item.errors[row] * contrast.means[item.table][column]
+        unary[: len(factors.unary[item.table])] = factors.unary[item.table]
+        total = sums[0] + item.errors[row] * factors.means[item.table][column]
         return total + item.mean[row] * unary[column]
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        cuts = cut * growth ** (_sizes(item.members) - 1.0)
+        cuts = cut * order_penalty ** (_sizes(item.members) - 1.0)
         return np.abs(gradient(item, sums, rows, columns)) - cuts[rows]
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]
         return ~((owner[have] == owner[columns][:, None]) & (have >= 0)).any(axis=1)
 
-    question = ThresholdQuery(
-        part_of_expansion,
-        (layout, contrast.averaged, Thresholds(*thresholds, contrast.means)),
+    query = ThresholdQuery(
+        expansion_summand,
+        (layout, factors.averaged, Thresholds(*thresholds, factors.means)),
         excess,
         eligible,
     )
-    found = contrast.parts.top_entries(question, items) if items else []
-    parts = [_joined(part.item, layout, *part.positions) for part in found]
+    found = factors.parts.top_entries(query, items) if items else []
+    parts = [_expand(part.item, layout, *part.positions) for part in found]
     features = np.concatenate([np.empty((0, width), dtype=np.int64), *parts])
     gradients = np.concatenate([np.empty(0), *(gradient(part.item, part.sums, *part.positions) for part in found)])
-    # A triple is found from each of its pairs that is lifted; estimates may differ, and the largest counts.
+    # A triple may be an expansion of several pairs, with different estimates: the largest is used.
     keys = layout.keys(features)
     order = np.lexsort((-np.abs(gradients), keys))
     first = np.flatnonzero(np.diff(keys[order], prepend=-1))
     chosen = order[first]
     if len(known):
-        place = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
-        chosen = chosen[known[place] != keys[chosen]]
-    rank = np.abs(gradients[chosen]) / growth ** (_sizes(features[chosen]) - 2.0)
+        position = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
+        chosen = chosen[known[position] != keys[chosen]]
+    rank = np.abs(gradients[chosen]) / order_penalty ** (_sizes(features[chosen]) - 2.0)
     return Proposals(features[chosen], gradients[chosen], rank)
 
 
 def _sizes(features: np.ndarray) -> np.ndarray:
-    """(features,): how many columns they have."""
+    """Return the number of columns of each feature (features,)."""
     return (features >= 0).sum(axis=1)
 
 
-def _items(contrast: GradientFactors, layout: Layout, lifts: np.ndarray, exact: bool) -> list[Expansion]:
-    """Lifts of one table, some at a time; sums over rows are taken where estimates need them."""
-    table = layout.table_of_column[lifts[:, 0]] if len(lifts) else np.empty(0, dtype=np.int64)
+def _items(factors: GradientFactors, layout: Layout, expandable: np.ndarray, exact: bool) -> list[Expansion]:
+    """Group features by table, some at a time, with the sums over rows that estimates need."""
+    table = layout.table_of_column[expandable[:, 0]] if len(expandable) else np.empty(0, dtype=np.int64)
     found, nothing = [], np.empty(0)
     for t in np.unique(table).tolist():
-        mine = lifts[table == t]
+        mine = expandable[table == t]
         members = np.where(mine >= 0, mine - layout.column_starts[t], -1)
-        for k in range(0, len(members), LIFTS_AT_A_TIME):
-            found.append(Expansion(t, members[k : k + LIFTS_AT_A_TIME], nothing, nothing))
+        for k in range(0, len(members), FEATURES_PER_ITEM):
+            found.append(Expansion(t, members[k : k + FEATURES_PER_ITEM], nothing, nothing))
     if exact or not found:
         return found
-    sums = contrast.parts.sum(_sums_of_lifts, found, contrast.averaged)
-    weights = np.maximum(contrast.total_weights, np.finfo(float).tiny)
+    sums = factors.parts.sum(_sum_products, found, factors.averaged)
+    weights = np.maximum(factors.total_weights, np.finfo(float).tiny)
     return [item._replace(errors=e, mean=m / weights[item.table]) for item, (e, m) in zip(found, sums, strict=True)]
 
 
-def _sums_of_lifts(
+def _sum_products(
     part: EvaluatedBlock, items: list[Expansion], averaged: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Per item, (features,) each: sums of errors, and weighted sums of expectations."""
+    """Return for each item the sums of errors and the weighted sums of expectations, (features,) each."""
     found = []
     for item in items:
         nothing = np.zeros(len(item.members))
         if item.table != part.table:
             found.append((nothing, nothing))
             continue
-        error, expectation = _lift(part.errors, part.expectations, part.block.weight, item.members, averaged)
+        error, expectation = _product_factors(part.errors, part.expectations, part.block.weight, item.members, averaged)
         found.append((error.sum(axis=1), expectation @ part.block.weight))
     return tuple(found)
 
 
-def part_of_expansion(
+def expansion_summand(
     part: EvaluatedBlock, item: Expansion, layout: Layout, averaged: bool, thresholds: Thresholds
 ) -> np.ndarray | None:
-    """(1, features, columns): what the rows of a part add to the gradients of features joined by a further column."""
+    """Return the summand (1, features, columns) of a block of rows to the gradients of expansions."""
     if item.table != part.table:
         return None
     schema, weight = layout.schemas[item.table], part.block.weight
     columns, states = schema.n_columns, schema.n_states
     expectations = part.expectations[:columns]
-    error, expectation = _lift(part.errors, expectations, weight, item.members, averaged)
+    error, expectation = _product_factors(part.errors, expectations, weight, item.members, averaged)
     if (thresholds.errors, thresholds.signals) == (0.0, 0.0):
         total = error @ expectations.T
         total[:, :states] += expectation @ part.errors.T
         return total[None]
     t_err, t_sig = thresholds.errors * weight, thresholds.signals
-    loud = _beyond(expectations - thresholds.means[item.table][:columns, None], t_sig)
-    total = _beyond(error, t_err) @ loud.T
-    total[:, :states] += _beyond(expectation - item.mean[:, None], t_sig) @ _beyond(part.errors, t_err).T
+    signals = _keep_large(expectations - thresholds.means[item.table][:columns, None], t_sig)
+    total = _keep_large(error, t_err) @ signals.T
+    total[:, :states] += _keep_large(expectation - item.mean[:, None], t_sig) @ _keep_large(part.errors, t_err).T
     return total[None]
 
 
-def _lift(
+def _product_factors(
     errors: np.ndarray, expectations: np.ndarray, weight: np.ndarray, members: np.ndarray, averaged: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(features, rows) each: errors, times the row's weight, and expectations of products of columns."""
+    """Return the weighted errors and the expectations of products of columns, (features, rows) each."""
     states, rows = errors.shape
     safe = np.where(weight > 0, weight, 1.0)
     before, change = np.ones((len(members), rows)), np.zeros((len(members), rows))
@@ -222,14 +216,14 @@ def _lift(
     return change * weight, before + 0.5 * change if averaged else before
 
 
-def _beyond(values: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
+def _keep_large(values: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
     return np.where(np.abs(values) > threshold, values, 0.0)
 
 
-def _joined(item: Expansion, layout: Layout, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Features with their further column, as ascending column numbers."""
+def _expand(item: Expansion, layout: Layout, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Return the expanded features, as ascending column numbers of the layout."""
     features = item.members[row]
     features[np.arange(len(row)), _sizes(features)] = column
-    # Ascending, with -1 behind: target states come before observed columns, so a target state is first.
+    # Target states are before observed columns, so a target state is first; -1 is last.
     features = np.sort(np.where(features >= 0, features, np.iinfo(np.int64).max), axis=1)
     return np.where(features == np.iinfo(np.int64).max, -1, features + layout.column_starts[item.table])

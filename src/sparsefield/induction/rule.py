@@ -10,11 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Scored, merge
-from sparsefield.objectives import AnyContrast
+from sparsefield.induction.candidates import Proposals, merge
+from sparsefield.objectives import AnyGradientFactors
 from sparsefield.option_objects import OptionObject
-
-__all__ = ["ClosedRule", "InductionRule", "ThresholdRule"]
 
 
 class InductionRule(OptionObject, ABC):
@@ -46,14 +44,9 @@ class InductionRule(OptionObject, ABC):
 
     @abstractmethod
     def score(
-        self,
-        contrast: AnyContrast,
-        layout: Layout,
-        cut: float,
-        known: np.ndarray,
-        limit: int | None = None,
-    ) -> Scored:
-        """Return candidates whose gradient exceeds ``cut`` in size and whose key is not in ``known`` (sorted).
+        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+    ) -> Proposals:
+        """Return pairs whose gradient exceeds ``cut`` in size and whose key is not in ``known`` (sorted).
 
         With a ``limit``, only that many of the highest rank are returned.
         """
@@ -68,7 +61,7 @@ class ThresholdRule(InductionRule):
     threshold : float, or a pair of floats
         t_err and t_sig of Algorithm 1; one number stands for both.
     batch_size : int or "auto"
-        Features that are added at a time.
+        Features that are added at a time; "auto" grows with the working set.
     steps_per_batch : int, "auto" or "converge"
         Optimizer steps after each batch.
     """
@@ -103,13 +96,8 @@ class ClosedRule(InductionRule):
     closed = True
 
     def score(
-        self,
-        contrast: AnyContrast,
-        layout: Layout,
-        cut: float,
-        known: np.ndarray,
-        limit: int | None = None,
-    ) -> Scored:
+        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+    ) -> Proposals:
         return merge([])
 
 

@@ -15,34 +15,21 @@ from sparsefield.compute import Engine
 from sparsefield.data import SparseBlock
 from sparsefield.kernels.sparse_conditionals import residuals
 from sparsefield.kernels.sparse_pair_scores import score_pairs, sums_of_pairs
-from sparsefield.objectives.sparse_evaluator import Entries, Sources, weigh_columns
-
-__all__ = [
-    "ColumnBounds",
-    "KnownPairs",
-    "LocalScores",
-    "WorkerRows",
-    "WorkerSummary",
-    "gather",
-    "score_tile",
-    "sum_given_pairs",
-    "summarize",
-    "unit_for",
-]
+from sparsefield.objectives.sparse_evaluator import ArcsBySource, Entries, sum_on_weights
 
 PAIRS_AT_A_TIME = 4096
-"""That a thread picks."""
+"""Pairs that a thread sums at a time."""
 
 
 class KnownPairs(NamedTuple):
-    """Pairs (a, b), a < b, that are in the field already, by a."""
+    """Pairs (a, b), a < b, that are already in the working set, sorted by a."""
 
     offsets: np.ndarray
     b: np.ndarray
 
 
 class ColumnBounds(NamedTuple):
-    """What `score_pairs` has to know of each column."""
+    """Bounds and facts about each column that `score_pairs` needs."""
 
     on_weight: np.ndarray
     baseline: np.ndarray
@@ -51,20 +38,20 @@ class ColumnBounds(NamedTuple):
     owner: np.ndarray
 
     @classmethod
-    def of(cls, together: np.ndarray, total: float, rest: np.ndarray, owner: np.ndarray) -> ColumnBounds:
-        """In rows of weight ``total``. Loudness falls: it is the largest from a column on."""
-        score_bound_col = np.maximum(together, total * rest)
+    def of(cls, on_weight: np.ndarray, total: float, baseline: np.ndarray, owner: np.ndarray) -> ColumnBounds:
+        """Compute the bounds in rows of weight ``total``; score_bound_col is made to fall by running maxima."""
+        score_bound_col = np.maximum(on_weight, total * baseline)
         falling = np.maximum.accumulate(score_bound_col[::-1])[::-1].copy()
-        return cls(together, rest, together / max(total, np.finfo(float).tiny) + rest, falling, owner)
+        return cls(on_weight, baseline, on_weight / max(total, np.finfo(float).tiny) + baseline, falling, owner)
 
 
 class WorkerRows(NamedTuple):
-    """Some rows, with the columns that are looked at under new numbers."""
+    """The rows of a worker, with the columns that are scored under new numbers."""
 
     on: Entries
-    """What is on, without entries."""
+    """Columns that are on, without entries."""
     errors: Entries
-    """Beyond rest, whole numbers of ``unit``."""
+    """Errors minus baseline, integer multiples of ``unit``."""
     bounds: ColumnBounds
     known: KnownPairs
     weight: float
@@ -72,26 +59,28 @@ class WorkerRows(NamedTuple):
 
 
 class WorkerSummary(NamedTuple):
-    """What has to be known of a worker before it tells of pairs."""
+    """Summary of the rows of a worker."""
 
     weight: float
-    together: np.ndarray
+    on_weight: np.ndarray
     work: np.ndarray
-    """(columns,): additions that the pairs of each take, roughly."""
+    """(columns,): approximate number of additions for the pairs of each column."""
 
 
 class LocalScores(NamedTuple):
-    """Pairs of which a worker tells: ``counts[i]`` of them have the i-th column that was asked about."""
+    """Pairs that a worker reports: ``counts[i]`` of them have the i-th column of a tile."""
 
     counts: np.ndarray
     b: np.ndarray
     sums: np.ndarray
-    """Whole numbers: of the errors where the two meet."""
+    """Integer sums of errors, see `score_pairs`."""
 
 
 def unit_for(total: float) -> float:
-    """A power of two of which errors are multiples. An error beyond rest is no larger than 2, so that the sum of a pair
-    is no larger than four times the total weight, which is less than 2^62 units.
+    """Return the power of two of which errors are multiples.
+
+    An error minus its baseline is at most 2, so the sum of a pair is at most four times the total weight, which is less
+    than 2^62 units.
 
     Examples
     --------
@@ -101,59 +90,59 @@ def unit_for(total: float) -> float:
     return 2.0 ** max(int(np.frexp(total)[1]) - 60, -1000)
 
 
-def gather(
+def gather_rows(
     engine: Engine,
     blocks: Sequence[SparseBlock],
-    arcs: Sources,
+    arcs: ArcsBySource,
     weights: np.ndarray,
-    resting: np.ndarray,
+    baseline: np.ndarray,
     threshold: float,
     number: np.ndarray,
-    rest: np.ndarray,
+    beliefs: np.ndarray,
     owner: np.ndarray,
     known: KnownPairs,
     unit: float,
 ) -> WorkerRows:
-    """All rows of some blocks at one point.
+    """Collect the rows of some blocks, with their errors at one point.
 
     Parameters
     ----------
-    arcs, weights, resting : the point, see `SparseGradientFactors`
-    threshold : an error that is no larger is taken for the error at rest
-    number : (columns,): the new number of each, -1 for one that is left out
-    rest, owner, known : of columns under their new numbers, see `score_pairs`
+    arcs, weights, baseline : the point, see `SparseGradientFactors`
+    threshold : smaller errors are replaced by the baseline error
+    number : (columns,), the new number of each column, -1 for columns that are left out
+    beliefs, owner, known : baseline beliefs, variables and known pairs under the new numbers, see `score_pairs`
     """
-    arcs, size = arcs._replace(weight=weights), len(rest)
+    arcs, size = arcs._replace(weight=weights), len(beliefs)
 
     def errors(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         counts = np.empty(block.n_rows, dtype=np.int64)
         room = 2 * len(block.columns) + 1024
         columns, entries, filled = residuals(
-            block, arcs, resting, threshold, number, 1.0 / unit, counts,
+            block, arcs, baseline, threshold, number, 1.0 / unit, counts,
             np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64),
         )  # fmt: skip
         return counts, columns[:filled], entries[:filled]
 
     def on(block: SparseBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        placed = number[block.columns]
-        keep = placed >= 0
+        numbers = number[block.columns]
+        keep = numbers >= 0
         kept = np.concatenate([[0], np.cumsum(keep)])[block.offsets]
-        return np.diff(kept), placed[keep], np.empty(0, dtype=np.int64)
+        return np.diff(kept), numbers[keep], np.empty(0, dtype=np.int64)
 
-    wrong, there = _together(engine.map(errors, blocks), size), _together(engine.map(on, blocks), size)
+    all_errors, all_on = _join_rows(engine.map(errors, blocks), size), _join_rows(engine.map(on, blocks), size)
     weight = np.concatenate([block.weight for block in blocks])
-    together = weigh_columns(SparseBlock(0, there.offsets, there.columns, weight), size)
+    on_weight = sum_on_weights(SparseBlock(0, all_on.offsets, all_on.columns, weight), size)
     total = float(weight.sum())
-    return WorkerRows(there, wrong, ColumnBounds.of(together, total, rest, owner), known, total, unit)
+    return WorkerRows(all_on, all_errors, ColumnBounds.of(on_weight, total, beliefs, owner), known, total, unit)
 
 
-def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns: int) -> Entries:
-    """Rows of blocks as one matrix; uses up its list."""
+def _join_rows(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns: int) -> Entries:
+    """Join the rows of blocks to one matrix; the list is emptied."""
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([counts for counts, _, _ in parts]))])
     columns = np.empty(offsets[-1], dtype=np.int32)
     entries = np.empty(sum(len(entries) for _, _, entries in parts), dtype=np.int64)
     end = len(columns)
-    while parts:  # given back one by one, so that not all entries are there twice
+    while parts:  # freed one by one, so that memory never holds all entries twice
         _, part_columns, part_entries = parts.pop()
         start = end - len(part_columns)
         columns[start:end] = part_columns
@@ -164,6 +153,7 @@ def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_columns:
 
 
 def summarize(engine: Engine, worker: WorkerRows) -> WorkerSummary:
+    """Return the weight and the work of the columns of a worker."""
     rows = max(len(worker.on.offsets) - 1, 1)
     per_row_on, per_row_errors = len(worker.on.columns) / rows, len(worker.errors.columns) / rows
     work = np.diff(worker.on.column_offsets) * per_row_errors + np.diff(worker.errors.column_offsets) * per_row_on + 1.0
@@ -171,24 +161,17 @@ def summarize(engine: Engine, worker: WorkerRows) -> WorkerSummary:
 
 
 def score_tile(worker: WorkerRows, tile: tuple[int, int], lowest: int, cut_per_weight: float) -> LocalScores:
-    """Pairs of a column of a tile, and one from ``lowest`` on, whose gradient in these rows is beyond their share of a
-    cut, or so near to it that rounding decides."""
+    """Return pairs of a column of a tile and a column from ``lowest`` on that exceed the worker's share of the cut."""
+    cut = cut_per_weight * worker.weight
     a, b, sums, count = score_pairs(  # pyright: ignore
-        *tile,
-        lowest,
-        worker.on,
-        worker.errors,
-        worker.bounds,
-        worker.known,
-        worker.unit,
-        cut_per_weight * worker.weight,
+        *tile, lowest, worker.on, worker.errors, worker.bounds, worker.known, worker.unit, cut
     )
     counts = np.bincount(a[:count] - tile[0], minlength=tile[1] - tile[0]).astype(np.int32)
     return LocalScores(counts, b[:count].copy(), sums[:count].copy())
 
 
 def sum_given_pairs(engine: Engine, worker: WorkerRows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The sums of given pairs."""
+    """Return the integer sums of errors of given pairs."""
     out = np.empty(len(a), dtype=np.int64)
 
     def one(start: int) -> None:

@@ -1,4 +1,4 @@
-"""This module scores all candidate pairs of a sparse table: those that are nonzero together in a row, and the others.
+"""This module scores all candidate pairs of a sparse table: those that are nonzero on_weight in a row, and the others.
 
 With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made.
 
@@ -18,13 +18,13 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import WorkerData
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Scored, merge, select
+from sparsefield.induction.candidates import Proposals, merge, select
 from sparsefield.induction.sparse_score_parts import (
     ColumnBounds,
     KnownPairs,
     LocalScores,
     WorkerSummary,
-    gather,
+    gather_rows,
     score_tile,
     sum_given_pairs,
     summarize,
@@ -34,16 +34,14 @@ from sparsefield.kernels.sparse_conditionals import BELIEF
 from sparsefield.kernels.sparse_pair_scores import combine_bounds
 from sparsefield.objectives.sparse_evaluator import SparseGradientFactors
 
-__all__ = ["score_sparse_pairs"]
-
 ENTRY_BYTES = 24
-"""An error by row and by column: each time a column or row of 4 bytes and a number of 8."""
+"""Bytes of an error, which is stored by row and by column: 4 for its column or row, and 8 for the number."""
 
 MANY_PAIRS = 1_000_000
-"""Pairs that are held beyond what is asked for, before the weaker ones are dropped."""
+"""Pairs beyond the limit that are kept before the weaker ones are dropped."""
 
 TILES = 64
-"""Runs of columns that threads share out, of about the same work."""
+"""Number of runs of columns, of about equal work, that are divided among threads."""
 
 UNREPORTED_SHARE = 0.7
 """Share of the cut below which workers report nothing, where there are several. A smaller share means more reported
@@ -51,33 +49,33 @@ pairs, a larger one more undecided pairs."""
 
 
 def score_sparse_pairs(
-    contrast: SparseGradientFactors,
+    factors: SparseGradientFactors,
     layout: Layout,
     threshold: float,
     cut: float,
     known: np.ndarray,
     limit: int | None = None,
-) -> Scored:
-    """Pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``; of very many the best ``limit``.
+) -> Proposals:
+    """Return pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``, at most the best ``limit``.
 
     An error of at most ``threshold`` becomes the baseline error. Columns are renumbered by falling bounds, so that
     frequently used ones are adjacent in memory; columns that no pair beyond the cut can contain are left out.
     """
-    column, bounds = _order_columns(contrast, layout, cut)
+    column, bounds = _order_columns(factors, layout, cut)
     if not len(column):
         return merge([])
     inside = _known(known, layout.n_columns, column)
-    task = ScoringTask(contrast, threshold, float(cut), column, bounds, inside, limit)
-    found = merge([_score_round(task, *both) for both in _rounds(contrast, bounds)])
+    task = ScoringTask(factors, threshold, float(cut), column, bounds, inside, limit)
+    found = merge([_score_round(task, *both) for both in _rounds(factors, bounds)])
     if limit is not None:
         return select(found, limit)
-    return found.take(np.lexsort((found.b, found.a)))
+    return found.take(np.lexsort(found.features.T[::-1]))
 
 
 class ScoringTask(NamedTuple):
     """Inputs that all rounds share."""
 
-    contrast: SparseGradientFactors
+    factors: SparseGradientFactors
     threshold: float
     cut: float
     column: np.ndarray
@@ -89,7 +87,7 @@ class ScoringTask(NamedTuple):
 
     @property
     def unit(self) -> float:
-        return unit_for(self.contrast.total_weight)
+        return unit_for(self.factors.total_weight)
 
 
 class BoundSums(NamedTuple):
@@ -111,24 +109,24 @@ class OpenPairs(NamedTuple):
     a: np.ndarray
     b: np.ndarray
     sums: np.ndarray
-    middle: np.ndarray
-    apart: np.ndarray
+    center: np.ndarray
+    radius: np.ndarray
     complete: np.ndarray
 
     def take(self, index: np.ndarray) -> OpenPairs:
         return OpenPairs(*(part[index] for part in self))
 
 
-def _score_round(task: ScoringTask, first: slice, second: slice) -> Scored:
-    """Pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
-    contrast, column = task.contrast, task.column
+def _score_round(task: ScoringTask, first: slice, second: slice) -> Proposals:
+    """Score pairs of a column of ``first`` and one of ``second``, which is the same run of columns or a later one."""
+    factors, column = task.factors, task.column
     members = np.arange(len(column))[first]
     members = members if first == second else np.concatenate([members, np.arange(len(column))[second]])
-    number = np.full(len(contrast.together), -1, dtype=np.int32)
+    number = np.full(len(factors.on_weight), -1, dtype=np.int32)
     number[column[members]] = np.arange(len(members))
     bounds = ColumnBounds(*(trait[members] for trait in task.bounds))
-    workers = contrast.parts.per_worker(
-        gather, contrast.arcs, contrast.weights, contrast.resting, task.threshold, number, bounds.baseline,
+    workers = factors.parts.per_worker(
+        gather_rows, factors.arcs, factors.weights, factors.baseline, task.threshold, number, bounds.baseline,
         bounds.owner, _by_first(number[task.inside], len(members)), task.unit,
     )  # fmt: skip
     width = first.stop - first.start
@@ -137,27 +135,28 @@ def _score_round(task: ScoringTask, first: slice, second: slice) -> Scored:
     gradient += bounds.on_weight[pairs.b] * bounds.baseline[pairs.a]
     beyond = np.abs(gradient) > task.cut
     gradient, ends = gradient[beyond], (column[members[pairs.a[beyond]]], column[members[pairs.b[beyond]]])
-    return Scored(np.minimum(*ends), np.maximum(*ends), gradient, np.abs(gradient))
+    return Proposals(np.sort(np.column_stack(ends), axis=1), gradient, np.abs(gradient))
 
 
 def _collect_scores(task: ScoringTask, workers: WorkerData, bounds: ColumnBounds, width: int, lowest: int) -> OpenPairs:
     """Collect the reports on pairs of the first ``width`` columns with those from ``lowest`` on.
 
-    With a limit, only pairs that may be among the best are kept."""
+    With a limit, only pairs that may be among the best are kept.
+    """
     known: list[WorkerSummary] = workers.map(summarize)
-    together = np.stack([worker.together for worker in known])
-    cut_per_weight = (task.cut if len(workers) == 1 else UNREPORTED_SHARE * task.cut) / task.contrast.total_weight
+    on_weight = np.stack([worker.on_weight for worker in known])
+    cut_per_weight = (task.cut if len(workers) == 1 else UNREPORTED_SHARE * task.cut) / task.factors.total_weight
     least = np.array([cut_per_weight * worker.weight for worker in known])
     tiles = _tiles(np.sum([worker.work for worker in known], axis=0), width)
-    shared = together, bounds.baseline, task.unit, least, task.cut, BoundSums.empty(len(bounds.baseline))
+    shared = on_weight, bounds.baseline, task.unit, least, task.cut, BoundSums.empty(len(bounds.baseline))
     found, held = [], 0
     for tile, reported in zip(tiles, workers.stream(score_tile, tiles, lowest, cut_per_weight), strict=True):
         found.append(_combine_tile(reported, tile[0], *shared))
         held += len(found[-1].a)
         if task.limit is not None and held > 2 * task.limit + MANY_PAIRS:
-            found = [_best(_merged(found), task.limit)]
+            found = [_best(_join(found), task.limit)]
             held = len(found[0].a)
-    return _merged(found) if task.limit is None else _best(_merged(found), task.limit)
+    return _join(found) if task.limit is None else _best(_join(found), task.limit)
 
 
 def _combine_tile(reported: list[LocalScores], first: int, *shared: Any) -> OpenPairs:
@@ -169,13 +168,17 @@ def _combine_tile(reported: list[LocalScores], first: int, *shared: Any) -> Open
     return OpenPairs(*combine_bounds(starts, b, sums, first, *shared))
 
 
+def _join(parts: list[OpenPairs]) -> OpenPairs:
+    return OpenPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
 def _best(pairs: OpenPairs, limit: int) -> OpenPairs:
     """Drop pairs that at least ``limit`` others certainly exceed."""
     if len(pairs.a) <= limit:
         return pairs
-    size = np.abs(pairs.middle)
-    low = np.partition(size - pairs.apart, len(size) - limit)[len(size) - limit]
-    return pairs.take(np.flatnonzero(size + pairs.apart >= low))
+    size = np.abs(pairs.center)
+    low = np.partition(size - pairs.radius, len(size) - limit)[len(size) - limit]
+    return pairs.take(np.flatnonzero(size + pairs.radius >= low))
 
 
 def _complete_sums(workers: WorkerData, pairs: OpenPairs) -> OpenPairs:
@@ -188,16 +191,12 @@ def _complete_sums(workers: WorkerData, pairs: OpenPairs) -> OpenPairs:
     return pairs
 
 
-def _merged(parts: list[OpenPairs]) -> OpenPairs:
-    return OpenPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _rounds(contrast: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[slice, slice]]:
-    """Pairs of runs of columns whose errors fit into memory together; how many there are changes no result."""
+def _rounds(factors: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[slice, slice]]:
+    """Return pairs of runs of columns whose errors fit into memory; their number does not affect results."""
     width = len(bounds.baseline)
-    room = config.ERRORS_SHARE * contrast.parts.memory / ENTRY_BYTES
-    runs = 1 if contrast.touched <= room else min(width, int(np.ceil(2 * contrast.touched / room)))
-    # Errors are mostly those of what is on, so that runs of as many cells have as many errors.
+    capacity = config.ERRORS_SHARE * factors.parts.memory / ENTRY_BYTES
+    runs = 1 if factors.touched <= capacity else min(width, int(np.ceil(2 * factors.touched / capacity)))
+    # Most errors are those of cells that are on, so runs with equally many such cells have about equally many errors.
     cells = np.cumsum(bounds.on_weight)
     ends = np.searchsorted(cells, np.arange(1, runs) * (cells[-1] / runs)) if runs > 1 else []
     places = np.unique([0, *ends, width]).tolist()
@@ -205,41 +204,41 @@ def _rounds(contrast: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple
     return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
 
 
-def _order_columns(contrast: SparseGradientFactors, layout: Layout, cut: float) -> tuple[np.ndarray, ColumnBounds]:
-    """Columns in the order of their new numbers, without those that are left out, and their bounds.
+def _order_columns(factors: SparseGradientFactors, layout: Layout, cut: float) -> tuple[np.ndarray, ColumnBounds]:
+    """Return the columns that may be part of a pair, in the order of their new numbers, and their bounds.
 
     The gradient of (A, B) is the sum of B's errors where A is on and of A's errors where B is on. No error exceeds 1,
-    so the first sum is at most n_A; the second lies between -n_A and n_A + g_A, all that A is predicted with.
+    so the first sum is at most n_A; the second is between -n_A and n_A + g_A, the sum of the predictions of A.
     """
-    states, total = len(contrast.unary), contrast.total_weight
-    together, rest = contrast.together, np.zeros(len(contrast.together))
-    rest[:states] = contrast.resting[:, BELIEF]
-    bound = together.copy()
-    bound[:states] += together[:states] + np.maximum(contrast.unary, 0.0)
+    states, total = len(factors.unary), factors.total_weight
+    on_weight, baseline = factors.on_weight, np.zeros(len(factors.on_weight))
+    baseline[:states] = factors.baseline[:, BELIEF]
+    bound = on_weight.copy()
+    bound[:states] += on_weight[:states] + np.maximum(factors.unary, 0.0)
     candidates = np.flatnonzero(bound > cut)
-    score_bound_col = np.maximum(together, total * rest)
+    score_bound_col = np.maximum(on_weight, total * baseline)
     column = candidates[np.argsort(-score_bound_col[candidates], kind="stable")]
     owner = layout.schemas[0].variable_of_column[column]
-    return column, ColumnBounds.of(together[column], total, rest[column], owner)
+    return column, ColumnBounds.of(on_weight[column], total, baseline[column], owner)
 
 
 def _known(keys: np.ndarray, n_columns: int, column: np.ndarray) -> np.ndarray:
-    """(pairs, 2): pairs that are in the field already, of columns that are not left out."""
+    """Return the pairs (pairs, 2) with given keys whose columns are not left out."""
     pairs = np.column_stack(np.divmod(keys, np.int64(max(n_columns, 1))))
-    there = np.zeros(n_columns, dtype=bool)
-    there[column] = True
-    return pairs[there[pairs].all(axis=1)]
+    kept = np.zeros(n_columns, dtype=bool)
+    kept[column] = True
+    return pairs[kept[pairs].all(axis=1)]
 
 
 def _by_first(pairs: np.ndarray, size: int) -> KnownPairs:
-    """Pairs under new numbers, by the lower one; those with a column that has none (-1) are left out."""
+    """Sort pairs by their smaller number; pairs with a column without a number (-1) are left out."""
     pairs = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
     return KnownPairs(np.searchsorted(pairs[:, 0], np.arange(size + 1)), np.ascontiguousarray(pairs[:, 1]))
 
 
 def _tiles(work: np.ndarray, width: int) -> list[tuple[int, int]]:
-    """Runs of the first ``width`` columns of about equal work."""
+    """Return runs of the first ``width`` columns of about equal work."""
     done = np.cumsum(work[:width])
     ends = np.searchsorted(done, np.arange(1, TILES) * (done[-1] / TILES))
     places = np.unique([0, *ends, width]).tolist()

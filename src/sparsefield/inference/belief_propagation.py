@@ -18,8 +18,6 @@ from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.message_passing import MessageState, ResidualQueue, propagate
 
-__all__ = ["BeliefPropagation", "propagate_messages"]
-
 
 @dataclass(frozen=True)
 class BeliefPropagation(InferenceMethod):

@@ -18,17 +18,6 @@ import numpy as np
 
 from sparsefield.inference.factor_graph import FactorGraph
 
-__all__ = [
-    "EliminationBatch",
-    "EliminationPlan",
-    "Shape",
-    "batches_by_shape",
-    "log_partition",
-    "marginal_logits",
-    "most_probable",
-    "plan_elimination",
-]
-
 Array = np.ndarray
 
 BATCH_CELLS = 2**22

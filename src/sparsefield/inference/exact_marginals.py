@@ -8,11 +8,9 @@ import numpy as np
 
 from sparsefield.errors import DataError
 from sparsefield.inference.elimination import MAX_CELLS, EliminationBatch, batches_by_shape, marginal_logits
-from sparsefield.inference.factor_graph import FactorGraph, build_factors, normalize, row_of_cell, write_beliefs
+from sparsefield.inference.factor_graph import FactorGraph, build_factors, entity_of_cell, normalize, write_beliefs
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
-
-__all__ = ["ExactInference", "exact_logits"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class ExactInference(InferenceMethod):
     def _refuse_wide(self, problem: MissingProblem, batch: EliminationBatch) -> None:
         plan = batch.plan
         if not plan.feasible:
-            row = row_of_cell(problem, batch.missing_cells[0, 0])
+            row = problem.entity_row[entity_of_cell(problem)[batch.missing_cells[0, 0]]]
             raise DataError(
                 f"Exact inference would need a table of {plan.table_size:,} cells or more for row {row}, whose missing "
                 f"cells have a treewidth of at least {plan.width}; max_cells is {self.max_cells:,}. Raise it with "

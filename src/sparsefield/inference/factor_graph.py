@@ -23,18 +23,6 @@ from sparsefield.kernels.factor_tables import (
     mix_component_keys,
 )
 
-__all__ = [
-    "FactorGraph",
-    "build_factors",
-    "cells_of_components",
-    "component_of_cell",
-    "count_entities",
-    "entity_of_cell",
-    "normalize",
-    "row_of_cell",
-    "write_beliefs",
-]
-
 Array = np.ndarray
 
 ADVICE = "use fewer columns, or columns with fewer states; mean field needs no such tables."
@@ -161,11 +149,6 @@ def component_of_cell(graph: FactorGraph) -> Array:
 def count_entities(problem: MissingProblem, cells: Array) -> int:
     """Return the number of entities with at least one of the given missing cells."""
     return len(np.unique(entity_of_cell(problem)[cells]))
-
-
-def row_of_cell(problem: MissingProblem, cell: int) -> int:
-    """Return the row, in its table, of a missing cell."""
-    return int(problem.entity_row[entity_of_cell(problem)[cell]])
 
 
 def cells_of_components(graph: FactorGraph, selected: Array) -> Array:

@@ -24,8 +24,6 @@ from sparsefield.kernels import gibbs_chains as kernel
 from sparsefield.kernels.missing_cells import gibbs
 from sparsefield.model import Field
 
-__all__ = ["ChainMeans", "Gibbs", "draw", "draw_often", "run_chains"]
-
 LEAST_VARIANCE = 1e-10
 """Added to variances before their ratio is taken: probabilities that differ by less than 0.00001 count as equal."""
 

@@ -15,8 +15,6 @@ from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
 from sparsefield.model.latent_features import LatentSplit
 
-__all__ = ["LatentSums", "impute_for_each_latent_state", "sum_out_latent"]
-
 
 class LatentSums(NamedTuple):
     """The loss of a block with latent variables summed out, and the sums that its gradient needs."""

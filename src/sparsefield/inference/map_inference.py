@@ -15,8 +15,6 @@ from sparsefield.inference.missing_problem import compile_problem, independent_g
 from sparsefield.kernels.gibbs_chains import anneal
 from sparsefield.model import Field
 
-__all__ = ["MAPResult", "complete"]
-
 RESTARTS, SWEEPS = 20, 50
 """Number of restarts of simulated annealing, and sweeps of each."""
 

@@ -10,8 +10,6 @@ from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.missing_cells import mean_field
 
-__all__ = ["MeanField"]
-
 
 @dataclass(frozen=True)
 class MeanField(InferenceMethod):

@@ -13,8 +13,6 @@ from sparsefield.data import Block, DenseDataset
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
 from sparsefield.model import Adjacency
 
-__all__ = ["InferenceMethod", "fill_blocks", "fill_together"]
-
 
 class InferenceMethod(ABC):
     """An inference method estimates the marginals of missing cells given the observed ones."""
@@ -40,14 +38,11 @@ def fill_blocks(
 
     Neighbor sums are not updated: see `update_neighbor_sums`.
     """
-
-    def fill_group(members: list[tuple[int, Block]]) -> int:
-        return fill_together(sample, members, inference, graphs, theta)
-
-    return sum(engine.map(fill_group, independent_groups(sample, blocks)))
+    groups = independent_groups(sample, blocks)
+    return sum(engine.map(lambda members: fill_group(sample, members, inference, graphs, theta), groups))
 
 
-def fill_together(
+def fill_group(
     sample: DenseDataset,
     members: Sequence[tuple[int, Block]],
     inference: InferenceMethod,

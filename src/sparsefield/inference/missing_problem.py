@@ -14,8 +14,6 @@ from sparsefield import config
 from sparsefield.data import Block, DenseDataset, Layout
 from sparsefield.model import Adjacency
 
-__all__ = ["CompiledProblem", "MissingProblem", "compile_problem", "independent_groups"]
-
 
 class MissingProblem(NamedTuple):
     """A missing problem holds the beliefs of entities, their missing cells, and the arcs between columns."""

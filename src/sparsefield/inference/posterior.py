@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import islice
+
 import numpy as np
 
 from sparsefield.compute import Engine
@@ -13,27 +16,19 @@ from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Field
 from sparsefield.model.latent_features import split_latent
 
-__all__ = ["Posterior", "infer", "state_probabilities"]
 
-
+@dataclass(frozen=True, eq=False)
 class Posterior:
     """A posterior holds the probabilities of all target cells of a dataset."""
 
-    def __init__(
-        self,
-        marginals: tuple[np.ndarray, ...],
-        conditionals: tuple[np.ndarray, ...],
-        log_likelihood: float,
-        unconverged: int,
-    ) -> None:
-        self.marginals = marginals
-        """Table by table, (states, rows): q0, the marginal of a missing cell; one-hot for an observed cell."""
-        self.conditionals = conditionals
-        """Table by table, (states, rows): an observed cell given all others; the marginal of a missing cell."""
-        self.log_likelihood = log_likelihood
-        """Sum over rows and observed cells of ln p(cell | all others), the pseudo-log-likelihood."""
-        self.unconverged = unconverged
-        """Number of rows whose inference did not converge."""
+    marginals: tuple[np.ndarray, ...]
+    """Table by table, (states, rows): q0, the marginal of a missing cell; one-hot for an observed cell."""
+    conditionals: tuple[np.ndarray, ...]
+    """Table by table, (states, rows): an observed cell given all others; the marginal of a missing cell."""
+    log_likelihood: float
+    """Sum over rows and observed cells of ln p(cell | all others), the pseudo-log-likelihood."""
+    unconverged: int
+    """Number of rows whose inference did not converge."""
 
 
 def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
@@ -69,20 +64,14 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
         beliefs = block.beliefs[: block.n_target_states]
         return beliefs, beliefs + errors, -loss
 
-    members = [(t, block) for t, part in enumerate(blocks) for block in part]
-    found = engine.map(predict, members)
-
-    def join(t: int, which: int) -> np.ndarray:
-        parts = [result[which] for result, (owner, _) in zip(found, members, strict=True) if owner == t]
-        return np.concatenate(parts, axis=1)
-
-    tables = range(len(sample.tables))
-    return Posterior(
-        tuple(join(t, 0) for t in tables),
-        tuple(join(t, 1) for t in tables),
-        float(sum(result[2] for result in found)),
-        unconverged,
-    )
+    found = engine.map(predict, [(t, block) for t, part in enumerate(blocks) for block in part])
+    all_marginals, all_conditionals, results = [], [], iter(found)
+    for part in blocks:
+        marginals, conditionals, _ = zip(*islice(results, len(part)), strict=True)
+        all_marginals.append(np.concatenate(marginals, axis=1))
+        all_conditionals.append(np.concatenate(conditionals, axis=1))
+    log_likelihood = float(sum(result[2] for result in found))
+    return Posterior(tuple(all_marginals), tuple(all_conditionals), log_likelihood, unconverged)
 
 
 def _has_missing(blocks: list[Block], n_latent: int) -> bool:

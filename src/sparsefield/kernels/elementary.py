@@ -1,7 +1,5 @@
 """This module holds the vectorized loops that the other kernels are built from."""
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import njit, types

@@ -4,8 +4,6 @@ For a joint state h of the latent variables let r_h = p(h | row) and p_h = p(cel
 p(h | other cells) is proportional to r_h / p_h, and p(cell | other cells) = 1 / sum_h (r_h / p_h).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,22 +4,12 @@ Pseudo-likelihood (`pl`) updates every cell from q0. Contrastive divergence (`cd
 each update uses the ones before it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import (
-    FAST,
-    add_four_scaled,
-    add_scaled,
-    dot,
-    exp_below,
-    exp_minus_abs,
-    four_dots,
-)
+from sparsefield.kernels.elementary import FAST, add_four_scaled, add_scaled, dot, exp_below, exp_minus_abs, four_dots
 
 _PRODUCT_LIMIT = 1e200
 """Largest product of the normalizers of a row before its logarithm is taken: one logarithm replaces many."""

@@ -4,8 +4,6 @@ Both loops read the weights of a `MissingProblem` directly, so that all rows sha
 is negative counts the neighbors.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

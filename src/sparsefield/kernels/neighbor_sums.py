@@ -1,7 +1,5 @@
 """This module sums columns over linked rows."""
 
-from __future__ import annotations
-
 from numba import njit
 
 

@@ -5,8 +5,6 @@ on. All others have their baseline belief, the softmax of their unary weights, w
 in closed form. A pass is exact and costs (cells that are on) x (features of each), whatever the number of variables.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -133,12 +131,8 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
         touched, n_arcs = _bound_sizes(on, offsets, widest)
         if touched > capacity:
             capacity = 2 * touched
-            states, z, u, q = (
-                np.empty(capacity, dtype=np.int32),
-                np.empty(capacity),
-                np.empty(capacity),
-                np.empty(capacity),
-            )
+            states = np.empty(capacity, dtype=np.int32)
+            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
         if n_arcs > arc_capacity:
             arc_capacity = 2 * n_arcs
             arc_slots = np.empty(arc_capacity, dtype=np.int32)
@@ -189,12 +183,8 @@ def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, o
         touched, n_arcs = _bound_sizes(on, offsets, widest)
         if touched > capacity:
             capacity = 2 * touched
-            states, z, u, q = (
-                np.empty(capacity, dtype=np.int32),
-                np.empty(capacity),
-                np.empty(capacity),
-                np.empty(capacity),
-            )
+            states = np.empty(capacity, dtype=np.int32)
+            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
         if n_arcs > arc_capacity:
             arc_capacity = 2 * n_arcs
             arc_slots = np.empty(arc_capacity, dtype=np.int32)
@@ -246,12 +236,8 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
         touched, n_arcs = _bound_sizes(on, offsets, widest)
         if touched > capacity:
             capacity = 2 * touched
-            states, z, u, q = (
-                np.empty(capacity, dtype=np.int32),
-                np.empty(capacity),
-                np.empty(capacity),
-                np.empty(capacity),
-            )
+            states = np.empty(capacity, dtype=np.int32)
+            z, u, q = np.empty(capacity), np.empty(capacity), np.empty(capacity)
         if n_arcs > arc_capacity:
             arc_capacity = 2 * n_arcs
             arc_slots = np.empty(arc_capacity, dtype=np.int32)

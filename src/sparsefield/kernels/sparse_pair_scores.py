@@ -4,8 +4,6 @@ A gradient is the sum of two parts: errors minus baseline beliefs, in the rows w
 baseline part, which is known in closed form.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

@@ -1,7 +1,5 @@
 """This module computes the sparse product of thresholded signals and errors (Algorithm 1)."""
 
-from __future__ import annotations
-
 from numba import njit
 
 

@@ -14,8 +14,6 @@ from sparsefield.data.schema import Label
 from sparsefield.frame_protocol import Frame
 from sparsefield.model.field import Field
 
-__all__ = ["bias_table", "edge_table", "feature_table", "selection_table"]
-
 
 def feature_table(field: Field, kind: str = "polars") -> Frame:
     """Return the pair and higher-order features with a weight, strongest first.
@@ -24,7 +22,7 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
     has more than two columns. A numeric observed column has no state: its weight is per standard deviation. All state
     columns have one type, text if any state is text. A field over linked tables also has the template and the tables.
     """
-    rows = [*_pair_rows(field), *_conjunction_rows(field)]
+    rows = list(_feature_rows(field))
     rows.sort(key=lambda row: -abs(row.weight))
     # States of targets count for the type, so that it does not depend on which features were selected.
     labels = [label for schema in field.layout.schemas for label in schema.target_labels]
@@ -46,7 +44,7 @@ def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, 
 
     ``weights`` and ``frequencies`` are (features,) in the order of the active features of ``field``.
     """
-    rows = [*_pair_rows(field), *_conjunction_rows(field)]
+    rows = list(_feature_rows(field))
     order = np.lexsort((-np.abs(weights), -frequencies))
     named = _name_columns(field, [rows[k] for k in order], kind)
     return make_frame({**named, "weight": weights[order], "frequency": frequencies[order]}, kind)
@@ -83,7 +81,7 @@ def edge_table(field: Field, kind: str = "polars") -> Frame:
     A field over linked tables also has columns for the template and the two tables.
     """
     squares: dict[tuple[str, ...], float] = {}
-    for row in (*_pair_rows(field), *_conjunction_rows(field)):
+    for row in _feature_rows(field):
         for (table_a, variable_a, _), (table_b, variable_b, _) in combinations(row.terms, 2):
             key = (row.template, table_a, variable_a, table_b, variable_b)
             squares[key] = squares.get(key, 0.0) + row.weight**2
@@ -114,13 +112,11 @@ def _unary_rows(field: Field) -> Iterator[_Row]:
         )
 
 
-def _pair_rows(field: Field) -> Iterator[_Row]:
+def _feature_rows(field: Field) -> Iterator[_Row]:
+    """Yield pairs, then conjunctions."""
     for k in np.flatnonzero(field.weights):
         name = field.layout.feature_name(*field.pairs[k].tolist())
         yield _Row(name.template, (name[1:4], name[4:7]), float(field.weights[k]))
-
-
-def _conjunction_rows(field: Field) -> Iterator[_Row]:
     for k in np.flatnonzero(field.conjunction_weights):
         terms = tuple(field.layout.own_column_name(column) for column in field.conjunctions[k].tolist() if column >= 0)
         yield _Row(field.layout.within_label(terms[0][0]), terms, float(field.conjunction_weights[k]))

@@ -12,8 +12,6 @@ from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
 from sparsefield.model.fit_record import FitRecord
 
-__all__ = ["Adjacency", "Field", "compile_adjacency", "widen"]
-
 
 class Adjacency(NamedTuple):
     """The adjacency lists of one table's target states, as flat (CSR) arrays.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
-__all__ = ["FitRecord", "IterationRecord", "LeftOutFeature", "PathRow", "StabilityRecord"]
-
 
 @dataclass(frozen=True)
 class IterationRecord:

@@ -10,8 +10,6 @@ import numpy as np
 from sparsefield.data import Arcs, Layout
 from sparsefield.model.field import Adjacency, compile_adjacency
 
-__all__ = ["LatentSplit", "joint_states", "split_latent"]
-
 
 class LatentSplit(NamedTuple):
     """A field over one table, split into its visible features and the features of latent states."""

@@ -1,15 +1,15 @@
-"""Objectives by name. A new one is a file here and a line in the registry."""
+"""This package contains the objectives. A new one is a file here and a line in `OBJECTIVES`."""
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
-from sparsefield.objectives.objective import Evaluator, Objective, Workspace
+from sparsefield.objectives.objective import Evaluator, Objective
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
 
-AnyContrast = GradientFactors | SparseGradientFactors
+AnyGradientFactors = GradientFactors | SparseGradientFactors
 
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 
@@ -27,7 +27,7 @@ def make_evaluator(sample: Dataset, objective: Objective, engine: Engine) -> Eva
 
 __all__ = [
     "OBJECTIVES",
-    "AnyContrast",
+    "AnyGradientFactors",
     "DenseEvaluator",
     "Evaluator",
     "GradientFactors",
@@ -36,6 +36,5 @@ __all__ = [
     "PseudoLikelihood",
     "SparseEvaluator",
     "SparseGradientFactors",
-    "Workspace",
     "make_evaluator",
 ]

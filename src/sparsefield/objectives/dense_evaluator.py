@@ -1,4 +1,4 @@
-"""An objective on a mega-sample: loss and gradient summed over parts, and what induction needs of the same pass."""
+"""This module evaluates an objective on dense rows, and keeps the errors and expectations that induction needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
+from sparsefield.compute.dask_worker import identity
 from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout, update_neighbor_sums
 from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
@@ -17,16 +18,14 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import Objective
 from sparsefield.objectives.wald import wald_statistics
 
-__all__ = ["DenseEvaluator", "GradientFactors"]
-
 
 @dataclass(frozen=True)
 class GradientFactors:
-    """Errors and expectations of all parts at one point: all that scoring a candidate takes."""
+    """The errors and expectations of all blocks at one point, from which candidates are scored."""
 
     layout: Layout
     parts: BlockCollection
-    """`EvaluatedBlock` by `EvaluatedBlock`, with errors and expectations."""
+    """Items are `EvaluatedBlock`."""
     means: tuple[np.ndarray, ...]
     """Table by table, (columns,): weighted means of the expectations over all rows."""
     unary: tuple[np.ndarray, ...]
@@ -37,23 +36,23 @@ class GradientFactors:
 
     @cached_property
     def local_blocks(self) -> list[list[EvaluatedBlock]]:
-        """All blocks in this process, table by table, for inspection."""
-        found: list[EvaluatedBlock] = self.parts.map(block_evaluation.identity)
+        """Copy all blocks to this process, table by table, for inspection."""
+        found: list[EvaluatedBlock] = self.parts.map(identity)
         return [[part for part in found if part.table == t] for t in range(len(self.layout.tables))]
 
     @property
     def errors(self) -> list[list[np.ndarray]]:
-        """Errors, table by table and block by block: (states, rows)."""
+        """Return the errors (states, rows), table by table and block by block."""
         return [[part.errors for part in table] for table in self.local_blocks]
 
     @property
     def expectations(self) -> list[list[np.ndarray]]:
-        """Expectations, table by table and block by block: (columns, rows)."""
+        """Return the expectations (columns, rows), table by table and block by block."""
         return [[part.expectations for part in table] for table in self.local_blocks]
 
 
 class DenseEvaluator:
-    """Evaluates an objective on a mega-sample; owns the beliefs of its gaps."""
+    """An evaluator of dense rows, which owns the beliefs of their missing cells."""
 
     keeps_errors = True
 
@@ -73,12 +72,12 @@ class DenseEvaluator:
             self._sent = [block for _, block in self._linked.blocks()]
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
-        """Arcs in the form that the other methods take."""
+        """Return arcs in the form that the other methods take."""
         return compile_adjacency(self.layout, arcs)
 
     def evaluate(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss and gradient, without penalties. Leaves errors and expectations for `gradient` and `contrast`."""
-        self._found = self._rows  # gives back the errors before there are new ones
+        """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
+        self._found = self._rows  # frees the old errors before the new ones are computed
         self._found, found = self._rows.map_update(
             block_evaluation.evaluate, self.layout, self._objective, graphs, theta
         )
@@ -86,15 +85,15 @@ class DenseEvaluator:
         return float(loss), gradient
 
     def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
-        """Gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
+        """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
         return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
 
     def impute_missing(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
-        """Re-estimate q0 of the hidden cells; returns the largest change of a belief."""
-        return float(self._fill(inference, graphs, theta).max(initial=0.0))
+        """Impute missing cells and return the largest change of a belief."""
+        return float(self._impute(inference, graphs, theta).max(initial=0.0))
 
-    def _fill(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> np.ndarray:
-        """The same; (states,): of the beliefs of each state."""
+    def _impute(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> np.ndarray:
+        """Impute missing cells and return the largest change of the beliefs of each state (states,)."""
         if self._linked is not None:
             fill_blocks(self._linked, self._by_table(), inference, graphs, theta, self._engine)
             pairs = zip(self._sent, self._blocks, strict=True)
@@ -107,11 +106,11 @@ class DenseEvaluator:
         return change
 
     def missing_beliefs(self) -> np.ndarray:
-        """q0 of all hidden cells, one after another."""
+        """Return q0 of all missing cells, concatenated."""
         return np.concatenate(self._rows.map(block_evaluation.missing_beliefs, self.layout))
 
     def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
-        """Take over what `missing_beliefs` told."""
+        """Replace q0 of all missing cells by an array as `missing_beliefs` returns it."""
         if not len(beliefs):
             return
         counts = self._rows.map(block_evaluation.count_missing, self.layout)
@@ -124,8 +123,8 @@ class DenseEvaluator:
             return
         self._rows, _ = self._rows.map_update(block_evaluation.set_missing, self.layout, each=pieces)
 
-    def contrast(self) -> GradientFactors:
-        """Errors and expectations of the last evaluation."""
+    def gradient_factors(self) -> GradientFactors:
+        """Return the errors and expectations of the last evaluation."""
         sums, unary = self._found.sum(block_evaluation.sum_factors, self.layout)
         return GradientFactors(
             self.layout,
@@ -137,35 +136,35 @@ class DenseEvaluator:
         )
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """(columns of all tables,) each: weighted mean and variance of q0 over the rows."""
+        """Return the weighted mean and variance of q0 over the rows, (columns of all tables,) each."""
         sums, squares = self._rows.sum(block_evaluation.sum_beliefs, self.layout)
         mean, square = (np.concatenate(self._per_weight(values)) for values in (sums, squares))
         return mean, np.maximum(square - mean**2, 0.0)
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(conjunctions,) each: weighted mean and variance, over the rows of its table, of a product of columns."""
+        """Return the weighted mean and variance of products of columns over the rows, (conjunctions,) each."""
         weights = np.maximum(self.total_weights, np.finfo(float).tiny)
         total = self._rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
     def uncertainty(self) -> np.ndarray:
-        """(states,): p (1 - p) summed over rows: a sure prediction has little curvature."""
+        """Return the sum over rows of p (1 - p) (states,), the curvature of unary weights."""
         return self._uncertainty
 
     def wald_statistics(self, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
-        """(features,): see `sparsefield.objectives.wald`; at the point of the last evaluation."""
+        """Return Wald statistics (features,) at the point of the last evaluation: see `sparsefield.objectives.wald`."""
         return wald_statistics(self.layout, self._found, arcs, weights)
 
     def shared_uncertainty(self, graphs: Sequence[Adjacency]) -> None:
-        """Not known for single arcs: it would take as long as a gradient."""
+        """Return None: for single arcs it would take as long as a gradient."""
 
     def state(self, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
-        """What another evaluation at the same point would not give back to the bit: nothing."""
+        """Return what another evaluation at the same point would not reproduce to the bit: nothing."""
         return {}
 
     def restore(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
-        """Take over what `state` told."""
+        """Restore what `state` returned."""
 
     def _send_blocks(self, sample: DenseDataset) -> None:
         """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
@@ -176,12 +175,12 @@ class DenseEvaluator:
         self._sent = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._blocks]
 
     def _by_table(self) -> tuple[tuple[Block, ...], ...]:
-        """Linked blocks, table by table."""
+        """Return the linked blocks, table by table."""
         tables = range(len(self.layout.tables))
         return tuple(tuple(block for t, block in self._blocks if t == table) for table in tables)
 
     def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
-        """Sums over rows, of columns of all tables, as means, table by table."""
+        """Divide sums over rows (columns of all tables,) by the weight of the rows, table by table."""
         by_table = np.split(sums, self.layout.column_starts[1:-1])
         tiny = np.finfo(float).tiny
         return [part / max(weight, tiny) for part, weight in zip(by_table, self.total_weights, strict=True)]

@@ -1,4 +1,4 @@
-"""Pseudo-likelihood of a table with latent variables, which are summed out exactly."""
+"""This module evaluates the pseudo-likelihood of a table with latent variables, which are summed out exactly."""
 
 from __future__ import annotations
 
@@ -16,43 +16,42 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock, uncertainty
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
-__all__ = ["LatentEvaluator"]
-
 
 class LatentEvaluator(DenseEvaluator):
-    """- sum over rows and seen cells of ln p(cell | other cells of the row): no belief has seen the cell.
+    """Minus the sum over rows and observed cells of ln p(cell | other cells of the row).
 
-    Its gradient is exact. For two columns that tables have it is errors x beliefs, as ever, so that induction and
-    certificate hold for them; that of hidden features is not of this form, so these are in the field from the start.
+    The posterior of latent variables is computed without the predicted cell, and the gradient is exact. For pairs of
+    columns it is errors x expectations, so that induction and certificate hold for them; the gradient of latent
+    features has another form, so these are in the field from the start.
     """
 
     def __init__(self, sample: LocalDataset, engine: Engine) -> None:
         assert sample.kind == "dense"
         super().__init__(sample, PseudoLikelihood(), engine)
         (schema,) = sample.layout.schemas
-        n_seen = len(schema.targets) - len(schema.latent)
-        self.has_missing = any(block.cell_offsets[n_seen] > 0 for _, block in sample.blocks())
+        n_visible = len(schema.targets) - len(schema.latent)
+        self.has_missing = any(block.cell_offsets[n_visible] > 0 for _, block in sample.blocks())
 
     def compile(self, arcs: Arcs) -> Any:
         return split_latent(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self._found, (loss, gradient, self._uncertainty) = self._rows.map_update(_evaluate, self.layout, graphs, theta)
-        self._rows = self._found  # which has new beliefs of hidden cells
+        self._rows = self._found  # with the new beliefs of latent variables
         return float(loss), gradient
 
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
         return self._found.sum(_gradient, graphs, size)
 
     def impute_missing(self, inference: InferenceMethod, graphs: Any, theta: np.ndarray) -> float:
-        """Re-estimate q0 of gaps; returns the largest change. That of latent variables comes with every evaluation."""
-        return float(self._fill(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
+        """Impute missing cells and return the largest change; every evaluation updates latent variables."""
+        return float(self._impute(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
 
 
 def _evaluate(
     part: EvaluatedBlock, layout: Layout, graphs: LatentSplit, theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple]:
-    """The part with beliefs of hidden cells, errors and expectations; loss, gradient and uncertainty."""
+    """Return the part with beliefs of latent variables, errors and expectations; loss, gradient and uncertainty."""
     block = part.block._replace(beliefs=part.block.beliefs.copy())
     errors = np.empty((block.n_target_states, block.n_rows))
     summed = sum_out_latent(block, graphs, theta, errors)
@@ -68,7 +67,7 @@ def _gradient(part: EvaluatedBlock, graphs: LatentSplit, size: int) -> np.ndarra
 
 
 def _uncertainty(part: EvaluatedBlock, layout: Layout, first: int) -> np.ndarray:
-    """(states,): of a hidden state from its beliefs: its errors say how much single cells tell of it."""
+    """Return the sum over rows of p (1 - p) (states,), of latent states from their beliefs instead of errors."""
     out = uncertainty(part, layout)
     q0 = part.block.beliefs[first : part.block.n_target_states]
     out[first:] = (q0 * (1.0 - q0)) @ part.block.weight

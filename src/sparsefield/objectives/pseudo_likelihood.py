@@ -1,4 +1,4 @@
-"""Pseudo-likelihood: every seen cell is predicted from all other cells of its row."""
+"""This module implements pseudo-likelihood: every observed cell is predicted from all other cells of its row."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import numpy as np
 from sparsefield.data import Block
 from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency
-from sparsefield.objectives.objective import Objective, Workspace
-
-__all__ = ["PseudoLikelihood"]
+from sparsefield.objectives.objective import Objective
 
 
 class PseudoLikelihood(Objective):
-    """- sum over rows and seen cells of ln q1(cell). Convex; its gradient is exact. The expectations are q0."""
+    """Minus the sum over rows and observed cells of ln q1(cell).
+
+    It is convex, its gradient is exact, and the expectations are q0.
+    """
 
     name = "pl"
 
-    def prepare(self, block: Block) -> Workspace:
-        n_states = block.n_target_states
-        return Workspace(np.empty((n_states, block.n_rows)), block.beliefs)
-
-    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray, workspace: Workspace) -> float:
-        return sweep(block, graph, theta, False, block.beliefs, workspace.errors)
+    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        errors = np.empty((block.n_target_states, block.n_rows))
+        return sweep(block, graph, theta, False, block.beliefs, errors), errors, block.beliefs

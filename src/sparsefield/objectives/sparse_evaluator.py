@@ -1,4 +1,7 @@
-"""Pseudo-likelihood on a sparse table: what rows touch, row by row, and everything else at rest, in closed form."""
+"""This module evaluates pseudo-likelihood on sparse rows.
+
+Variables that a row touches are updated row by row; all others have their baseline belief and enter in closed form.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +25,28 @@ from sparsefield.kernels.sparse_conditionals import (
 )
 from sparsefield.kernels.sparse_pair_scores import transpose
 
-__all__ = ["Entries", "Sources", "SparseEvaluator", "SparseGradientFactors"]
 
-
-class Sources(NamedTuple):
-    """Arcs by the column that they come from, as kernels walk them."""
+class ArcsBySource(NamedTuple):
+    """Arcs sorted by source column, as kernels read them."""
 
     offsets: np.ndarray
     """(columns + 1,)"""
     target: np.ndarray
-    """int32: state that an arc leads to."""
+    """(arcs,) int32: target state."""
     feature: np.ndarray
     """Index into theta."""
     weight: np.ndarray
-    """(arcs,), put there where they are walked: it changes from point to point, and all else does not."""
+    """(arcs,): empty until a kernel is called, since weights change between evaluations and the rest does not."""
     variable: np.ndarray
-    """(states,): variable of each."""
+    """(states,): variable of each state."""
     state_offsets: np.ndarray
     widest: int
     order: np.ndarray
-    """Place of each arc in the list that they came from."""
+    """Position of each arc before they were sorted."""
 
 
 class Entries(NamedTuple):
-    """A sparse matrix, by row and by column; ``entries`` are left out where all are 1."""
+    """A sparse matrix, by row and by column; ``entries`` are empty where all are 1."""
 
     offsets: np.ndarray
     columns: np.ndarray
@@ -56,7 +57,7 @@ class Entries(NamedTuple):
 
     @classmethod
     def of(cls, offsets: np.ndarray, columns: np.ndarray, entries: np.ndarray, n_columns: int) -> Entries:
-        """From entries by row, in any order; they are put into order in place."""
+        """Build the matrix from entries by row, in any order, which are sorted in place."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=n_columns))])
         rows, by_column = np.empty(len(columns), dtype=np.int32), np.empty_like(entries)
         transpose(offsets, columns, entries, starts[:-1].copy(), rows, by_column)
@@ -66,43 +67,43 @@ class Entries(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseGradientFactors:
-    """A point at which a sparse table was evaluated: all that scoring a candidate takes."""
+    """The point at which a sparse table was evaluated, from which candidates are scored."""
 
     parts: BlockCollection
-    """`SparseBlock` by `SparseBlock`."""
-    arcs: Sources
-    """Without weights, which change from point to point."""
+    """Items are `SparseBlock`."""
+    arcs: ArcsBySource
+    """Without weights."""
     weights: np.ndarray
     """(arcs,)"""
-    resting: np.ndarray
-    """(states, 4): as `kernels.rows` takes it."""
+    baseline: np.ndarray
+    """(states, 4): see `sparsefield.kernels.sparse_conditionals`."""
     unary: np.ndarray
     """(states,): gradient of each unary feature."""
-    together: np.ndarray
+    on_weight: np.ndarray
     """(columns,): weight of the rows in which each column is on."""
     total_weight: float
     touched: int
-    """Entries that the errors of all rows would take."""
+    """Number of entries that the errors of all rows would take."""
 
 
 class SparseEvaluator:
-    """Evaluates pseudo-likelihood on a sparse table. No array of rows x states is ever made."""
+    """An evaluator of pseudo-likelihood on a sparse table, without any array of rows x states."""
 
     has_missing = False
     keeps_errors = False
-    """Errors of all rows would be too many to keep: gradients of what is not in the field take a pass of their own."""
+    """Errors of all rows would take too much memory: gradients of other features need another pass."""
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout = sample.layout
         self._schema: Schema = sample.layout.schemas[0]
         self._rows: BlockCollection = sample.hold_blocks(engine)
         self.total_weights = sample.total_weights
-        self._together = self._rows.sum(weigh_columns, self._schema.n_columns)
+        self._on_weight = self._rows.sum(sum_on_weights, self._schema.n_columns)
 
-    def compile(self, arcs: Arcs) -> Sources:
-        """Arcs in the form that `evaluate` takes."""
+    def compile(self, arcs: Arcs) -> ArcsBySource:
+        """Return arcs in the form that the other methods take."""
         order = np.lexsort((arcs.target, arcs.source))
-        return Sources(
+        return ArcsBySource(
             np.searchsorted(arcs.source[order], np.arange(self._schema.n_columns + 1)),
             arcs.target[order].astype(np.int32),
             self.layout.n_states + arcs.feature[order],
@@ -113,25 +114,25 @@ class SparseEvaluator:
             order,
         )
 
-    def evaluate(self, arcs: Sources, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss and gradient, without penalties."""
+    def evaluate(self, arcs: ArcsBySource, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return loss and gradient without penalties."""
         n, total = self.layout.n_states, self.total_weights[0]
-        weights, resting = theta[arcs.feature], rest(self._schema, theta[:n])
-        loss, touched, per_arc, per_state = self._rows.sum(walk_part, arcs, weights, resting)
-        loss += total * float(resting[:, LOG_NORMALIZER].sum())
+        weights, baseline = theta[arcs.feature], baseline_beliefs(self._schema, theta[:n])
+        loss, touched, per_arc, per_state = self._rows.sum(evaluate_block, arcs, weights, baseline)
+        loss += total * float(baseline[:, LOG_NORMALIZER].sum())
         gradient = np.zeros(len(theta))
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
-        gradient[:n] = total * resting[:, BELIEF] + per_state[:, 0] - self._together[:n]
-        uncertainty = np.maximum(total * resting[:, VARIANCE] + per_state[:, 1], 0.0)
-        self._last = Evaluated(arcs, weights, resting, gradient, uncertainty, per_arc[:, 1], touched)
+        gradient[:n] = total * baseline[:, BELIEF] + per_state[:, 0] - self._on_weight[:n]
+        uncertainty = np.maximum(total * baseline[:, VARIANCE] + per_state[:, 1], 0.0)
+        self._last = SparseEvaluation(arcs, weights, baseline, gradient, uncertainty, per_arc[:, 1], touched)
         return float(loss), gradient.copy()
 
-    def gradient(self, arcs: Sources, size: int) -> np.ndarray:
-        """Gradient of other arcs at the last evaluation; takes another pass."""
+    def gradient(self, arcs: ArcsBySource, size: int) -> np.ndarray:
+        """Compute the gradient of other arcs at the point of the last evaluation, in another pass."""
         last, n = self._last, self.layout.n_states
-        per_arc = self._together[self._source(arcs)] * last.resting[arcs.target, BELIEF]
-        per_arc += self._rows.sum(watch_part, last.arcs, last.weights, last.resting, arcs)
+        per_arc = self._on_weight[self._source(arcs)] * last.baseline[arcs.target, BELIEF]
+        per_arc += self._rows.sum(candidate_gradients, last.arcs, last.weights, last.baseline, arcs)
         gradient = np.zeros(size)
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc, size)
@@ -139,66 +140,69 @@ class SparseEvaluator:
         return gradient
 
     def uncertainty(self) -> np.ndarray:
-        """(states,): p (1 - p) summed over rows."""
+        """Return the sum over rows of p (1 - p) (states,), the curvature of unary weights."""
         return self._last.uncertainty
 
-    def shared_uncertainty(self, arcs: Sources) -> np.ndarray:
-        """(arcs,): the same of an arc's target, over the rows in which its source is on; in the order in which they
-        were compiled. Arcs that the last evaluation did not walk are taken to be on at random."""
+    def shared_uncertainty(self, arcs: ArcsBySource) -> np.ndarray:
+        """Return the sum of p (1 - p) at the target of each arc over the rows in which its source is on (arcs,).
+
+        Arcs are in the order before `compile`. Where the last evaluation did not have an arc, its source is assumed to
+        be independent of the target.
+        """
         last, shared = self._last, np.empty(len(arcs.target))
         if arcs.target is last.arcs.target:
             shared[arcs.order] = last.shared
             return shared
         known, wanted = self._keys(last.arcs), self._keys(arcs)
-        guess = (self._together / self.total_weights[0])[self._source(arcs)] * last.uncertainty[arcs.target]
-        place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-        walked = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
-        guess[walked] = last.shared[place[walked]]
+        guess = (self._on_weight / self.total_weights[0])[self._source(arcs)] * last.uncertainty[arcs.target]
+        position = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+        evaluated = known[position] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+        guess[evaluated] = last.shared[position[evaluated]]
         shared[arcs.order] = guess
         return shared
 
-    def _source(self, arcs: Sources) -> np.ndarray:
+    def _source(self, arcs: ArcsBySource) -> np.ndarray:
         return np.repeat(np.arange(self._schema.n_columns), np.diff(arcs.offsets))
 
-    def _keys(self, arcs: Sources) -> np.ndarray:
-        """(arcs,): a number for each, ascending."""
+    def _keys(self, arcs: ArcsBySource) -> np.ndarray:
+        """Return an ascending number for each arc (arcs,)."""
         return self._source(arcs) * np.int64(self.layout.n_states) + arcs.target
 
-    def state(self, arcs: Sources) -> dict[str, np.ndarray]:
-        """What another evaluation at the same point would not give back to the bit: it may walk other arcs."""
+    def state(self, arcs: ArcsBySource) -> dict[str, np.ndarray]:
+        """Return what another evaluation at the same point, with other arcs, may not reproduce to the bit."""
         return {"uncertainty": self._last.uncertainty, "shared": self.shared_uncertainty(arcs)}
 
-    def restore(self, arcs: Sources, state: Mapping[str, np.ndarray]) -> None:
-        """Take over what `state` told."""
+    def restore(self, arcs: ArcsBySource, state: Mapping[str, np.ndarray]) -> None:
+        """Restore what `state` returned."""
         self._last = self._last._replace(uncertainty=state["uncertainty"], shared=state["shared"][arcs.order])
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sparse tables have pairs alone."""
+        """Return nothing of use: a sparse table has no conjunctions."""
         nothing = np.empty(len(conjunctions))
         return nothing, nothing
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """(columns,) each: weighted mean and variance over the rows of what is on."""
-        mean = self._together / max(self.total_weights[0], np.finfo(float).tiny)
+        """Return the weighted mean and variance of each column, (columns,) each."""
+        mean = self._on_weight / max(self.total_weights[0], np.finfo(float).tiny)
         return mean, mean * (1.0 - mean)
 
-    def contrast(self) -> SparseGradientFactors:
-        """What the last evaluation found."""
-        arcs, weights, resting, gradient = self._last[:4]
+    def gradient_factors(self) -> SparseGradientFactors:
+        """Return the point of the last evaluation."""
+        arcs, weights, baseline, gradient = self._last[:4]
         return SparseGradientFactors(
             self._rows,
             arcs,
             weights,
-            resting,
+            baseline,
             unary=gradient[: self.layout.n_states],
-            together=self._together,
+            on_weight=self._on_weight,
             total_weight=self.total_weights[0],
             touched=self._last.touched,
         )
 
-    # -- a sparse table has no gaps --------------------------------------------------------------------------------
+    # -- a sparse table has no missing cells ---------------------------------------------------------------------
 
-    def impute_missing(self, inference: InferenceMethod, arcs: Sources, theta: np.ndarray) -> float:
+    def impute_missing(self, inference: InferenceMethod, arcs: ArcsBySource, theta: np.ndarray) -> float:
         return 0.0
 
     def missing_beliefs(self) -> np.ndarray:
@@ -208,48 +212,48 @@ class SparseEvaluator:
         pass
 
 
-class Evaluated(NamedTuple):
-    """What an evaluation leaves behind."""
+class SparseEvaluation(NamedTuple):
+    """The results of an evaluation."""
 
-    arcs: Sources
+    arcs: ArcsBySource
     weights: np.ndarray
     """(arcs,)"""
-    resting: np.ndarray
+    baseline: np.ndarray
     gradient: np.ndarray
     uncertainty: np.ndarray
     """(states,): p (1 - p) summed over rows."""
     shared: np.ndarray
-    """(arcs,): the same of an arc's target over the rows in which its source is on."""
+    """(arcs,): p (1 - p) of the target, summed over the rows in which the source is on."""
     touched: int
-    """States that all rows touch: entries that their errors would take."""
+    """Number of states that all rows touch."""
 
 
-def weigh_columns(block: SparseBlock, n_columns: int) -> np.ndarray:
-    """(columns,): weight of the rows in which each is on."""
+def sum_on_weights(block: SparseBlock, n_columns: int) -> np.ndarray:
+    """Return the weight of the rows in which each column is on (columns,)."""
     weight = np.repeat(block.weight, np.diff(block.offsets))
-    return np.bincount(block.columns, weight, n_columns).astype(config.FLOAT, copy=False)  # of nothing it counts whole
+    return np.bincount(block.columns, weight, n_columns).astype(config.FLOAT, copy=False)  # integers without rows
 
 
-def walk_part(
-    block: SparseBlock, arcs: Sources, weights: np.ndarray, resting: np.ndarray
+def evaluate_block(
+    block: SparseBlock, arcs: ArcsBySource, weights: np.ndarray, baseline: np.ndarray
 ) -> tuple[float, int, np.ndarray, np.ndarray]:
-    """Loss and states touched, and what `kernels.rows.loss_and_gradient` finds for each arc and each state."""
-    per_arc, per_state = np.zeros((len(weights), 2)), np.zeros((len(resting), 2))
-    loss, touched = loss_and_gradient(block, arcs._replace(weight=weights), resting, per_arc, per_state)
+    """Return the loss, the number of touched states, and the sums of `loss_and_gradient` for arcs and for states."""
+    per_arc, per_state = np.zeros((len(weights), 2)), np.zeros((len(baseline), 2))
+    loss, touched = loss_and_gradient(block, arcs._replace(weight=weights), baseline, per_arc, per_state)
     return loss, touched, per_arc, per_state
 
 
-def watch_part(
-    block: SparseBlock, arcs: Sources, weights: np.ndarray, resting: np.ndarray, watched: Sources
+def candidate_gradients(
+    block: SparseBlock, arcs: ArcsBySource, weights: np.ndarray, baseline: np.ndarray, candidates: ArcsBySource
 ) -> np.ndarray:
-    """(arcs,): the gradient of each that is only watched, beyond rest."""
-    out = np.zeros(len(watched.target))
-    pair_gradients(block, arcs._replace(weight=weights), resting, watched.offsets, watched.target, out)
+    """Return the gradients (arcs,) of candidate arcs minus those at the baseline beliefs."""
+    out = np.zeros(len(candidates.target))
+    pair_gradients(block, arcs._replace(weight=weights), baseline, candidates.offsets, candidates.target, out)
     return out
 
 
-def rest(schema: Schema, unary: np.ndarray) -> np.ndarray:
-    """(states, 4): what variables are at when nothing touches them: see `kernels.rows`."""
+def baseline_beliefs(schema: Schema, unary: np.ndarray) -> np.ndarray:
+    """Return the array ``baseline`` (states, 4) of `sparsefield.kernels.sparse_conditionals` for unary weights."""
     out = np.zeros((len(unary), 4))
     first = schema.state_offsets[:-1][np.diff(schema.state_offsets) > 0]
     width = np.diff(np.append(first, len(unary)))

@@ -1,4 +1,4 @@
-"""How sure the data make single weights: Wald statistics under a sum of conditionals."""
+"""This module computes the Wald statistics of single weights under a sum of conditionals."""
 
 from __future__ import annotations
 
@@ -11,47 +11,44 @@ from sparsefield.compute import BlockCollection
 from sparsefield.data import Arcs, Layout
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
-__all__ = ["wald_statistics"]
-
 RIDGE = 1e-8
-"""Share of a regression's largest curvature that is added to all: sources may repeat each other."""
+"""Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
 
 
 @dataclass(frozen=True)
 class _Regression:
-    """One variable given the sources of its arcs. Its parameters come state by state: weights, then the intercept."""
+    """The regression of a variable on the sources of its arcs; parameters by state: weights, then the intercept."""
 
     table: int
     target: int
     states: slice
-    """Of the table."""
+    """States of the variable in its table."""
     arcs: tuple[np.ndarray, ...]
-    """State by state, numbers of the arcs that lead to it."""
+    """For each state, the numbers of the arcs that lead to it."""
 
     @property
     def every_arc(self) -> np.ndarray:
         return np.concatenate(self.arcs)
 
     @property
-    def places(self) -> np.ndarray:
-        """Where the weights stand among the parameters."""
+    def weight_positions(self) -> np.ndarray:
+        """Return the positions of the weights among the parameters."""
         ends = np.cumsum([len(mine) + 1 for mine in self.arcs]) - 1
         return np.delete(np.arange(ends[-1] + 1), ends)
 
 
 def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
-    """(features,): the square of each weight over its variance; about chi-squared where the weight is truly 0.
+    """Return the square of each weight over its variance (features,): about chi-squared where the weight is truly 0.
 
-    Each variable is a (multinomial) regression on the sources of its arcs, whose second derivatives say how uncertain
-    its weights are and how they depend on each other. A pair is estimated by two of them, each as far as it is
-    informed. These see the same rows and say nearly the same twice, so variances are taken from what each row adds to
-    their mean, and not from the curvature (Godambe's, or a sandwich). The weights must be at an optimum of `pl`
-    without L1.
+    Each variable is a (multinomial) regression on the sources of its arcs, whose Hessian gives the uncertainty of its
+    weights. A pair weight is the mean of the estimates of two regressions, weighted by their information. Both use the
+    same rows, so variances come from the influence of each row on the mean (the sandwich estimator of Godambe), not
+    from the curvature alone. The weights must be at an optimum of `pl` without L1.
 
     Parameters
     ----------
-    parts : of an evaluation at the optimum
-    arcs : of the features
+    parts : blocks evaluated at the optimum
+    arcs : arcs of the features
     weights : (features,)
     """
     regressions = _regressions(layout, arcs)
@@ -60,7 +57,7 @@ def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights:
     ]
     information = np.zeros(len(arcs.target))
     for regression, inverse in zip(regressions, inverses, strict=True):
-        own = inverse[np.arange(len(inverse)), regression.places]
+        own = inverse[np.arange(len(inverse)), regression.weight_positions]
         information[regression.every_arc] = 1.0 / np.maximum(own, np.finfo(float).tiny)
     total = np.bincount(arcs.feature, information, len(weights))
     share = information / np.maximum(total[arcs.feature], np.finfo(float).tiny)
@@ -69,7 +66,7 @@ def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights:
 
 
 def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
-    """Of the variables that any arc leads to."""
+    """Return the regressions of all variables that have arcs."""
     order = np.argsort(arcs.target, kind="stable")
     ends = np.searchsorted(arcs.target[order], np.arange(layout.n_states + 1))
     found = []
@@ -86,7 +83,7 @@ def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
 def _curvature(
     part: EvaluatedBlock, layout: Layout, arcs: Arcs, regressions: Sequence[_Regression]
 ) -> tuple[np.ndarray, ...]:
-    """Second derivatives of each regression, as far as the rows of a part tell."""
+    """Return the contribution of a block to the Hessian of each regression."""
     found, weights = [], part.block.weight
     safe = np.where(weights > 0, weights, 1.0)
     for regression in regressions:
@@ -96,22 +93,22 @@ def _curvature(
             continue
         weight = np.where(part.block.codes[regression.target] >= 0, weights, 0.0)
         designs = list(_designs(layout, regression, part, arcs))
-        sure = {state: part.expectations[state] + part.errors[state] / safe for state, _ in designs}
-        places = np.cumsum([0, *(len(design) for _, design in designs)])
+        probability = {state: part.expectations[state] + part.errors[state] / safe for state, _ in designs}
+        starts = np.cumsum([0, *(len(design) for _, design in designs)])
         for a, (one, left) in enumerate(designs):
             for b, (other, right) in enumerate(designs[: a + 1]):
-                curvature = weight * sure[one] * ((one == other) - sure[other])
+                curvature = weight * probability[one] * ((one == other) - probability[other])
                 product = (left * curvature) @ right.T
-                hessian[places[a] : places[a + 1], places[b] : places[b + 1]] += product
+                hessian[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += product
                 if a != b:
-                    hessian[places[b] : places[b + 1], places[a] : places[a + 1]] += product.T
+                    hessian[starts[b] : starts[b + 1], starts[a] : starts[a + 1]] += product.T
     return tuple(found)
 
 
 def _inverse(regression: _Regression, hessian: np.ndarray) -> np.ndarray:
-    """Of the inverse second derivatives of a regression, the rows that belong to its weights."""
+    """Return the rows of the inverse Hessian of a regression that belong to its weights."""
     ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
-    return np.linalg.inv(hessian + ridge * np.eye(len(hessian)))[regression.places]
+    return np.linalg.inv(hessian + ridge * np.eye(len(hessian)))[regression.weight_positions]
 
 
 def _variance(
@@ -123,7 +120,7 @@ def _variance(
     share: np.ndarray,
     n_features: int,
 ) -> np.ndarray:
-    """(features,): squares of what each row of a part adds to a weight."""
+    """Return the sum over the rows of a block of the squared influence on each weight (features,)."""
     weight = part.block.weight
     influence = np.zeros((n_features, len(weight)))
     for regression, inverse in zip(regressions, inverses, strict=True):
@@ -140,7 +137,7 @@ def _variance(
 def _designs(
     layout: Layout, regression: _Regression, part: EvaluatedBlock, arcs: Arcs
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """State by state, (arcs + 1, rows): the columns, or products of columns, that arcs come from, and a constant."""
+    """Yield each state with its design (arcs + 1, rows): the sources of its arcs, and a constant."""
     start = layout.column_starts[regression.table]
     for state, mine in zip(range(regression.states.start, regression.states.stop), regression.arcs, strict=True):
         source = arcs.source[mine]

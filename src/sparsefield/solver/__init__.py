@@ -1,11 +1,9 @@
-"""The training loop and its optimizer."""
+"""This package contains the training loop, its optimizer, and the choice of l1."""
 
-from sparsefield.solver.callbacks import FitCallbacks
-from sparsefield.solver.fit_state import FitResult, PathPoint, TrainingOptions, WarmStart
+from sparsefield.solver.fit_state import FitCallbacks, FitResult, PathPoint, TrainingOptions, WarmStart
 from sparsefield.solver.model_selection import PathSelection, SelectionOptions, choose_l1, prune_by_wald
-from sparsefield.solver.path_trainer import PathTrainer
-from sparsefield.solver.selection_criteria import EBIC, SELECTIONS, HeldOut, SelectionCriterion
-from sparsefield.solver.solver_options import Solver
+from sparsefield.solver.regularization_path import PathTrainer
+from sparsefield.solver.solver_options import EBIC, SELECTIONS, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.trainer import Trainer
 
 __all__ = [

@@ -15,8 +15,6 @@ from sparsefield.data import Dataset
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 
-__all__ = ["Checkpoint", "fingerprint"]
-
 NAME = "fit.checkpoint"
 VERSION = "1"
 

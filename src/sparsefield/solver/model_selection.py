@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,14 +14,10 @@ from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
-from sparsefield.solver.callbacks import FitCallbacks
-from sparsefield.solver.fit_state import PathPoint
-from sparsefield.solver.path_trainer import PathTrainer
-from sparsefield.solver.regularization_path import Scorer, ebic, ebic_costs, follow_path, path_length
-from sparsefield.solver.selection_criteria import EBIC, HeldOut, SelectionCriterion
+from sparsefield.solver.fit_state import FitCallbacks, PathPoint
+from sparsefield.solver.regularization_path import PathTrainer, Scorer, ebic, ebic_costs, follow_path, path_length
+from sparsefield.solver.solver_options import EBIC, HeldOut, SelectionCriterion
 from sparsefield.solver.trainer import Trainer
-
-__all__ = ["LONG_PATIENCE", "PathSelection", "SelectionOptions", "choose_l1", "prune_by_wald"]
 
 PATH_LENGTH = 33
 SMALLEST_RATIO = 1e-4
@@ -37,6 +34,9 @@ GROUPS = 10
 """Number of groups in which held-out data are scored; their differences give the standard error of a comparison."""
 
 MAX_PRUNINGS = 5
+
+Fold = tuple[Dataset, Scorer]
+"""A dataset to learn from, and the scorer of its fields."""
 
 MakePathTrainer = Callable[[Dataset, float, float], Trainer]
 """``make(dataset, l1, kkt_tol)`` returns a trainer."""
@@ -78,14 +78,6 @@ class PathSelection:
         return tuple(found)
 
 
-@dataclass(frozen=True)
-class _Fold:
-    """A dataset to learn from, and the scorer of its fields."""
-
-    train: Dataset
-    score: Scorer
-
-
 def choose_l1(
     sample: Dataset,
     make: MakePathTrainer,
@@ -104,7 +96,7 @@ def choose_l1(
     folds, scale = _folds(sample, inference, engine, options)
     path = []
     points = follow_path(
-        [(_trainer_on(fold.train, make), fold.score) for fold in folds],
+        [(partial(make, train), score) for train, score in folds],
         count=options.path_length,
         ratio=SMALLEST_RATIO,
         kkt_tol=options.kkt_tol,
@@ -118,10 +110,6 @@ def choose_l1(
     chosen = _choose(path, options.criterion)
     scale = scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
     return PathSelection(path[chosen].l1 * scale, chosen, tuple(path), scale)
-
-
-def _trainer_on(train: Dataset, make: MakePathTrainer) -> Callable[[float, float], Trainer]:
-    return lambda l1, kkt_tol: make(train, l1, kkt_tol)
 
 
 def _choose(path: list[PathPoint], criterion: SelectionCriterion) -> int:
@@ -166,7 +154,7 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
 
 def _folds(
     sample: Dataset, inference: InferenceMethod, engine: Engine, options: SelectionOptions
-) -> tuple[Sequence[_Fold], float]:
+) -> tuple[Sequence[Fold], float]:
     """Return the folds, and the factor from their l1 to that of all rows.
 
     The noise in a gradient grows with the square root of the number of cells in its sum, and so does the l1 that
@@ -183,13 +171,12 @@ def _folds(
         if found is not None:
             return found
     gamma = criterion.gamma if isinstance(criterion, EBIC) else EBIC().gamma  # there is nothing to hold out
-    fold = _Fold(deduplicate_rows(sample), lambda path: np.array([-ebic(path.trainer, gamma)]))
-    return [fold], 1.0
+    return [(deduplicate_rows(sample), lambda path: np.array([-ebic(path.trainer, gamma)]))], 1.0
 
 
 def _held_out_folds(
     sample: LocalDataset, criterion: HeldOut, inference: InferenceMethod, engine: Engine, options: SelectionOptions
-) -> tuple[Sequence[_Fold], float] | None:
+) -> tuple[Sequence[Fold], float] | None:
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)
     if sample.kind == "sparse" or (sample.is_plain and sample.n_rows >= MIN_ROWS):
@@ -206,9 +193,9 @@ def _held_out_folds(
     for train, hidden in hold_out_cells(sample, criterion.share, criterion.folds, rng):
         if sum(int(cells.sum()) for cells in hidden) < GROUPS:
             return None
-        groups = [rng.integers(0, GROUPS, one.shape) for one in codes]
-        cells = _HiddenCells(train, codes, hidden, groups)
-        folds.append(_Fold(train, lambda path, cells=cells: cells.score(_final(path, options), inference, engine)))
+        cells = codes, hidden, [rng.integers(0, GROUPS, one.shape) for one in codes]
+        score = partial(_score_cells, sample=train, cells=cells, inference=inference, engine=engine, options=options)
+        folds.append((train, score))
     return folds, float(np.sqrt(1.0 / (1.0 - criterion.share)))
 
 
@@ -218,18 +205,14 @@ def _row_folds(
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
-) -> tuple[Sequence[_Fold], float]:
+) -> tuple[Sequence[Fold], float]:
     folds, weights = [], []
     for rows in held_out:
         rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
         # Every tenth row, so that each group covers all times and places where rows are in such an order.
         groups = [sample.subset(rows[k::GROUPS]) for k in range(GROUPS)]
-        folds.append(
-            _Fold(
-                deduplicate_rows(rest),
-                lambda path, groups=groups: _score_rows(_final(path, options), groups, inference, engine),
-            )
-        )
+        score = partial(_score_rows, groups=groups, inference=inference, engine=engine, options=options)
+        folds.append((deduplicate_rows(rest), score))
         weights.append(sum(rest.total_weights))
     weight = max(float(np.mean(weights)), np.finfo(float).tiny)
     return folds, float(np.sqrt(sum(sample.total_weights) / weight))
@@ -245,9 +228,15 @@ def _final(path: PathTrainer, options: SelectionOptions) -> Field:
     return field
 
 
-def _score_rows(field: Field, groups: Sequence[LocalDataset], inference: InferenceMethod, engine: Engine) -> np.ndarray:
+def _score_rows(
+    path: PathTrainer,
+    groups: Sequence[LocalDataset],
+    inference: InferenceMethod,
+    engine: Engine,
+    options: SelectionOptions,
+) -> np.ndarray:
     """Return the pseudo-log-likelihood per unit of weight, (groups,)."""
-    found = []
+    field, found = _final(path, options), []
     for sample in groups:
         if sample.kind == "sparse":
             evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
@@ -259,29 +248,27 @@ def _score_rows(field: Field, groups: Sequence[LocalDataset], inference: Inferen
     return np.array(found)
 
 
-@dataclass(frozen=True)
-class _HiddenCells:
-    """Cells that were made missing, and their values."""
+def _score_cells(
+    path: PathTrainer,
+    sample: DenseDataset,
+    cells: tuple[Sequence[np.ndarray], ...],
+    inference: InferenceMethod,
+    engine: Engine,
+    options: SelectionOptions,
+) -> np.ndarray:
+    """Return the mean log-probability of the values of cells that are missing in the sample, (groups,).
 
-    sample: DenseDataset
-    """With these cells missing."""
-    codes: list[np.ndarray]
-    hidden: list[np.ndarray]
-    groups: list[np.ndarray]
-    """Table by table, (targets, rows) each: values of all cells, which are hidden, and their groups."""
-
-    def score(self, field: Field, inference: InferenceMethod, engine: Engine) -> np.ndarray:
-        """Return the mean log-probability of the hidden values, (groups,)."""
-        posterior = infer(field, self.sample, inference, engine)
-        total, count = np.zeros(GROUPS), np.zeros(GROUPS)
-        tables = zip(self.sample.tables, posterior.marginals, self.codes, self.hidden, self.groups, strict=True)
-        for table, beliefs, codes, hidden, groups in tables:
-            offsets = table.schema.state_offsets
-            for v in range(len(codes)):
-                rows = np.flatnonzero(hidden[v])
-                states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
-                every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
-                truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
-                np.add.at(total, groups[v, rows], truth)
-                np.add.at(count, groups[v, rows], 1.0)
-        return total[count > 0] / count[count > 0]
+    ``cells`` are, table by table, (targets, rows) each: the values of all cells, which of them to score, their groups.
+    """
+    posterior = infer(_final(path, options), sample, inference, engine)
+    total, count = np.zeros(GROUPS), np.zeros(GROUPS)
+    for table, beliefs, codes, scored, groups in zip(sample.tables, posterior.marginals, *cells, strict=True):
+        offsets = table.schema.state_offsets
+        for v in range(len(codes)):
+            rows = np.flatnonzero(scored[v])
+            states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
+            every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
+            truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
+            np.add.at(total, groups[v, rows], truth)
+            np.add.at(count, groups[v, rows], 1.0)
+    return total[count > 0] / count[count > 0]

@@ -1,4 +1,4 @@
-"""Orthant-wise L-BFGS (Andrew and Gao) over a set of parameters that may grow between steps."""
+"""This module implements orthant-wise L-BFGS (Andrew and Gao 2007) for parameters that may be added between steps."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import numpy as np
 
 from sparsefield.solver.penalty import pseudo_gradient
 
-__all__ = ["OrthantLBFGS", "Point"]
-
-SUFFICIENT = 1e-4
+SUFFICIENT_DECREASE = 1e-4
 """Share of the predicted decrease that a step must achieve (Armijo)."""
-MAX_HALVINGS = 30
+MAX_TRIALS = 30
 MIN_CURVATURE = 1e-10
-LONGEST = 3.0
-"""No parameter moves further in a step. Where predictions are sure the loss looks flat, and a few parameters would run
-off by thousands and hold up all others."""
+MAX_CHANGE = 3.0
+"""Largest change of a parameter in a step. Where probabilities are close to 0 or 1 the loss is flat, and a few
+parameters would change by thousands and slow down all others."""
+
+
+Transform = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where the optimizer stands."""
+    """A point that the optimizer has reached."""
 
     theta: np.ndarray
     value: float
     """Loss and penalties."""
     gradient: np.ndarray
-    """Of everything but the L1 term."""
+    """Gradient of everything but the L1 term."""
 
 
 class OrthantLBFGS:
-    """Keeps the curvature seen in the last steps; a step never raises the objective and never leaves finite numbers."""
+    """An optimizer with a memory of the last steps; no step raises the objective, and all values stay finite."""
 
     def __init__(self, memory: int = 10) -> None:
         self._memory = memory
@@ -40,31 +41,30 @@ class OrthantLBFGS:
         self.y_history: list[np.ndarray] = []
 
     def grow(self, count: int) -> None:
-        """Parameters are appended; nothing is known of their curvature yet."""
-        room = np.zeros(count)
-        self.s_history = [np.concatenate([s, room]) for s in self.s_history]
-        self.y_history = [np.concatenate([y, room]) for y in self.y_history]
+        """Append parameters, of whose curvature nothing is known yet."""
+        self.s_history = [np.pad(s, (0, count)) for s in self.s_history]
+        self.y_history = [np.pad(y, (0, count)) for y in self.y_history]
 
-    def keep(self, places: np.ndarray) -> None:
-        """Only some parameters stay."""
-        self.s_history = [s[places] for s in self.s_history]
-        self.y_history = [y[places] for y in self.y_history]
+    def keep(self, positions: np.ndarray) -> None:
+        """Drop all parameters but those at the given positions."""
+        self.s_history = [s[positions] for s in self.s_history]
+        self.y_history = [y[positions] for y in self.y_history]
         self._drop_flat()
 
-    def translate(self, move: Callable[[np.ndarray], np.ndarray], turn: Callable[[np.ndarray], np.ndarray]) -> None:
-        """The coordinates have changed: how a move and a change of gradient read in the new ones."""
-        self.s_history = [move(s) for s in self.s_history]
-        self.y_history = [turn(y) for y in self.y_history]
+    def transform(self, step: Transform, gradient: Transform) -> None:
+        """Change the coordinates of the memory, by functions of a step and of a change of gradient."""
+        self.s_history = [step(s) for s in self.s_history]
+        self.y_history = [gradient(y) for y in self.y_history]
 
     def state(self) -> dict[str, np.ndarray]:
-        """What is remembered, as arrays that `restore` takes."""
+        """Return the memory, as arrays that `restore` takes."""
         return {"s_history": np.array(self.s_history), "y_history": np.array(self.y_history)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         self.s_history, self.y_history = list(state["s_history"]), list(state["y_history"])
 
     def branch(self) -> OrthantLBFGS:
-        """One that remembers the same."""
+        """Return an optimizer with the same memory."""
         twin = OrthantLBFGS(self._memory)
         twin.s_history, twin.y_history = list(self.s_history), list(self.y_history)
         return twin
@@ -76,14 +76,14 @@ class OrthantLBFGS:
         self,
         point: Point,
         l1: np.ndarray,
-        precondition: Callable[[np.ndarray], np.ndarray],
+        precondition: Transform,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
-        project: Callable[[np.ndarray], np.ndarray],
+        project: Transform,
     ) -> Point | None:
-        """One step from ``point``, or None when no step lowers the objective.
+        """Take one step from ``point``; return None when no step lowers the objective.
 
-        ``precondition`` multiplies a gradient with a rough, positive inverse of the second derivatives; ``project``
-        keeps a trial within what the caller allows. The last call of ``evaluate`` is always at the point returned.
+        ``precondition`` multiplies a gradient by a positive approximation of the inverse Hessian; ``project`` maps a
+        trial to one that the caller allows. The last call of ``evaluate`` is always at the point returned.
         """
         slope = pseudo_gradient(point.theta, point.gradient, l1)
         while True:
@@ -103,70 +103,71 @@ class OrthantLBFGS:
         slope: np.ndarray,
         direction: np.ndarray,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
-        project: Callable[[np.ndarray], np.ndarray],
+        project: Transform,
     ) -> Point | None:
-        """Back-tracking line search within the orthant that ``point`` and the direction choose."""
+        """Search along a line, by backtracking, within the orthant of ``point`` and its pseudo-gradient."""
         orthant = np.where(point.theta != 0.0, np.sign(point.theta), np.sign(-slope))
         length = 1.0
-        for _ in range(MAX_HALVINGS):
+        for _ in range(MAX_TRIALS):
             theta = point.theta + length * direction
             theta[(l1 > 0.0) & (theta * orthant <= 0.0)] = 0.0
             theta = project(theta)
-            promised = float(slope @ (theta - point.theta))
-            if promised >= 0.0:  # what was cut off at a kink outweighs the rest: a shorter step cuts off less
+            predicted = float(slope @ (theta - point.theta))
+            if predicted >= 0.0:  # too many parameters were set to 0; a shorter step sets fewer
                 length *= 0.5
                 continue
             value, gradient = evaluate(theta)
-            if np.isfinite(value) and value <= point.value + SUFFICIENT * promised and np.isfinite(gradient).all():
+            if (
+                np.isfinite(value)
+                and value <= point.value + SUFFICIENT_DECREASE * predicted
+                and np.isfinite(gradient).all()
+            ):
                 return Point(theta, value, gradient)
-            length *= _shorter(point.value, promised, value)
+            length *= _backtracking_factor(point.value, predicted, value)
         return None
 
-    def _direction(
-        self, slope: np.ndarray, at_kink: np.ndarray, precondition: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        """Two-loop recursion. A parameter at the kink of its penalty may only move the way its own slope points; when
-        the rest still goes uphill as a whole, that holds for every parameter."""
+    def _direction(self, slope: np.ndarray, at_zero: np.ndarray, precondition: Transform) -> np.ndarray:
+        """Compute the direction by the two-loop recursion.
+
+        A penalized parameter at 0 may only change against its own slope; if the result is no descent direction, the
+        same holds for every parameter.
+        """
         q = slope.copy()
-        shares = []
+        alphas = []
         for s, y in zip(reversed(self.s_history), reversed(self.y_history), strict=True):
-            share = (s @ q) / (s @ y)
-            q -= share * y
-            shares.append(share)
+            alphas.append((s @ q) / (s @ y))
+            q -= alphas[-1] * y
         if self.s_history:
             s, y = self.s_history[-1], self.y_history[-1]
             q = precondition(q) * ((s @ y) / (y @ precondition(y)))
         else:
             q = precondition(q)
-        for (s, y), share in zip(zip(self.s_history, self.y_history, strict=True), reversed(shares), strict=True):
-            q += (share - (y @ q) / (s @ y)) * s
-        direction = np.clip(-q, -LONGEST, LONGEST)
-        direction[at_kink & (direction * slope >= 0.0)] = 0.0
+        for s, y, alpha in zip(self.s_history, self.y_history, reversed(alphas), strict=True):
+            q += (alpha - (y @ q) / (s @ y)) * s
+        direction = np.clip(-q, -MAX_CHANGE, MAX_CHANGE)
+        direction[at_zero & (direction * slope >= 0.0)] = 0.0
         if direction @ slope >= 0.0:
             direction[direction * slope >= 0.0] = 0.0
         return direction
 
-    def _remember(self, move: np.ndarray, turn: np.ndarray) -> None:
-        self.s_history.append(move)
-        self.y_history.append(turn)
+    def _remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
+        self.s_history.append(step)
+        self.y_history.append(gradient_change)
         self._drop_flat()
         if len(self.s_history) > self._memory:
             self.s_history.pop(0)
             self.y_history.pop(0)
 
     def _drop_flat(self) -> None:
-        """Pairs without positive curvature would spoil the recursion."""
-        good = [
-            (s, y)
-            for s, y in zip(self.s_history, self.y_history, strict=True)
-            if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)
-        ]
+        """Drop pairs without positive curvature, with which the recursion gives no descent direction."""
+        pairs = zip(self.s_history, self.y_history, strict=True)
+        good = [(s, y) for s, y in pairs if s @ y > MIN_CURVATURE * max(y @ y, 1e-300)]
         self.s_history, self.y_history = [s for s, _ in good], [y for _, y in good]
 
 
-def _shorter(value: float, promised: float, tried: float) -> float:
-    """Factor for the next trial: the minimum of a parabola through what is known, within [0.1, 0.5]."""
+def _backtracking_factor(value: float, predicted: float, tried: float) -> float:
+    """Return the factor of the next step length: the minimum of the interpolating parabola, within [0.1, 0.5]."""
     if not np.isfinite(tried):
         return 0.1
-    excess = tried - value - promised
-    return float(np.clip(-promised / (2.0 * excess), 0.1, 0.5)) if excess > 0.0 else 0.5
+    excess = tried - value - predicted
+    return float(np.clip(-predicted / (2.0 * excess), 0.1, 0.5)) if excess > 0.0 else 0.5

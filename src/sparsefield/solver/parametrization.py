@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparsefield.data import Arcs
+from sparsefield.objectives import Evaluator
+from sparsefield.solver.owlqn import Transform
 
-__all__ = ["CenteredParametrization"]
-
-Translation = Callable[[np.ndarray], np.ndarray]
-
-SMALLEST = 1e-2
-"""Smallest curvature of a parameter, which bounds the length of steps."""
+MIN_DIAGONAL = 1e-2
+"""Added to the curvature of each parameter, which bounds the length of steps."""
 
 
 @dataclass(frozen=True)
@@ -40,85 +37,109 @@ class CenteredParametrization:
         return theta
 
     def from_theta(self, theta: np.ndarray, arcs: Arcs) -> np.ndarray:
+        """Return the point with given plain weights."""
         point = theta.copy()
         point[: len(self.centered)] += self._shift(theta, arcs)
         return point
 
     def from_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """The gradient in these coordinates, from that of the plain weights."""
+        """Return the gradient in these coordinates, from that of the plain weights."""
         out = gradient.copy()
         out[len(self.centered) :] -= self._rank_one(gradient, arcs)
         return out
 
-    def to_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
-        out = gradient.copy()
-        out[len(self.centered) :] += self._rank_one(gradient, arcs)
-        return out
+    def transforms_to(self, other: CenteredParametrization, arcs: Arcs) -> tuple[Transform, Transform]:
+        """Return functions that transform a step, and a change of gradient, to coordinates with other centers.
 
-    def turn_into(self, other: CenteredParametrization, arcs: Arcs) -> tuple[Translation, Translation]:
-        """How a move, and how a change of gradient, reads in coordinates that centre other unary weights.
-
-        Only the arcs of weights that changed sides matter, and these are few.
+        Only the arcs of the few weights that are centered in one of the two are needed.
         """
         change = other.centered.astype(np.int64) - self.centered
-        those = np.flatnonzero(change[arcs.target])
-        target, feature = arcs.target[those], arcs.feature[those]
-        factor, n = change[target] * self.means[arcs.source[those]], len(self.centered)
+        changed = np.flatnonzero(change[arcs.target])
+        target, feature = arcs.target[changed], arcs.feature[changed]
+        factor, n = change[target] * self.means[arcs.source[changed]], len(self.centered)
 
-        def move(vector: np.ndarray) -> np.ndarray:
+        def transform_step(vector: np.ndarray) -> np.ndarray:
             out = vector.copy()
             out[:n] += np.bincount(target, factor * vector[n:][feature], n)
             return out
 
-        def turn(vector: np.ndarray) -> np.ndarray:
+        def transform_gradient(vector: np.ndarray) -> np.ndarray:
             out = vector.copy()
             np.subtract.at(out[n:], feature, factor * vector[target])
             return out
 
-        return move, turn
+        return transform_step, transform_gradient
 
     def preconditioner(
         self, arcs: Arcs, uncertainty: np.ndarray, shared: np.ndarray | None, l2: np.ndarray
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """A rough inverse of the second derivatives, as a function that multiplies a gradient with it.
+    ) -> Transform:
+        """Return a function that multiplies a gradient by an approximation of the inverse Hessian.
 
-        ``uncertainty`` is p (1 - p) of a state summed over rows; ``shared``, of an arc's target summed over the rows in
-        which the source is on (a source of 0 and 1). Without it the two are taken to be independent, and the inverse
-        is that of a diagonal. With it, a pair weight is also freed of its overlap with the two unary weights: where
-        the target is uncertain, the source may be on far more often than on average.
+        ``uncertainty`` is p (1 - p) of a state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
+        summed over the rows in which its binary source is on. Without it, target and source are assumed independent,
+        and the approximation is diagonal. With it, the covariance of a pair weight with its two unary weights is
+        removed, too: where the target is uncertain, the source may be on far more often than on average.
         """
         target, source, feature = arcs[:3]
         n_pairs = len(l2) - len(uncertainty)
         free = self.centered[target]
         mean = self.means[source] * free
         if shared is None:
-            moves = uncertainty[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
-            diagonal = np.concatenate([uncertainty, np.bincount(feature, moves, n_pairs)])
-            scale = 1.0 / (diagonal + l2 + SMALLEST)
+            curvature = uncertainty[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
+            diagonal = np.concatenate([uncertainty, np.bincount(feature, curvature, n_pairs)])
+            scale = 1.0 / (diagonal + l2 + MIN_DIAGONAL)
             return lambda gradient: scale * gradient
-        centre = np.where(free, shared / (uncertainty[target] + SMALLEST), 0.0)
-        diagonal = np.concatenate([uncertainty, np.bincount(feature, shared * (1.0 - centre), n_pairs)])
-        scale, shift = 1.0 / (diagonal + l2 + SMALLEST), centre - mean
+        center = np.where(free, shared / (uncertainty[target] + MIN_DIAGONAL), 0.0)
+        diagonal = np.concatenate([uncertainty, np.bincount(feature, shared * (1.0 - center), n_pairs)])
+        scale, shift = 1.0 / (diagonal + l2 + MIN_DIAGONAL), center - mean
 
         def multiply(gradient: np.ndarray) -> np.ndarray:
-            turned = gradient.copy()
-            turned[len(uncertainty) :] -= np.bincount(feature, shift * gradient[target], n_pairs)
-            turned *= scale
-            turned[: len(uncertainty)] -= np.bincount(
-                target, shift * turned[len(uncertainty) :][feature], len(uncertainty)
-            )
-            return turned
+            out = gradient.copy()
+            out[len(uncertainty) :] -= np.bincount(feature, shift * gradient[target], n_pairs)
+            out *= scale
+            out[: len(uncertainty)] -= np.bincount(target, shift * out[len(uncertainty) :][feature], len(uncertainty))
+            return out
 
         return multiply
 
     def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """(pairs,): E[B] g_A + E[A] g_B, the last two terms of Eq. 13, for the centered ends."""
+        """Return E[B] g_A + E[A] g_B (pairs,), the last two terms of Eq. 13, for the centered ends."""
         target, source, feature = arcs[:3]
         unary = gradient[: len(self.centered)] * self.centered
         return np.bincount(feature, self.means[source] * unary[target], len(gradient) - len(unary))
 
     def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """(states,): what the pair weights, acting on the means, add to each centered unary weight."""
+        """Return the sum of pair weights times means (states,) that is added to each centered unary weight."""
         target, source, feature = arcs[:3]
         weights = vector[len(self.centered) :][feature]
         return np.bincount(target, self.means[source] * weights, len(self.centered)) * self.centered
+
+
+class ConjunctionMoments:
+    """Mean and variance of each conjunction when it was added; fixed, since the optimizer remembers its steps."""
+
+    def __init__(self, evaluator: Evaluator, n_columns: int) -> None:
+        self._evaluator, self._n_columns = evaluator, n_columns
+        self.known: dict[bytes, tuple[float, float]] = {}
+
+    def extend(self, parametrization: CenteredParametrization, arcs: Arcs) -> CenteredParametrization:
+        """Return the parametrization with the moments of the conjunctions of some arcs after those of the columns."""
+        keys = [row.tobytes() for row in arcs.conjunctions]
+        new = [k for k, key in enumerate(keys) if key not in self.known]
+        if new:
+            found = self._evaluator.moments_of(arcs.conjunctions[new])
+            self.known |= {keys[k]: (float(m), float(v)) for k, m, v in zip(new, *found, strict=True)}
+        known = np.array([self.known[key] for key in keys]).reshape(-1, 2)
+        return replace(
+            parametrization,
+            means=np.concatenate([parametrization.means[: self._n_columns], known[:, 0]]),
+            variances=np.concatenate([parametrization.variances[: self._n_columns], known[:, 1]]),
+        )
+
+    def recall(self, parametrization: CenteredParametrization, arcs: Arcs) -> None:
+        """Restore the moments that `extend` returned for these arcs."""
+        n = self._n_columns
+        parts = zip(
+            arcs.conjunctions, parametrization.means[n:].tolist(), parametrization.variances[n:].tolist(), strict=True
+        )
+        self.known = {row.tobytes(): (mean, variance) for row, mean, variance in parts}

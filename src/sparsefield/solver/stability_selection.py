@@ -15,8 +15,6 @@ from sparsefield.data import LocalDataset, deduplicate_rows, weigh_rows
 from sparsefield.model import widen
 from sparsefield.solver.trainer import Trainer
 
-__all__ = ["Selections", "count_selections", "draw_halves", "halved_by"]
-
 MAX_COMPONENT = 0.1
 """Linked rows are halved by connected components, which are independent, unless one has more than this share of all
 rows. Then rows are halved, and those of the other half remain as neighbors."""

@@ -10,28 +10,16 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
-from sparsefield.induction import (
-    Grafting,
-    InductionRule,
-    Proposals,
-    all_expandable,
-    choose_proposals,
-    combine,
-    merge,
-    score_expansions,
-)
+from sparsefield.induction import Grafting, InductionRule, Proposals, all_expandable, merge, score_expansions, select
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, widen
 from sparsefield.objectives import Evaluator, Objective, make_evaluator
-from sparsefield.solver.callbacks import FitCallbacks
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
-from sparsefield.solver.fit_state import FitResult, FitState, TrainingOptions, WarmStart
+from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.penalty import Penalty
 from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
 from sparsefield.solver.working_set import WorkingSet
-
-__all__ = ["Trainer"]
 
 MIN_BATCH = 50
 """The paper's batch size; the certificate adds at least as many features at a time."""
@@ -122,9 +110,9 @@ class Trainer:
     def set_l1(self, l1: float) -> None:
         """Change l1 and keep the weights."""
         self.options = replace(self.options, l1=l1)
-        self.problem.penalty = self.problem.penalty.with_l1(l1)
+        self.problem.penalty = replace(self.problem.penalty, l1=l1)
         self.state.steps_without_progress, self.state.tol = 0, self.options.tol
-        self.log.clear()
+        self.log.records = []
         self.problem.evaluate_again()
         self.problem.recenter()
 
@@ -218,7 +206,7 @@ class Trainer:
         proceed = self._iterations_left()
         found = self._score(self.rule, self._score_limit(), pairs_first=True) if proceed else self._no_proposals()
         self._drop_inactive()
-        proposed = choose_proposals(found, self._batch_size()).features
+        proposed = select(found, self._batch_size()).features
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
         if not added or (self.options.certify and useful < FEW_CANDIDATES * len(self.problem.working_set)):
@@ -288,7 +276,7 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(choose_proposals(violators, max(self._batch_size(), MIN_BATCH)).features)
+            self._add_features(select(violators, max(self._batch_size(), MIN_BATCH)).features)
         if inside > 0.5 * allowed:
             state.tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
@@ -345,13 +333,14 @@ class Trainer:
         """
         l1, width, working_set = self.options.l1 if l1 is None else l1, self.options.max_order, self.problem.working_set
         with self.log.scoring():
-            contrast = self.evaluator.contrast()
-            found = rule.score(contrast, self.layout, l1, working_set.pair_keys, limit)
-            higher = None
+            factors = self.evaluator.gradient_factors()
+            found = rule.score(factors, self.layout, l1, working_set.pair_keys, limit)
+            higher = []
             if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
-                known, growth = working_set.conjunction_keys, self.options.order_penalty
-                higher = score_expansions(contrast, self.layout, self._expandable(), rule.thresholds, l1, known, growth)
-        return combine(found, higher, width)
+                known, penalty = working_set.conjunction_keys, self.options.order_penalty
+                expandable, thresholds = self._expandable(), rule.thresholds
+                higher = [score_expansions(factors, self.layout, expandable, thresholds, l1, known, penalty)]
+        return merge([found, *higher], width)
 
     def _expandable(self) -> np.ndarray:
         """Return the features that may be expanded by a column: the active ones, or, with "all", every pair as well."""
@@ -363,7 +352,7 @@ class Trainer:
         return active
 
     def _no_proposals(self) -> Proposals:
-        return combine(merge([]), None, self.options.max_order)
+        return merge([], self.options.max_order)
 
     def _excess(self, found: Proposals) -> np.ndarray:
         """Return by how much gradients exceed penalties, (candidates,)."""

@@ -10,10 +10,8 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.model import IterationRecord
-from sparsefield.solver.callbacks import FitCallbacks
+from sparsefield.solver.fit_state import FitCallbacks
 from sparsefield.solver.working_problem import WorkingProblem
-
-__all__ = ["TrainingLog"]
 
 
 class TrainingLog:
@@ -54,10 +52,6 @@ class TrainingLog:
         )
         self.records.append(record)
         self._callbacks.iteration(record)
-
-    def clear(self) -> None:
-        """Start a new list of records."""
-        self.records = []
 
     def restore(self, records: list[IterationRecord], seconds: float, scoring_seconds: float) -> None:
         """Continue the log of an interrupted fit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 
@@ -10,13 +10,10 @@ import numpy as np
 
 from sparsefield.model import Field
 from sparsefield.objectives import Evaluator
-from sparsefield.solver.conjunction_moments import ConjunctionMoments
-from sparsefield.solver.owlqn import OrthantLBFGS, Point
-from sparsefield.solver.parametrization import CenteredParametrization
+from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
+from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
 from sparsefield.solver.penalty import Penalty, pseudo_gradient
 from sparsefield.solver.working_set import WorkingSet
-
-__all__ = ["WorkingProblem"]
 
 MAX_INACTIVE = 0.1
 """Inactive features are dropped when they are more than this share of the working set."""
@@ -72,11 +69,8 @@ class WorkingProblem:
         pairs, conjunctions = kept[~higher], kept[higher]
         field = Field(working_set.layout, unary.copy(), working_set.features[pairs, :2], weights[pairs])
         if len(conjunctions):
-            field = replace(
-                field,
-                conjunctions=working_set.features[conjunctions],
-                conjunction_weights=weights[conjunctions],
-            )
+            features, chosen = working_set.features[conjunctions], weights[conjunctions]
+            field = replace(field, conjunctions=features, conjunction_weights=chosen)
         return field
 
     # -- the point -----------------------------------------------------------------------------------------------
@@ -115,7 +109,7 @@ class WorkingProblem:
         if np.array_equal(new.centered, old.centered):
             return
         self.parametrization = new
-        self.optimizer.translate(*old.turn_into(new, arcs))
+        self.optimizer.transform(*old.transforms_to(new, arcs))
         gradient = self._smooth_gradient(self.loss_gradient, theta)
         self.point = Point(new.from_theta(theta, arcs), self.point.value, gradient)
 
@@ -173,16 +167,16 @@ class WorkingProblem:
     def keep(self, kept: np.ndarray) -> None:
         """Keep only the features of a mask, with their weights."""
         n = self.n_states
-        places = np.concatenate([np.arange(n), n + np.flatnonzero(kept)])
+        positions = np.concatenate([np.arange(n), n + np.flatnonzero(kept)])
         self.set_features(self.working_set.features[kept])
-        self.point = Point(self.point.theta[places], self.point.value, self.point.gradient[places])
-        self.loss_gradient = self.loss_gradient[places]
-        self.optimizer.keep(places)
+        self.point = Point(self.point.theta[positions], self.point.value, self.point.gradient[positions])
+        self.loss_gradient = self.loss_gradient[positions]
+        self.optimizer.keep(positions)
 
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
-        self.penalty = self.penalty.on(self.working_set.penalty_factors)
+        self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
 
@@ -251,7 +245,7 @@ class WorkingProblem:
         coordinates[:n][crossed] -= after[crossed]
         return coordinates
 
-    def _preconditioner(self) -> Callable[[np.ndarray], np.ndarray]:
+    def _preconditioner(self) -> Transform:
         evaluator = self.evaluator
         uncertainty = evaluator.uncertainty(), evaluator.shared_uncertainty(self.working_set.graphs)
         l2 = self.penalty.l2_of(len(self.point.theta))

@@ -7,8 +7,6 @@ import numpy as np
 from sparsefield.data import Layout
 from sparsefield.objectives import Evaluator
 
-__all__ = ["WorkingSet"]
-
 LATENT_PENALTY_FACTOR = 0.1
 """Factor of l1 for weights of a latent state, each of which replaces many weights between columns. Of 0, 0.03, 0.1, 0.3
 and 1 the small ones score about equally, and 0.1 drops states that the data do not support."""

@@ -37,22 +37,22 @@ def problem_of(make_problem, seed: int, shape: str, **options):
     return make_problem(seed, **{"missing": 0.0, "numbers": 0, **SHAPES[shape], **options})
 
 
-def contrast_at(sample, engine, pairs, theta):
+def factors_at(sample, engine, pairs, theta):
     evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
     evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta)
-    return evaluator.contrast()
+    return evaluator.gradient_factors()
 
 
 def as_dict(found) -> dict[tuple[int, int], float]:
-    assert len(set(map(tuple, found.pairs.tolist()))) == len(found)
+    assert len(set(map(tuple, found.features.tolist()))) == len(found)
     assert np.array_equal(found.rank, np.abs(found.gradient))
-    return dict(zip(map(tuple, found.pairs.tolist()), found.gradient.tolist(), strict=True))
+    return dict(zip(map(tuple, found.features.tolist()), found.gradient.tolist(), strict=True))
 
 
 def exact(sparse, dense, pairs, theta, cut, known, engine) -> tuple[dict, dict]:
     """What the sparse pass finds, and what the dense one finds."""
-    found = score_sparse_pairs(contrast_at(sparse, engine, pairs, theta), sparse.layout, 0.0, cut, known)
-    expected = Grafting().score(contrast_at(dense, engine, pairs, theta), dense.layout, cut, known)
+    found = score_sparse_pairs(factors_at(sparse, engine, pairs, theta), sparse.layout, 0.0, cut, known)
+    expected = Grafting().score(factors_at(dense, engine, pairs, theta), dense.layout, cut, known)
     return as_dict(found), as_dict(expected)
 
 
@@ -97,8 +97,8 @@ def test_known_pairs_are_left_out(make_problem, seed, cut, share) -> None:
 def test_only_candidates_are_found(make_problem, engine, shape) -> None:
     """No pair within a variable, none of two observed columns, the smaller number first."""
     problem = problem_of(make_problem, 3, shape)
-    contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-    found = as_dict(score_sparse_pairs(contrast, problem.layout, 0.0, 0.0, NOTHING))
+    factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+    found = as_dict(score_sparse_pairs(factors, problem.layout, 0.0, 0.0, NOTHING))
     assert set(found) == set(candidate_pairs(problem.schema))
 
 
@@ -141,8 +141,8 @@ def test_pairs_that_never_meet_are_found(engine, monkeypatch) -> None:
     entries=st.sampled_from([3, 40, 10**6]),
 )
 def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weighted, observed, entries) -> None:
-    """Columns that are on once or twice, in rows of any weight; unary weights far from their optimum, so that rest is
-    anything from sure to impossible; in one round or in many."""
+    """Columns that are on once or twice, in rows of any weight; unary weights far from their optimum, so that baseline
+    beliefs are anything from 0 to 1; in one round or in many."""
     rng = np.random.default_rng(seed)
     n_rows = 30
     often = rng.choice([1, 1, 2, 3, 12], n_columns)
@@ -166,7 +166,7 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
 
 
 def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
-    """By plain loops: an error that is not beyond the threshold is replaced by the error at rest."""
+    """By plain loops: an error that is not beyond the threshold is replaced by the baseline error."""
     slow, n, columns = problem.slow, problem.schema.n_states, problem.schema.n_columns
     errors = np.zeros((len(problem.rows), columns))
     for i, row in enumerate(problem.rows):
@@ -183,9 +183,9 @@ def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
 def bounds(problem) -> np.ndarray:
     """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `_order_columns`."""
     n, q = problem.schema.n_states, np.array([row.q for row in problem.rows])
-    together = np.array([row.weight for row in problem.rows]) @ q
-    bound = together.copy()
-    bound[:n] += together[:n] + np.maximum(problem.slow.pl_gradient(problem.rows, [])[:n], 0.0)
+    on_weight = np.array([row.weight for row in problem.rows]) @ q
+    bound = on_weight.copy()
+    bound[:n] += on_weight[:n] + np.maximum(problem.slow.pl_gradient(problem.rows, [])[:n], 0.0)
     return bound
 
 
@@ -196,15 +196,15 @@ def bounds(problem) -> np.ndarray:
     cut=st.sampled_from(CUTS),
     share=st.sampled_from([0.3, 1.0]),
 )
-def test_errors_within_the_threshold_are_taken_for_those_at_rest(
+def test_errors_within_the_threshold_are_replaced_by_the_baseline(
     make_problem, shape, seed, threshold, cut, share
 ) -> None:
     problem = problem_of(make_problem, seed, shape, share=share)
     with Threads(1) as engine:
-        contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-        found = as_dict(score_sparse_pairs(contrast, problem.layout, threshold, cut, NOTHING))
+        factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+        found = as_dict(score_sparse_pairs(factors, problem.layout, threshold, cut, NOTHING))
         rule = CFI((threshold, 0.2))
-        assert as_dict(rule.score(contrast, problem.layout, cut, NOTHING)) == found
+        assert as_dict(rule.score(factors, problem.layout, cut, NOTHING)) == found
     expected = slow_scores(problem, threshold)
     # An estimate may exceed what the exact gradient cannot: such a column is not looked at.
     bound = bounds(problem)
@@ -238,11 +238,11 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
     outcomes = []
     for n_jobs in (1, 2, 3):
         with Threads(n_jobs) as engine:
-            contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-            assert isinstance(contrast, SparseGradientFactors)
-            assert len(contrast.parts) > 5
-            found = score_sparse_pairs(contrast, problem.layout, threshold, 1.0, NOTHING)
-            outcomes.append([part.tobytes() for part in (found.a, found.b, found.gradient, found.rank)])
+            factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+            assert isinstance(factors, SparseGradientFactors)
+            assert len(factors.parts) > 5
+            found = score_sparse_pairs(factors, problem.layout, threshold, 1.0, NOTHING)
+            outcomes.append([part.tobytes() for part in (found.features, found.gradient, found.rank)])
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
@@ -252,14 +252,14 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
 def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, shape, threshold) -> None:
     problem = problem_of(make_problem, 5, shape, n_rows=40, share=0.4)
     known = np.sort(problem.layout.keys(problem.pairs))
-    contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+    factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
     outcomes, rounds = [], []
     for entries in (10**9, 100, 30, 1):
         monkeypatch.setattr(threads, "machine_memory", memory_for(entries))
         rounds.append(
-            len(sparse_scores._rounds(contrast, sparse_scores._order_columns(contrast, problem.layout, 0.5)[1]))
+            len(sparse_scores._rounds(factors, sparse_scores._order_columns(factors, problem.layout, 0.5)[1]))
         )
-        outcomes.append(as_dict(score_sparse_pairs(contrast, problem.layout, threshold, 0.5, known)))
+        outcomes.append(as_dict(score_sparse_pairs(factors, problem.layout, threshold, 0.5, known)))
     assert rounds[0] == 1
     assert rounds[-1] > 5
     assert outcomes[0]
@@ -269,8 +269,8 @@ def test_the_number_of_rounds_changes_no_bit(make_problem, engine, monkeypatch, 
 @pytest.mark.parametrize("cut", [1e3, 1e9])
 def test_a_cut_beyond_all_gradients_finds_nothing(make_problem, engine, cut) -> None:
     problem = problem_of(make_problem, 4, "many states")
-    contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+    factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
     for threshold in (0.0, 0.2):
-        found = score_sparse_pairs(contrast, problem.layout, threshold, cut, NOTHING)
+        found = score_sparse_pairs(factors, problem.layout, threshold, cut, NOTHING)
         assert len(found) == 0
-        assert found.pairs.shape == (0, 2)
+        assert found.features.shape == (0, 2)

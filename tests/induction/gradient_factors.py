@@ -6,8 +6,8 @@ from sparsefield.compute import Threads
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 
-def contrast_of(problem, objective: str = "pl"):
+def factors_of(problem, objective: str = "pl"):
     with Threads(1) as engine:
         evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         evaluator.evaluate(problem.graphs, problem.theta)
-        return evaluator.contrast()
+        return evaluator.gradient_factors()

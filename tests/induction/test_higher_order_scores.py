@@ -15,15 +15,7 @@ from oracle import candidate_features, candidate_pairs, columns_of
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Relational
-from sparsefield.induction import (
-    Proposals,
-    all_expandable,
-    choose_proposals,
-    combine,
-    higher_order,
-    merge,
-    score_expansions,
-)
+from sparsefield.induction import Proposals, all_expandable, higher_order, merge, score_expansions, select
 from sparsefield.model import widen
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -36,19 +28,19 @@ NOBODY = np.empty(0, dtype=np.int64)
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 4)
-    monkeypatch.setattr(higher_order, "LIFTS_AT_A_TIME", 7)
+    monkeypatch.setattr(higher_order, "FEATURES_PER_ITEM", 7)
 
 
-def score(contrast, layout, lifts, thresholds=EXACT, cut=-1.0, known=NOBODY) -> Proposals:
+def score(factors, layout, expandable, thresholds=EXACT, cut=-1.0, known=NOBODY) -> Proposals:
     """With a cut below 0, every candidate."""
-    return score_expansions(contrast, layout, lifts, thresholds, cut, known)
+    return score_expansions(factors, layout, expandable, thresholds, cut, known)
 
 
-def lifts_of(schema, order: int) -> np.ndarray:
+def features_of_order(schema, order: int) -> np.ndarray:
     return widen(np.array(candidate_features(schema, order)), order + 1)
 
 
-def test_all_lifts_are_all_candidate_pairs(make_problem) -> None:
+def test_all_expandable_are_all_candidate_pairs(make_problem) -> None:
     problem = make_problem(0)
     assert all_expandable(problem.layout, 2).tolist() == [list(pair) for pair in candidate_pairs(problem.schema)]
     assert (all_expandable(problem.layout, 4)[:, 2:] == -1).all()
@@ -60,7 +52,7 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
     problem = with_conjunctions(make_problem(3, missing=missing), 4)
     assert len(problem.plain.table.blocks) > 1
     evaluator, _, _ = evaluate(problem, name)
-    found = score(evaluator.contrast(), problem.layout, all_expandable(problem.layout, 3))
+    found = score(evaluator.gradient_factors(), problem.layout, all_expandable(problem.layout, 3))
     # Each triple once, variables never twice, a target state first.
     assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 3)
     n = problem.schema.n_states
@@ -74,22 +66,22 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
 def test_triples_grow_to_features_of_four_with_their_exact_gradient(make_problem, name, seed, size) -> None:
     problem = with_conjunctions(make_problem(seed, states=(2, 3, 2), missing=0.2, size=size), seed, size=size)
     evaluator, _, _ = evaluate(problem, name)
-    found = score(evaluator.contrast(), problem.layout, lifts_of(problem.schema, 3))
+    found = score(evaluator.gradient_factors(), problem.layout, features_of_order(problem.schema, 3))
     assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 4)
     n = problem.schema.n_states
     exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
     np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-10)
 
 
-def test_pairs_and_triples_may_be_lifted_together(make_problem) -> None:
+def test_pairs_and_triples_may_be_expanded_together(make_problem) -> None:
     problem = with_conjunctions(make_problem(1), 2)
     evaluator, _, _ = evaluate(problem, "pl")
-    lifts = np.array([[0, 1, -1, -1], [0, 1, 3, -1]])
-    found = score(evaluator.contrast(), problem.layout, lifts)
+    expandable = np.array([[0, 1, -1, -1], [0, 1, 3, -1]])
+    found = score(evaluator.gradient_factors(), problem.layout, expandable)
     owner = problem.schema.variable_of_column
     expected = set()
-    for lift in lifts:
-        have = columns_of(lift)
+    for feature in expandable:
+        have = columns_of(feature)
         others = [c for c in range(problem.schema.n_columns) if owner[c] not in owner[list(have)]]
         expected |= {tuple(sorted((*have, c))) for c in others}
     assert sorted(map(columns_of, found.features)) == sorted(expected)
@@ -103,19 +95,21 @@ def test_pairs_and_triples_may_be_lifted_together(make_problem) -> None:
 def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pieces, name, thresholds) -> None:
     problem = with_conjunctions(make_problem(5, missing=0.2), 6)
     evaluator, _, _ = evaluate(problem, name)
-    lifts = np.concatenate([all_expandable(problem.layout, 4)[::3], widen(lifts_of(problem.schema, 3), 4)[::9]])
-    found = score(evaluator.contrast(), problem.layout, lifts, thresholds)
-    expected = slow_estimates(problem, name, lifts, thresholds)
+    expandable = np.concatenate(
+        [all_expandable(problem.layout, 4)[::3], widen(features_of_order(problem.schema, 3), 4)[::9]]
+    )
+    found = score(evaluator.gradient_factors(), problem.layout, expandable, thresholds)
+    expected = slow_estimates(problem, name, expandable, thresholds)
     assert sorted(map(columns_of, found.features)) == sorted(expected)
     for feature, gradient in zip(found.features, found.gradient, strict=True):
-        # From whichever lift the estimate is largest, it is the one that counts.
+        # From whichever feature the estimate is largest, it is the one that counts.
         assert abs(gradient) == pytest.approx(max(map(abs, expected[columns_of(feature)])), abs=1e-11)
         assert min(abs(gradient - estimate) for estimate in expected[columns_of(feature)]) < 1e-11
-    exact = score(evaluator.contrast(), problem.layout, lifts)
+    exact = score(evaluator.gradient_factors(), problem.layout, expandable)
     assert np.abs(found.gradient - exact.gradient).max() > 0.01
 
 
-def slow_estimates(problem, name: str, lifts, thresholds) -> dict[tuple[int, ...], list[float]]:
+def slow_estimates(problem, name: str, expandable, thresholds) -> dict[tuple[int, ...], list[float]]:
     """Per candidate, error x signal where both are beyond their thresholds, plus the two products of sums and means."""
     t_err, t_sig = thresholds
     owner, columns = problem.schema.variable_of_column, problem.schema.n_columns
@@ -149,8 +143,8 @@ def slow_estimates(problem, name: str, lifts, thresholds) -> dict[tuple[int, ...
 
     single = [seen((c,)) for c in range(columns)]
     found: dict[tuple[int, ...], list[float]] = {}
-    for lift in lifts:
-        have = columns_of(lift)
+    for feature in expandable:
+        have = columns_of(feature)
         errors, signals, mean = seen(have)
         for c in range(columns):
             if owner[c] in owner[list(have)]:
@@ -170,17 +164,17 @@ def slow_estimates(problem, name: str, lifts, thresholds) -> dict[tuple[int, ...
 @pytest.mark.parametrize("thresholds", [EXACT, (0.1, 0.2)])
 def test_the_cut_and_known_features_leave_the_others_as_they_are(make_problem, thresholds) -> None:
     problem = with_conjunctions(make_problem(7), 7)
-    contrast, layout = evaluate(problem, "pl")[0].contrast(), problem.layout
-    every = score(contrast, layout, all_expandable(layout, 3), thresholds)
+    factors, layout = evaluate(problem, "pl")[0].gradient_factors(), problem.layout
+    every = score(factors, layout, all_expandable(layout, 3), thresholds)
     cut = float(np.median(every.rank))
     beyond = every.take(np.flatnonzero(every.rank > cut))
     known = beyond.features[::2]
-    found = score(contrast, layout, all_expandable(layout, 3), thresholds, cut, np.sort(layout.keys(known)))
+    found = score(factors, layout, all_expandable(layout, 3), thresholds, cut, np.sort(layout.keys(known)))
     rest = beyond.take(np.arange(1, len(beyond), 2))
     assert np.array_equal(found.features, rest.features)
     assert np.array_equal(found.gradient, rest.gradient)
     everyone = np.sort(layout.keys(every.features))
-    assert len(score(contrast, layout, all_expandable(layout, 3), thresholds, known=everyone)) == 0
+    assert len(score(factors, layout, all_expandable(layout, 3), thresholds, known=everyone)) == 0
 
 
 @pytest.mark.parametrize("thresholds", [EXACT, (0.1, 0.2)])
@@ -191,23 +185,25 @@ def test_threads_change_nothing(make_problem, small_pieces, thresholds) -> None:
         with Threads(threads) as engine:
             evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
             evaluator.evaluate(problem.field.graphs, problem.field.theta)
-            outcomes.append(score(evaluator.contrast(), problem.layout, all_expandable(problem.layout, 3), thresholds))
+            outcomes.append(
+                score(evaluator.gradient_factors(), problem.layout, all_expandable(problem.layout, 3), thresholds)
+            )
     one, other = outcomes
     assert np.array_equal(one.features, other.features)
     assert one.gradient.tobytes() == other.gradient.tobytes()
 
 
-def test_nothing_to_lift_is_no_trouble(make_problem) -> None:
+def test_nothing_to_expand_is_no_trouble(make_problem) -> None:
     problem = with_conjunctions(make_problem(8), 8)
-    contrast = evaluate(problem, "pl")[0].contrast()
-    found = score(contrast, problem.layout, np.empty((0, 3), dtype=np.int64))
+    factors = evaluate(problem, "pl")[0].gradient_factors()
+    found = score(factors, problem.layout, np.empty((0, 3), dtype=np.int64))
     assert found.features.shape == (0, 3)
     # Nor is a table of so few variables that nothing can join.
     small = make_problem(1, states=(2, 2), observed_states=(), numbers=0)
     with Threads(1) as engine:
         evaluator = DenseEvaluator(small.sample, OBJECTIVES["pl"](), engine)
         evaluator.evaluate(small.graphs, small.theta)
-        assert len(score(evaluator.contrast(), small.layout, all_expandable(small.layout, 3))) == 0
+        assert len(score(evaluator.gradient_factors(), small.layout, all_expandable(small.layout, 3))) == 0
 
 
 # -- linked tables -----------------------------------------------------------------------------------------------------
@@ -226,8 +222,8 @@ def linked(templates: list[str] | None) -> DenseDataset:
 def test_only_tables_whose_columns_may_meet_have_triples() -> None:
     sample = linked(["within visit", "across who"])
     layout: Layout = sample.layout
-    lifts = all_expandable(layout, 3)
-    assert {layout.tables[t] for t in layout.table_of_column[lifts[:, :2]].ravel()} == {"visit"}
+    expandable = all_expandable(layout, 3)
+    assert {layout.tables[t] for t in layout.table_of_column[expandable[:, :2]].ravel()} == {"visit"}
     assert len(all_expandable(linked(["across who"]).layout, 3)) == 0
     for templates in (["within visit", "across who"], None):
         sample = linked(templates)
@@ -236,7 +232,7 @@ def test_only_tables_whose_columns_may_meet_have_triples() -> None:
             evaluator = DenseEvaluator(sample, OBJECTIVES["pl"](), engine)
             nothing = np.empty((0, 3), dtype=np.int64)
             evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_states, 0.3))
-            found = score(evaluator.contrast(), layout, all_expandable(layout, 3))
+            found = score(evaluator.gradient_factors(), layout, all_expandable(layout, 3))
             assert len(found) == (1 if templates else 2)
             assert layout.are_valid_conjunctions(found.features)
             n = layout.n_states
@@ -244,7 +240,7 @@ def test_only_tables_whose_columns_may_meet_have_triples() -> None:
         np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
 
 
-def test_features_over_links_are_not_lifted() -> None:
+def test_features_over_links_are_not_expanded() -> None:
     sample = linked(None)
     layout = sample.layout
     with Threads(1) as engine:
@@ -253,8 +249,8 @@ def test_features_over_links_are_not_lifted() -> None:
         over = np.flatnonzero(layout.variable_of_own_column < 0)
         mine = layout.column_starts[layout.table_of_column[over]]
         assert len(over) > 3
-        lifts = widen(np.column_stack([mine, over]), 3)
-        assert len(score(evaluator.contrast(), layout, lifts)) == 0
+        expandable = widen(np.column_stack([mine, over]), 3)
+        assert len(score(evaluator.gradient_factors(), layout, expandable)) == 0
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
@@ -263,9 +259,9 @@ def test_features_over_links_are_not_lifted() -> None:
 def test_the_best_of_all_orders_are_chosen_and_ties_go_by_position() -> None:
     features = np.array([[0, 1, 2], [0, 1, -1], [0, 3, -1], [1, 2, 3], [0, 2, 3]])
     found = Proposals(features, np.array([1.0, -3.0, 2.0, 2.0, -2.0]), np.array([1.0, 3.0, 2.0, 2.0, 2.0]))
-    assert choose_proposals(found, 10).features.tolist() == features[[1, 4, 2, 3, 0]].tolist()
-    assert choose_proposals(found, 3).features.tolist() == features[[1, 4, 2]].tolist()
-    nothing = combine(merge([]), None, 3)
+    assert select(found, 10).features.tolist() == features[[1, 4, 2, 3, 0]].tolist()
+    assert select(found, 3).features.tolist() == features[[1, 4, 2]].tolist()
+    nothing = merge([], 3)
     assert nothing.features.shape == (0, 3)
-    both = combine(merge([]), found, 3)
+    both = merge([merge([]), found], 3)
     assert np.array_equal(both.features, features)

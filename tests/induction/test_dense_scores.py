@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from contrasts import contrast_of
+from gradient_factors import factors_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
@@ -23,17 +23,17 @@ NOTHING = np.empty(0, dtype=np.int64)
 GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 
-def score(rule, problem, contrast, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
-    found = rule.score(contrast, problem.layout, cut, NOTHING)
+def score(rule, problem, factors, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
+    found = rule.score(factors, problem.layout, cut, NOTHING)
     values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
-    return dict(zip(map(tuple, found.pairs.tolist()), values, strict=True))
+    return dict(zip(map(tuple, found.features.tolist()), values, strict=True))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.3]))
 def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, objective, seed, missing) -> None:
     problem = make_problem(seed, missing=missing)
-    found = score(Grafting(), problem, contrast_of(problem, objective))
+    found = score(Grafting(), problem, factors_of(problem, objective))
     pairs = candidate_pairs(problem.schema)
     exact = GRADIENT[objective](problem.slow, problem.rows, pairs)[problem.schema.n_states :]
     assert [found.get(pair, (0.0, 0.0))[0] for pair in pairs] == pytest.approx(exact.tolist(), abs=1e-11)
@@ -45,9 +45,9 @@ def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, o
 @given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.3]))
 def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, seed, missing) -> None:
     problem = make_problem(seed, missing=missing)
-    contrast = contrast_of(problem, objective)
-    exact = score(Grafting(), problem, contrast)
-    found = score(cfi_with(product), problem, contrast)
+    factors = factors_of(problem, objective)
+    exact = score(Grafting(), problem, factors)
+    found = score(cfi_with(product), problem, factors)
     for pair in candidate_pairs(problem.schema):
         assert found.get(pair, (0.0, 0.0)) == pytest.approx(exact.get(pair, (0.0, 0.0)), abs=1e-11)
     order = sorted(exact, key=lambda pair: -exact[pair][1])
@@ -64,11 +64,11 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     schema = learn_schema(source)
     evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
-    contrast, layout = evaluator.contrast(), Layout.single(schema)
-    exact = Grafting().score(contrast, layout, 0.0, NOTHING)
-    found = cfi_with(product).score(contrast, layout, 0.0, NOTHING)
+    factors, layout = evaluator.gradient_factors(), Layout.single(schema)
+    exact = Grafting().score(factors, layout, 0.0, NOTHING)
+    found = cfi_with(product).score(factors, layout, 0.0, NOTHING)
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
-    assert found.pairs.tolist() == exact.pairs.tolist()
+    assert found.features.tolist() == exact.features.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
 
 
@@ -84,9 +84,9 @@ def test_dense_and_sparse_products_agree_for_any_thresholds(
     make_problem, rule, objective, seed, errors, signals, weighted
 ) -> None:
     problem = make_problem(seed, weighted=weighted, n_rows=15)
-    contrast = contrast_of(problem, objective)
-    dense = score(cfi_with("dense", (errors, signals), rule), problem, contrast)
-    sparse = score(cfi_with("sparse", (errors, signals), rule), problem, contrast)
+    factors = factors_of(problem, objective)
+    dense = score(cfi_with("dense", (errors, signals), rule), problem, factors)
+    sparse = score(cfi_with("sparse", (errors, signals), rule), problem, factors)
     # Estimates that drop small entries are made in single precision.
     digits = 1e-11 if errors == signals == 0.0 else 1e-4
     for pair in set(dense) | set(sparse):
@@ -102,11 +102,11 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     """By plain loops, with the rank-one term unless it is as printed; errors are weighed by their rows, and so is their
     threshold."""
     problem = make_problem(seed)
-    contrast = contrast_of(problem, objective)
-    found = score(rule((errors, signals)), problem, contrast)
+    factors = factors_of(problem, objective)
+    found = score(rule((errors, signals)), problem, factors)
     n = problem.schema.n_states
-    err, mid, weight = contrast.errors[0][0], contrast.expectations[0][0], contrast.local_blocks[0][0].block.weight
-    means, unary = contrast.means[0], contrast.unary[0]
+    err, mid, weight = factors.errors[0][0], factors.expectations[0][0], factors.local_blocks[0][0].block.weight
+    means, unary = factors.means[0], factors.unary[0]
     for a, b in candidate_pairs(problem.schema):
         total = 0.0
         if rule is CFI:
@@ -124,10 +124,10 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
 @given(seed=st.integers(0, 2**32 - 1))
 def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     problem = make_problem(seed)
-    contrast = contrast_of(problem)
+    factors = factors_of(problem)
     n = problem.schema.n_states
-    err, sig = contrast.errors[0][0], contrast.expectations[0][0] - contrast.means[0][:, None]
-    found = score(IdealParent(0.0), problem, contrast)
+    err, sig = factors.errors[0][0], factors.expectations[0][0] - factors.means[0][:, None]
+    found = score(IdealParent(0.0), problem, factors)
     assert found
     for (a, b), (gradient, rank) in found.items():
         product, cosine = 0.0, 0.0
@@ -146,11 +146,11 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     )
     assert problem.schema.n_states > 128
     assert problem.schema.n_columns - problem.schema.n_states > 128
-    contrast = contrast_of(problem)
-    assert len(contrast.errors[0]) == 3
-    exact = score(Grafting(), problem, contrast)
+    factors = factors_of(problem)
+    assert len(factors.errors[0]) == 3
+    exact = score(Grafting(), problem, factors)
     for product in ("dense", "sparse"):
-        found = score(cfi_with(product), problem, contrast)
+        found = score(cfi_with(product), problem, factors)
         assert set(found) == set(exact)
         values = np.array([found[pair][0] - exact[pair][0] for pair in exact])
         assert np.abs(values).max() < 1e-9

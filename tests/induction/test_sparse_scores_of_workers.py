@@ -36,14 +36,14 @@ def blocks_for_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", 9)
 
 
-def contrast_at(sample, engine, pairs, theta):
+def factors_at(sample, engine, pairs, theta):
     evaluator = make_evaluator(sample, PseudoLikelihood(), engine)
     evaluator.evaluate(evaluator.compile(sample.layout.arcs(pairs)), theta)
-    return evaluator.contrast()
+    return evaluator.gradient_factors()
 
 
 def bits(found) -> list[bytes]:
-    return [part.tobytes() for part in (found.pairs, found.gradient, found.rank)]
+    return [part.tobytes() for part in (found.features, found.gradient, found.rank)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -67,24 +67,24 @@ def test_any_way_to_deal_rows_out_gives_the_same_bits(
         patch.setattr(sparse_scores, "UNREPORTED_SHARE", untold)
         for engine in (Threads(1), SeveralWorkers(lambda k: deal[k]), SeveralWorkers(lambda k: k)):
             with engine:
-                contrast = contrast_at(sample, engine, problem.pairs, problem.theta)
-                outcomes.append(bits(score_sparse_pairs(contrast, problem.layout, threshold, cut, known, limit)))
+                factors = factors_at(sample, engine, problem.pairs, problem.theta)
+                outcomes.append(bits(score_sparse_pairs(factors, problem.layout, threshold, cut, known, limit)))
     assert len(sample.table.blocks) > 2
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-@pytest.mark.parametrize("n_lots", [1, 3, 32])
-def test_at_the_cut_the_last_bit_decides(make_problem, n_lots) -> None:
+@pytest.mark.parametrize("n_workers", [1, 3, 32])
+def test_at_the_cut_the_last_bit_decides(make_problem, n_workers) -> None:
     """What places compute for themselves is rounded in ways of its own, and must not decide."""
     problem = make_problem(1, missing=0.0, numbers=0, n_rows=60, weighted=True, **SHAPES["binary"])
-    with SeveralWorkers(lambda k: k % n_lots) as engine:
-        contrast = contrast_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-        everyone = score_sparse_pairs(contrast, problem.layout, 0.0, 0.0, NOTHING)
+    with SeveralWorkers(lambda k: k % n_workers) as engine:
+        factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
+        everyone = score_sparse_pairs(factors, problem.layout, 0.0, 0.0, NOTHING)
         assert len(everyone) == 36
         for size in everyone.rank.tolist():
             for cut in (np.nextafter(size, 0.0), size):
-                found = score_sparse_pairs(contrast, problem.layout, 0.0, cut, NOTHING)
-                np.testing.assert_array_equal(found.pairs, everyone.pairs[everyone.rank > cut])
+                found = score_sparse_pairs(factors, problem.layout, 0.0, cut, NOTHING)
+                np.testing.assert_array_equal(found.features, everyone.features[everyone.rank > cut])
 
 
 @pytest.mark.parametrize("entries", [10**9, 300, 40])
@@ -99,8 +99,8 @@ def test_dealt_out_rows_may_be_scored_in_rounds(entries, monkeypatch) -> None:
     outcomes = []
     for engine in (Threads(1), SeveralWorkers(lambda k: k % 4)):
         with engine:
-            contrast = contrast_at(sample, engine, nothing, theta)
-            outcomes.append(bits(score_sparse_pairs(contrast, sample.layout, 0.0, 1.0, NOTHING)))
+            factors = factors_at(sample, engine, nothing, theta)
+            outcomes.append(bits(score_sparse_pairs(factors, sample.layout, 0.0, 1.0, NOTHING)))
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1]
     assert (len(engine.computed) > 1) == (entries < 10**9)
@@ -117,39 +117,39 @@ def equal_blocks(table: SparseTable, count: int) -> tuple[SparseBlock, ...]:
     return tuple(blocks)
 
 
-def spread_and_heaped(n_lots: int, rows: int, often: int, heap: int) -> np.ndarray:
-    """(lots, rows, columns). Columns 0 and 1 are on together ``often`` times in every lot. Each lot has four other
-    pairs, which are on together ``heap`` times there, and nowhere else; more columns are on at random."""
-    on = np.zeros((n_lots, rows, 2 + 8 * n_lots + 20), dtype=np.int8)
-    on[:, :, -20:] = np.random.default_rng(0).random((n_lots, rows, 20)) < 0.05
-    for lot in range(n_lots):
-        on[lot, :often, :2] = 1
+def spread_and_heaped(n_workers: int, rows: int, often: int, heap: int) -> np.ndarray:
+    """(workers, rows, columns). Columns 0 and 1 are on in the same row ``often`` times in every worker. Each worker has
+    four other pairs, which are on ``heap`` times there, and nowhere else; more columns are on at random."""
+    on = np.zeros((n_workers, rows, 2 + 8 * n_workers + 20), dtype=np.int8)
+    on[:, :, -20:] = np.random.default_rng(0).random((n_workers, rows, 20)) < 0.05
+    for worker in range(n_workers):
+        on[worker, :often, :2] = 1
         for k in range(4):
-            column, first = 2 + 8 * lot + 2 * k, often + k * heap
-            on[lot, first : first + heap, column : column + 2] = 1
+            column, first = 2 + 8 * worker + 2 * k, often + k * heap
+            on[worker, first : first + heap, column : column + 2] = 1
     return on
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-@pytest.mark.parametrize("n_lots", [4, 8])
-def test_a_pair_that_no_lot_ranks_high_is_found(monkeypatch, n_lots, limit) -> None:
+@pytest.mark.parametrize("n_workers", [4, 8])
+def test_a_pair_that_no_worker_ranks_high_is_found(monkeypatch, n_workers, limit) -> None:
     monkeypatch.setattr(config, "SPARSE_DENSITY", 1.0)
-    monkeypatch.setattr(SparseTable, "blocks", property(lambda table: equal_blocks(table, n_lots)))
+    monkeypatch.setattr(SparseTable, "blocks", property(lambda table: equal_blocks(table, n_workers)))
     often, heap = 3, 7
-    on = spread_and_heaped(n_lots, 60, often, heap)
-    for lot in on.astype(int):
-        assert np.triu(lot.T @ lot > often, k=1).sum() >= 4
+    on = spread_and_heaped(n_workers, 60, often, heap)
+    for worker in on.astype(int):
+        assert np.triu(worker.T @ worker > often, k=1).sum() >= 4
     source = as_source(sp.csr_matrix(on.reshape(-1, on.shape[2])))
     table = compile_sparse(source, learn_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
     with SeveralWorkers(lambda k: k) as engine:
-        contrast = contrast_at(sample, engine, nothing, theta)
-        found = Grafting().score(contrast, sample.layout, 2.0 * often * n_lots - 4.0, NOTHING, limit)
-    (lots,) = engine.computed
-    assert len(lots) == n_lots
-    assert found.pairs.tolist() == [[0, 1]]
+        factors = factors_at(sample, engine, nothing, theta)
+        found = Grafting().score(factors, sample.layout, 2.0 * often * n_workers - 4.0, NOTHING, limit)
+    (workers,) = engine.computed
+    assert len(workers) == n_workers
+    assert found.features.tolist() == [[0, 1]]
 
 
 def test_only_what_is_open_is_asked_for_again() -> None:
@@ -159,13 +159,13 @@ def test_only_what_is_open_is_asked_for_again() -> None:
     sample = DenseDataset.single(table)
     theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
     with SeveralWorkers(lambda k: k % 3) as engine:
-        found = score_sparse_pairs(contrast_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
-    (lots,) = engine.computed
-    told = sum(len(part.b) for answers in lots.results["score_tile"] for part in answers)
-    picked = sum(len(part) for answers in lots.results.get("sum_given_pairs", []) for part in answers)
+        found = score_sparse_pairs(factors_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
+    (workers,) = engine.computed
+    reported = sum(len(part.b) for answers in workers.results["score_tile"] for part in answers)
+    picked = sum(len(part) for answers in workers.results.get("sum_given_pairs", []) for part in answers)
     assert len(found) > 10
-    assert told < 3 * len(candidate_pairs(table.schema)) / 4
-    assert picked < told / 2
+    assert reported < 3 * len(candidate_pairs(table.schema)) / 4
+    assert picked < reported / 2
 
 
 @pytest.mark.parametrize("power", [-900, -40, 40, 900])
@@ -176,9 +176,9 @@ def test_weights_of_any_size_give_the_same_scores(make_problem, power) -> None:
     for scale in (1.0, 2.0**power):
         weighed = SparseTable(table.schema, table.offsets, table.columns, table.weight * scale)
         with Threads(1) as engine:
-            contrast = contrast_at(DenseDataset.single(weighed), engine, problem.pairs, problem.theta)
-            found = score_sparse_pairs(contrast, problem.layout, 0.0, 0.5 * scale, NOTHING)
-            outcomes.append((found.pairs.tolist(), (found.gradient / scale).tolist()))
+            factors = factors_at(DenseDataset.single(weighed), engine, problem.pairs, problem.theta)
+            found = score_sparse_pairs(factors, problem.layout, 0.0, 0.5 * scale, NOTHING)
+            outcomes.append((found.features.tolist(), (found.gradient / scale).tolist()))
     assert outcomes[0][0]
     assert outcomes[0] == outcomes[1]
 
@@ -191,7 +191,7 @@ def test_no_sum_of_errors_overflows(total) -> None:
     assert 2**61 <= 4 * int(total / unit) < 2**62
 
 
-def test_sums_in_the_field_do_not_depend_on_the_lots_either(make_problem) -> None:
+def test_sums_in_the_field_do_not_depend_on_the_workers_either(make_problem) -> None:
     """Blocks are added up by a tree of their own."""
     problem = make_problem(5, missing=0.0, numbers=0, n_rows=60, **SHAPES["many states"])
     outcomes = []

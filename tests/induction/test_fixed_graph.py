@@ -53,7 +53,7 @@ def test_an_edge_to_a_constant_column_holds_nothing_and_is_no_error() -> None:
     assert len(alone) == 2
 
 
-def test_a_field_over_a_given_graph_has_weights_on_its_edges_alone() -> None:
+def test_a_field_over_a_fixed_graph_has_weights_on_its_edges_alone() -> None:
     rng = np.random.default_rng(1)
     a = rng.integers(0, 2, 300)
     b = np.where(rng.random(300) < 0.9, a, 1 - a)

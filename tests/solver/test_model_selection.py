@@ -313,7 +313,7 @@ def test_a_sparse_table_is_chosen_for_too() -> None:
 
 
 @pytest.mark.parametrize("selection", ["heldout", "ebic"])
-def test_small_tables_gaps_numbers_and_labels_are_chosen_for(selection: str) -> None:
+def test_small_tables_missing_cells_numbers_and_labels_are_chosen_for(selection: str) -> None:
     rng = np.random.default_rng(3)
     X = pd.DataFrame(chain(120, 4)).astype(float).rename(columns=str)
     X = X.mask(rng.random(X.shape) < 0.1)
@@ -399,7 +399,7 @@ def test_rows_that_are_taken_are_those_rows() -> None:
     np.testing.assert_array_equal(taken.tables[0].blocks[0].beliefs, expected.blocks[0].beliefs)
 
 
-def test_hidden_cells_become_gaps_and_nothing_else_changes() -> None:
+def test_hidden_cells_become_missing_and_nothing_else_changes() -> None:
     sample = sample_of(chain(60))
     ((made, hidden),) = hold_out_cells(sample, 0.3, 1, np.random.default_rng(0))
     before, after = sample.tables[0].codes(), made.tables[0].codes()

@@ -22,6 +22,11 @@ def setting(make_problem, seed: int):
     return problem, coordinates
 
 
+def plain_gradient(coordinates: CenteredParametrization, gradient: np.ndarray, arcs) -> np.ndarray:
+    """The inverse of `from_plain_gradient`, which changes the gradient of pair weights alone."""
+    return 2.0 * gradient - coordinates.from_plain_gradient(gradient, arcs)
+
+
 @given(seed=st.integers(0, 2**32 - 1))
 def test_there_and_back_again(make_problem, seed) -> None:
     problem, coordinates = setting(make_problem, seed)
@@ -29,8 +34,8 @@ def test_there_and_back_again(make_problem, seed) -> None:
     place = coordinates.from_theta(problem.theta, arcs)
     np.testing.assert_allclose(coordinates.to_theta(place, arcs), problem.theta, atol=1e-12)
     gradient = np.random.default_rng(seed).normal(size=len(problem.theta))
-    turned = coordinates.from_plain_gradient(gradient, arcs)
-    np.testing.assert_allclose(coordinates.to_plain_gradient(turned, arcs), gradient, atol=1e-12)
+    transformed = coordinates.from_plain_gradient(gradient, arcs)
+    np.testing.assert_allclose(plain_gradient(coordinates, transformed, arcs), gradient, atol=1e-12)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -40,30 +45,30 @@ def test_slopes_along_a_move_are_the_same_in_both(make_problem, seed) -> None:
     rng = np.random.default_rng(seed)
     gradient, move = rng.normal(size=(2, len(problem.theta)))
     plain_move = coordinates.to_theta(move, arcs)
-    turned = coordinates.from_plain_gradient(gradient, arcs)
-    assert turned @ move == pytest.approx(gradient @ plain_move, abs=1e-10)
+    transformed = coordinates.from_plain_gradient(gradient, arcs)
+    assert transformed @ move == pytest.approx(gradient @ plain_move, abs=1e-10)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_turn_is_the_way_over_plain_weights(make_problem, seed) -> None:
+def test_a_change_of_centers_is_the_way_over_plain_weights(make_problem, seed) -> None:
     problem, old = setting(make_problem, seed)
     arcs = problem.layout.arcs(problem.pairs)
     rng = np.random.default_rng(seed)
     new = replace(old, centered=rng.random(len(old.centered)) < rng.random())
     move, gradient = rng.normal(size=(2, len(problem.theta)))
     kept = move.copy(), gradient.copy()
-    turn_move, turn_gradient = old.turn_into(new, arcs)
-    np.testing.assert_allclose(turn_move(move), new.from_theta(old.to_theta(move, arcs), arcs), atol=1e-12)
-    plain = old.to_plain_gradient(gradient, arcs)
-    np.testing.assert_allclose(turn_gradient(gradient), new.from_plain_gradient(plain, arcs), atol=1e-12)
-    assert turn_move(move) @ turn_gradient(gradient) == pytest.approx(move @ gradient, abs=1e-10)
+    transform_step, transform_gradient = old.transforms_to(new, arcs)
+    np.testing.assert_allclose(transform_step(move), new.from_theta(old.to_theta(move, arcs), arcs), atol=1e-12)
+    plain = plain_gradient(old, gradient, arcs)
+    np.testing.assert_allclose(transform_gradient(gradient), new.from_plain_gradient(plain, arcs), atol=1e-12)
+    assert transform_step(move) @ transform_gradient(gradient) == pytest.approx(move @ gradient, abs=1e-10)
     assert np.array_equal((move, gradient), kept)
 
 
-def test_a_turn_to_where_one_stands_changes_nothing(make_problem) -> None:
+def test_a_change_to_the_same_centers_changes_nothing(make_problem) -> None:
     problem, coordinates = setting(make_problem, 6)
-    for turn in coordinates.turn_into(coordinates, problem.layout.arcs(problem.pairs)):
-        assert np.array_equal(turn(problem.theta), problem.theta)
+    for transform in coordinates.transforms_to(coordinates, problem.layout.arcs(problem.pairs)):
+        assert np.array_equal(transform(problem.theta), problem.theta)
 
 
 def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> None:
@@ -80,16 +85,16 @@ def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_
     problem = make_problem(4, missing=0.0)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     _, gradient = evaluator.evaluate(problem.graphs, problem.theta)
-    contrast = evaluator.contrast()
+    contrast = evaluator.gradient_factors()
     mean, variance = evaluator.moments()
     n = problem.schema.n_states
     coordinates = CenteredParametrization(mean, variance, np.ones(n, dtype=bool))
-    turned = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
+    transformed = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
     errors = np.zeros((problem.schema.n_columns, problem.table.n_rows))
     errors[:n] = contrast.errors[0][0]
     signals = contrast.expectations[0][0] - mean[:, None]
     expected = [errors[a] @ signals[b] + errors[b] @ signals[a] for a, b in problem.pairs]
-    np.testing.assert_allclose(turned[n:], expected, atol=1e-11)
+    np.testing.assert_allclose(transformed[n:], expected, atol=1e-11)
     weight = problem.table.blocks[0].weight
     np.testing.assert_allclose(variance, np.average(signals**2, axis=1, weights=weight), atol=1e-12)
 
