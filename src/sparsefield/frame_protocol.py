@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Frame", "TableT"]
-
 TableT = TypeVar("TableT")
 """A table that a method returns in the kind in which it was passed: a frame, an array or a sparse matrix."""
 

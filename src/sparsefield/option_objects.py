@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, Self
 
-__all__ = ["OptionObject", "as_expression", "changed_fields"]
-
 
 class OptionObject:
     """Base class of option objects: dataclasses whose fields scikit-learn can read, set and clone.

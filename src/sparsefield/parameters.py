@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sparsefield.inference import InferenceMethod
     from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
 
-__all__ = ["CommandLineOption", "FieldParameters", "command_line_options"]
-
 
 @dataclass(frozen=True)
 class CommandLineOption:

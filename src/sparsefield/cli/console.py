@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sparsefield.model import IterationRecord
 
-__all__ = ["ProgressBar", "StatusLine", "new_table", "note", "print_message", "show", "show_json", "warnings_as_notes"]
 
 FILE_WIDTH = 160
 """Width of a table that is written to a file or a pipe."""

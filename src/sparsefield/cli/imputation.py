@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     States = Mapping[str, Sequence[Any]]
     """{column: states}"""
 
-__all__ = ["TableToFill", "fill_table", "prepare_table", "probability_table", "read_for_model", "refuse_unknown_states"]
 
 SHOWN_STATES = 6
 

@@ -15,17 +15,6 @@ from sparsefield.io.files import ReadOptions, read_table
 if TYPE_CHECKING:
     from sparsefield.io.schema_file import SchemaFile
 
-__all__ = [
-    "ColumnOptions",
-    "InputData",
-    "distribute_data",
-    "is_linked",
-    "is_matrix",
-    "read_data",
-    "read_linked",
-    "stream_data",
-    "workers_can_read",
-]
 
 MANY_STATES = 10
 

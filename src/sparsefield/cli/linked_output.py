@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sparsefield.data import Relational
     from sparsefield.io.schema_file import SchemaFile, TableFile
 
-__all__ = ["LinkedTables", "check_linked_output", "predict_linked", "prepare_linked", "sample_linked"]
-
 
 @dataclass(frozen=True)
 class LinkedTables:

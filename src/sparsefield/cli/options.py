@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     AnyField = MarkovField | RelationalField
 
-__all__ = ["make_estimator", "report_to", "with_shared_options"]
 
 READING, LEARNING, RUNNING = "Reading the table", "Learning", "Running"
 

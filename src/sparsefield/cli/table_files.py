@@ -14,7 +14,6 @@ from sparsefield.io.files import PARQUET, is_parquet, list_columns, polars_error
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["check_folder", "check_output", "find_columns", "infer_types", "refuse_overwriting_inputs", "write_table"]
 
 TABLES = (".csv", ".tsv", *PARQUET)
 

@@ -13,8 +13,6 @@ from sparsefield.viz.charts import HistogramPanel, draw_panels
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, blend, diverging
 from sparsefield.viz.svg import Drawing
 
-__all__ = ["CompletedPicture", "PixelNetwork", "are_neighbors", "draw_completions", "draw_histograms", "draw_network"]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 Place = tuple[float, float]
 

@@ -18,21 +18,6 @@ from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_adjacency
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
-__all__ = [
-    "DIGIT",
-    "PIXELS",
-    "Digits",
-    "completions",
-    "field_predictions",
-    "learned_network",
-    "load_pictures",
-    "make_table",
-    "neighbor_shares",
-    "row_losses",
-    "score_predictions",
-    "signals_and_errors",
-]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SIDE, PIXELS, DIGIT = 8, 64, 64

@@ -33,8 +33,6 @@ from sparsefield.io.atomic_write import write_atomically
 from sparsefield.viz.fit_summary import certificate, size
 from sparsefield.viz.html_page import Figure, make_page
 
-__all__ = ["run_demo"]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 Scores = dict[str, dict[str, float]]
 

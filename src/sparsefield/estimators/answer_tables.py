@@ -13,8 +13,6 @@ from sparsefield.frame_protocol import Frame
 from sparsefield.inference import state_probabilities
 from sparsefield.model import PathRow
 
-__all__ = ["drawn_cells", "drawn_frame", "filled_cells", "log_belief", "path_frame", "probabilities", "states_of"]
-
 
 def states_of(schema: Schema) -> dict[str, list]:
     """Return the sorted states of every target column."""

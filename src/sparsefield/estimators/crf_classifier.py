@@ -31,8 +31,6 @@ from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
 from sparsefield.model import Field
 
-__all__ = ["CRFClassifier"]
-
 
 class CRFClassifier(ClassifierMixin, FieldEstimator):
     """Learn a conditional random field over labels given observed columns, as a scikit-learn classifier.

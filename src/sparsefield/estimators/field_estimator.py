@@ -32,8 +32,6 @@ from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edg
 from sparsefield.objectives import SparseEvaluator
 from sparsefield.solver import Solver
 
-__all__ = ["FieldEstimator"]
-
 NOT_SAVED = ("engine", "n_jobs", "verbose", "callbacks")
 """Parameters that say where and how a fit ran, not what was learned."""
 

@@ -23,8 +23,6 @@ from sparsefield.io.partitioned_tables import is_dask_collection, is_parquet_sou
 from sparsefield.io.row_blocks import is_stream, open_stream
 from sparsefield.solver import HeldOut
 
-__all__ = ["open_large_data", "score_stream"]
-
 States = Mapping[str, Sequence[Label]] | None
 
 

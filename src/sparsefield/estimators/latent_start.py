@@ -20,8 +20,6 @@ from sparsefield.model import Field
 from sparsefield.model.latent_features import joint_states
 from sparsefield.solver import WarmStart
 
-__all__ = ["check_latent", "latent_training_data", "start_latent", "with_shares"]
-
 ROWS = 20_000
 """Number of rows, drawn at random, from which the start is computed."""
 

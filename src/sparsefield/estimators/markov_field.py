@@ -41,8 +41,6 @@ from sparsefield.io.model_file import check_field
 from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
 from sparsefield.model import Field, FitRecord
 
-__all__ = ["MarkovField"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):

@@ -18,8 +18,6 @@ from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.parameters import FieldParameters
 from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
 
-__all__ = ["NestedParameters", "from_plain", "to_plain"]
-
 
 @dataclass(frozen=True)
 class Abbreviated:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sparsefield.viz.network_view import ExtraColumns
     from sparsefield.viz.report.data_sections import ScoredRows
 
-__all__ = ["OutputMethods"]
 
 MOST_CELLS = 10_000_000
 """Largest number of cells that a report evaluates; of a larger table it takes evenly spaced rows."""

@@ -28,8 +28,6 @@ from sparsefield.inference.missing_problem import compile_problem, independent_g
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
 
-__all__ = ["Completion", "Probability", "QueryMethods", "find_completion"]
-
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
 

@@ -34,8 +34,6 @@ from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field
 
-__all__ = ["RelationalField"]
-
 Pairs = tuple[np.ndarray, np.ndarray]
 
 TOLERANCE = 1e-3

@@ -24,8 +24,6 @@ from sparsefield.solver import PathSelection
 from sparsefield.solver.model_selection import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
 
-__all__ = ["ResamplingMethods"]
-
 FEWEST_ROWS = 4
 
 LEFT_OUT_SHARE, MOST_LEFT_OUT = 0.5, 20

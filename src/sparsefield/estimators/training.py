@@ -33,8 +33,6 @@ from sparsefield.solver import (
     prune_by_wald,
 )
 
-__all__ = ["TrainingData", "TrainingMethods"]
-
 MIN_REFIT_L2 = 0.01
 """Smallest l2 of a refit, which has no L1 penalty to keep weights finite."""
 

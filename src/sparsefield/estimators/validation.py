@@ -13,8 +13,6 @@ from sparsefield.data import Source
 from sparsefield.data.column_summaries import refuse_odd_weights
 from sparsefield.errors import DataError
 
-__all__ = ["as_seed", "check_engine", "check_number", "check_weights", "check_y", "choose", "column_names"]
-
 
 def column_names(source: Source, columns: Any) -> list[str]:
     """Return the distinct names of columns given by name, by position or as a mask; names take precedence."""

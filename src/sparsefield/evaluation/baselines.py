@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-__all__ = ["ChainedRegressions", "column_frequencies"]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from sparsefield.data import DenseDataset, Variable
 from sparsefield.inference import Posterior, state_probabilities
 
-__all__ = ["Calibration", "ColumnScore", "calibrate", "count_signals_and_errors", "overall", "score_columns"]
-
 TINY = np.finfo(float).tiny
 """Smallest probability in a log-likelihood, about -708 in logs."""
 

@@ -21,8 +21,6 @@ from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError
 from sparsefield.evaluation.metrics import UNKNOWN, CellPredictions, score
 
-__all__ = ["CellEstimator", "Evaluation", "Fold", "Spread", "TooFewCellsError", "evaluate", "hold_out"]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 Columns = Sequence[str | int] | None
 """Observed columns, by name or position."""

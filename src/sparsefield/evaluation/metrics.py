@@ -8,16 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "CellPredictions",
-    "Scores",
-    "average_precision",
-    "average_precision_of_positives",
-    "conditional_log_likelihood",
-    "error_rate",
-    "score",
-]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 UNKNOWN = -1

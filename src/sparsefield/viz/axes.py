@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from sparsefield.viz.palette import GREY, PALE
 from sparsefield.viz.svg import Drawing, text_width
 
-__all__ = ["TICK_SIZE", "Frame", "Scale", "draw_axes", "fit_scale", "format_number", "is_drawable"]
-
 TICK_SIZE = 11.0
 MINUS = "\u2212"
 LARGEST = 1e300

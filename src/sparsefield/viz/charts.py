@@ -11,8 +11,6 @@ from sparsefield.viz.axes import TICK_SIZE, Frame, Scale, draw_axes, fit_scale, 
 from sparsefield.viz.palette import BLUE, GREY, GROUPS, ORANGE, WHITE
 from sparsefield.viz.svg import Drawing, text_width
 
-__all__ = ["Curve", "CurvePoint", "HistogramPanel", "LinePanel", "VerticalLine", "draw_panels"]
-
 WIDTH, MARGIN, GUTTER = 900.0, 36.0, 26.0
 HEAD, PANEL_HEAD, PANEL_FOOT, LEGEND_STEP = 64.0, 46.0, 60.0, 22.0
 INSET = 13.0

@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["find_communities", "modularity"]
-
 MIN_GAIN = 1e-12
 """Smallest gain of modularity, as a share of the total weight: smaller ones are rounding and could cycle."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from sparsefield.data.schema import Label
 from sparsefield.model import Field
 
-__all__ = ["Feature", "Term", "list_features", "name_features"]
-
 
 class Term(NamedTuple):
     """One state of one column; a numeric column has no state."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsefield.model import Field
 
-__all__ = ["WEIGHTS", "certificate", "count", "format_violation", "l1_of", "size"]
 
 WEIGHTS = "weights are relative to the reference states: 0, or the most frequent state"
 

@@ -9,18 +9,6 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-__all__ = [
-    "Figure",
-    "TableCell",
-    "bullets",
-    "document",
-    "make_page",
-    "paragraph",
-    "render_figure",
-    "render_table",
-    "section",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class TableCell:

@@ -18,8 +18,6 @@ from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, name_features
 from sparsefield.viz.report.stability_text import selection_frequencies
 
-__all__ = ["EDGES_PER_NODE", "Edge", "Neighbor", "Network", "Subgraph", "variable_at"]
-
 Array = np.ndarray
 
 EDGES_PER_NODE = 2.5

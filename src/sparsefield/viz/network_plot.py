@@ -19,8 +19,6 @@ from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import BLUE, GREY, GROUPS, ORANGE, WHITE
 from sparsefield.viz.svg import Drawing, shorten, text_width
 
-__all__ = ["NetworkPlot", "render_network"]
-
 LINE = '<svg width="34" height="10" aria-hidden="true"><line x1="1" y1="5" x2="33" y2="5" {}/></svg>'
 BLUE_LINE = LINE.format(f'stroke="{BLUE}" stroke-width="4"')
 ORANGE_LINE = LINE.format(f'stroke="{ORANGE}" stroke-width="4" stroke-dasharray="9 5"')

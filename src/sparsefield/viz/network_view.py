@@ -19,8 +19,6 @@ from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import GROUPS
 from sparsefield.viz.report.stability_text import COLUMN_TITLE, stability_column
 
-__all__ = ["MAX_EDGES", "ExtraColumns", "NetworkView", "build_view"]
-
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are shown."""
 

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
-__all__ = ["layout_nodes", "separate_labels"]
-
 STEPS, POWER_STEPS, SMALL = 120, 200, 8
 EXACT_NODES = 900
 """Up to this number of nodes, repulsion is computed for each pair; beyond it, by the cells of a grid."""

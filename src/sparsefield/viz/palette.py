@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["BLUE", "FONT", "GREY", "GROUPS", "INK", "MIXED", "ORANGE", "PALE", "WHITE", "blend", "diverging"]
-
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
 INK, GREY, PALE, WHITE = "#1f2430", "#667085", "#e4e7ec", "#ffffff"
 BLUE, ORANGE, MIXED = "#0072b2", "#d55e00", "#8a7fa8"

@@ -12,8 +12,6 @@ from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import Figure, make_page
 from sparsefield.viz.palette import ORANGE
 
-__all__ = ["HEADINGS", "describe_path", "draw_path", "format_row", "make_path_page"]
-
 Row = Mapping[str, Any]
 """l1, features, score, error, chosen."""
 

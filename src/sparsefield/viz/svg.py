@@ -6,8 +6,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from sparsefield.viz.palette import FONT, INK, PALE, WHITE
 
-__all__ = ["Drawing", "shorten", "text_width"]
-
 
 class Drawing:
     """A picture on a white card, which is legible on light and dark pages.

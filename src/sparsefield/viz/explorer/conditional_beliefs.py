@@ -20,16 +20,6 @@ from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.inference import InferenceMethod
 from sparsefield.viz.network import variable_at
 
-__all__ = [
-    "METHODS",
-    "BeliefChange",
-    "ConditionalBeliefs",
-    "collect_warnings",
-    "default_method",
-    "row_beliefs",
-    "with_method",
-]
-
 METHODS = {
     "mean-field": "mean field (fast)",
     "bp": "belief propagation",

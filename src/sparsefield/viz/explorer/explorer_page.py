@@ -17,8 +17,6 @@ from sparsefield.viz.explorer.page_elements import COLORS, build_elements, build
 from sparsefield.viz.explorer.session import Session
 from sparsefield.viz.palette import BLUE
 
-__all__ = ["make_app"]
-
 
 def make_app(session: Session, token: str) -> dash.Dash:
     """Return the Dash application, under a path that begins with the token; it loads scripts only from this host."""

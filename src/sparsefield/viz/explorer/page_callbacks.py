@@ -12,8 +12,6 @@ from sparsefield.viz.explorer import page_elements
 from sparsefield.viz.explorer.page_elements import build_elements, build_stylesheet, quiet
 from sparsefield.viz.explorer.session import Session
 
-__all__ = ["NODE_LIMITS", "register_callbacks"]
-
 NODE_LIMITS = (15, 25, 40, 60)
 """Choices for the number of variables in a picture; more than some dozens are not legible."""
 

@@ -17,11 +17,6 @@ from sparsefield.viz.node_positions import layout_nodes, separate_labels
 from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
 from sparsefield.viz.svg import shorten
 
-__all__ = [
-    "COLORS", "accepted_list", "beliefs_list", "build_elements", "build_stylesheet", "quiet", "row_panel",
-    "variable_panel", "warnings_list",
-]  # fmt: skip
-
 MAX_STATES, MAX_VALUES, MAX_MISSING, MAX_NEIGHBORS = 5, 25, 40, 30
 COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
 """Colors of edges whose weights are all positive, all negative, or mixed."""

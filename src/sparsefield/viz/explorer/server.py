@@ -14,8 +14,6 @@ from sparsefield.errors import DataError
 from sparsefield.viz.explorer.explorer_page import make_app
 from sparsefield.viz.explorer.session import Session
 
-__all__ = ["TokenGuard", "open_server", "serve"]
-
 HOST = "127.0.0.1"
 POLICY = (
     "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "

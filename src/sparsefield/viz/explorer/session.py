@@ -14,8 +14,6 @@ from sparsefield.viz.explorer.table_rows import TableRows
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.network import Network
 
-__all__ = ["Session", "open_session"]
-
 FULL_COLOR_DISTANCE = 0.25
 """Smallest distance between two beliefs at which a node may have its full color."""
 

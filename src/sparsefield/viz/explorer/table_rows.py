@@ -16,8 +16,6 @@ from sparsefield.data.schema import Label, Schema
 from sparsefield.viz.explorer.conditional_beliefs import collect_warnings, row_beliefs, with_method
 from sparsefield.viz.network import variable_at
 
-__all__ = ["AcceptedValue", "InputTable", "MissingValue", "ObservedValue", "RowView", "TableRows"]
-
 
 @dataclass(frozen=True)
 class InputTable:

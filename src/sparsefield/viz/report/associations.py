@@ -17,8 +17,6 @@ from sparsefield.data import DenseDataset
 from sparsefield.viz.feature_sentences import Feature
 from sparsefield.viz.network import variable_at
 
-__all__ = ["Association", "Surprise", "find_associations", "find_surprises", "log_odds_ratio", "slope"]
-
 PSEUDOCOUNT = 0.5
 """Added to each count, so that empty ones give a finite ratio (Haldane and Anscombe)."""
 

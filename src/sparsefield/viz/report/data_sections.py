@@ -18,11 +18,6 @@ from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
 from sparsefield.viz.report.repeat_fit import Fitted
 from sparsefield.viz.svg import Drawing, shorten
 
-__all__ = [
-    "NO_DATA", "MissingPattern", "ScoredRows", "find_missing_pattern", "render_missing_values", "render_quality",
-    "render_signals",
-]  # fmt: skip
-
 MAX_SCORES, MAX_MISSING_COLUMNS, BAR = 400, 36, 120.0
 NO_DATA = "needs rows: give them with --data at the command line, or as data= in Python."
 NO_VALUES = "The data have no value in a column that the field predicts."

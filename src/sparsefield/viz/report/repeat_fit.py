@@ -14,8 +14,6 @@ from sparsefield.model import Field
 from sparsefield.option_objects import as_expression, changed_fields
 from sparsefield.parameters import command_line_options
 
-__all__ = ["Fitted", "as_command", "as_python", "changed_options", "list_versions"]
-
 FLAGS = {option.name: option.flag for option in command_line_options()} | {
     "max_order__max_order": "--max-order",
     "random_state": "--seed",

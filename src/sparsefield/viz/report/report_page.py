@@ -22,8 +22,6 @@ from sparsefield.viz.report.data_sections import NO_DATA, ScoredRows
 from sparsefield.viz.report.repeat_fit import Fitted, as_command, as_python, changed_options, list_versions
 from sparsefield.viz.report.stability_text import COLUMN_TITLE, describe_stability
 
-__all__ = ["SECTIONS", "make_card", "make_report"]
-
 MAX_FEATURES, MAX_SURPRISES, MAX_HUBS, MAX_COMMUNITIES, MAX_MEMBERS = 200, 20, 12, 12, 14
 IN_SUMMARY, IN_CARD = 3, 8
 MAX_POINTS = 60

@@ -12,11 +12,6 @@ from sparsefield.model import Field, StabilityRecord
 from sparsefield.viz.feature_sentences import Feature, list_features
 from sparsefield.viz.fit_summary import count
 
-__all__ = [
-    "COLUMN_TITLE", "STABLE", "describe_stability", "expected_false", "often_left_out", "selection_frequencies",
-    "stability_column",
-]  # fmt: skip
-
 COLUMN_TITLE = "stability"
 
 STABLE = 0.9
