@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 MARKED := slow or cluster or benchmark or browser
 
+# Tests start many processes: what they import is compiled once, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-all test-marked lint types wheel docs bench reproduce clean
 
 $(READY): pyproject.toml
@@ -17,7 +20,7 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pix
 	$(BIN)/sparsefield demo --out demo
 
 test: $(READY)  ## run the tests that take minutes together
-	$(BIN)/python -m pytest -n auto -m "not ($(MARKED))"
+	$(BIN)/python -m pytest -n auto -m "not ($(MARKED))" $(foreach folder,benchmarks reproduction browser,--ignore=tests/$(folder))
 
 test-all: $(READY)  ## run every test, with three times as many random examples
 	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto

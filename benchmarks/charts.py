@@ -70,10 +70,11 @@ def new_figure(width: float, height: float, title: str, subtitle: str = "") -> F
     """
     try:
         import matplotlib as mpl
+        from cycler import cycler
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ChartsUnavailableError("Charts need matplotlib: pip install 'sparsefield[bench]'.") from error
-    style: Any = STYLE | {"axes.prop_cycle": mpl.cycler(color=COLORS)}
+    style: Any = STYLE | {"axes.prop_cycle": cycler(color=COLORS)}
     mpl.rcParams.update(style)
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(f"{title}\n{subtitle}" if subtitle else title)

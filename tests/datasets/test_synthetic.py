@@ -106,6 +106,7 @@ def test_fields_without_edges_and_with_all_edges() -> None:
     assert make_markov_field(1, 3, neighbors=0.0, **QUICK).samples.shape == (3, 1)
 
 
+@pytest.mark.slow
 def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
     """Flipping all states changes nothing, so that each mean is exactly 1/2 for weights of any size."""
     small = make_markov_field(8, 1, neighbors=4.0, unary="balanced", **QUICK)

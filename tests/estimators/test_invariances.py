@@ -139,6 +139,7 @@ def test_weights_and_penalties_scale_together(X, factor) -> None:
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @given(X=tables(min_rows=1), l1=st.sampled_from([0.0, 0.3, 2.0]), penalize_unary=st.booleans())
 @settings(max_examples=15)
+@pytest.mark.grid(keep=1)
 def test_without_gaps_the_objective_never_rises(induction, objective, X, l1, penalize_unary) -> None:
     field = MarkovField(
         induction=induction,

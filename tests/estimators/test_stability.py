@@ -40,6 +40,7 @@ def named(frame: pl.DataFrame) -> list[tuple]:
     return found
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("max_order", [2, 3])
 @pytest.mark.parametrize("missing", [True, False])
 def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> None:

@@ -138,6 +138,7 @@ def test_targets_may_be_given_and_missing_observed_values_are_means(folder, make
     np.testing.assert_allclose(shares(products((folder / "net.uai").read_text())), shares(by_position), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_round_trip_of_ten_thousand_pairs(folder) -> None:
     rng = np.random.default_rng(0)
     variables = tuple(Variable(f"x{k}", "target", (0, 1, 2), 0, (1 / 3,) * 3) for k in range(400))

@@ -360,6 +360,7 @@ def test_without_penalties_names_of_states_change_nothing(smokers, templates, hi
         assert 0.5 < weight < 1.5  # drawn with 0.9
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize(("count", "l1"), [(60, 0.5), (240, 2.0)])
 @pytest.mark.parametrize("own", [-0.4, 0.8])
 @pytest.mark.parametrize("hidden", [0.0, 0.1])
@@ -446,6 +447,7 @@ def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_bef
         check_answers(field, learned, asked)
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
 def test_all_rows_may_have_as_many_neighbors_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}

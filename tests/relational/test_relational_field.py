@@ -80,6 +80,7 @@ def incomplete():
 # -- certificates ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("penalize_unary", [False, True])
 @pytest.mark.parametrize("kkt_tol", [0.05, 1e-3])
 def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize_unary) -> None:
@@ -144,6 +145,7 @@ def test_without_a_certificate_the_violation_is_still_that_of_all_candidates(ful
     assert certificate(field, data, rows)[1] == pytest.approx(field.kkt_violation_, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_contrastive_divergence_learns_over_links(incomplete) -> None:
     data, _ = incomplete
     field = RelationalField(l1=2.0).set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)).fit(data)

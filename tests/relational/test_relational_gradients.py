@@ -140,6 +140,7 @@ def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, m
     seed=SEEDS, missing=st.sampled_from([0.0, 0.3]), templates=SOME_TEMPLATES, persons=st.integers(2, 7), counts=COUNTS
 )
 @settings(max_examples=15)
+@pytest.mark.grid(keep=1)
 def test_losses_and_gradients_are_those_of_plain_loops(
     objective, block_rows, seed, missing, templates, persons, counts
 ) -> None:
@@ -177,6 +178,7 @@ def test_cd_is_never_negative_and_nothing_where_hidden_cells_have_settled(seed) 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=SEEDS, counts=COUNTS)
 @settings(max_examples=10)
+@pytest.mark.grid(keep=1)
 def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective, seed, counts) -> None:
     data, rows = village(seed, missing=0.4, persons=5, letters=6)
     problem = problem_of(data, rows, seed, size=0.4, counted=ends_counted(counts, data, rows, seed))

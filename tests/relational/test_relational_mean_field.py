@@ -259,6 +259,7 @@ def copies(rows: dict[str, list[dict]], count: int) -> dict[str, list[dict]]:
     }
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("seed", [0, 4, 5])
 def test_draws_over_links_have_the_frequencies_of_the_joint_distribution(seed) -> None:
     """Copies of one village are independent of each other, so each is a draw; all are one chain of linked rows."""

@@ -136,6 +136,7 @@ def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
     assert one_standard_error(path[:2] + path[3:], 2) == 2
 
 
+@pytest.mark.slow
 def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> None:
     made = make_markov_field(30, 2400, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
     train, test = made.samples[:1200], made.samples[1200:]
@@ -147,6 +148,7 @@ def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> Non
     assert field.converged_
 
 
+@pytest.mark.slow
 def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
     made = make_markov_field(30, 4000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
     train, test = made.samples[:2000], made.samples[2000:]

@@ -16,6 +16,7 @@ def random_network(n_nodes: int, n_edges: int, seed: int = 0) -> tuple[np.ndarra
     return rng.integers(0, n_nodes, (n_edges, 2)), rng.uniform(0.1, 2.0, n_edges)
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize(("n_nodes", "n_edges"), [(0, 0), (1, 0), (2, 1), (3, 3), (40, 60), (300, 500), (1500, 2500)])
 def test_every_node_has_a_distinct_position_that_is_the_same_each_time(n_nodes, n_edges) -> None:
     ends, weights = random_network(n_nodes, n_edges) if n_nodes else (np.empty((0, 2), dtype=int), np.empty(0))

@@ -51,6 +51,13 @@ class SparseBlock(NamedTuple):
         """Cut the block at some rows of its table, the first of which is ``start``."""
         return tuple(self.slice(first - self.start, stop - self.start) for first, stop in pairwise(bounds))
 
+    def read_only(self) -> SparseBlock:
+        """Return the block with read-only arrays, as those on disk are, so that kernels are compiled for one type."""
+        views = [array.view() for array in (self.offsets, self.columns, self.weight)]
+        for view in views:
+            view.flags.writeable = False
+        return SparseBlock(self.start, *views)
+
     def digest(self) -> bytes:
         return digest_arrays(self.offsets, self.columns, self.weight)
 

@@ -219,7 +219,8 @@ def cut_into_blocks(
             beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
         beliefs[schema.n_states : schema.n_columns] = covariates[:, rows]
         counts = schema.n_states, schema.n_columns
-        yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
+        weights, missing_rows = np.ascontiguousarray(weight[rows]), np.ascontiguousarray(missing_rows)
+        yield Block(first + start, part, beliefs, weights, offsets, missing_rows, *counts)
 
 
 def dense_bytes(cells: float) -> float:

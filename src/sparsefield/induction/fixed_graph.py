@@ -44,7 +44,7 @@ class FixedGraph(ClosedRule):
             names = schema.index_of_name
             variables |= {f"{table}.{name}" if table else name: (t, k) for name, k in names.items()}
         positions: set[tuple[int, int, int]] = set()
-        for edge in map(tuple, self.edges or ()):
+        for edge in map(tuple, () if self.edges is None else self.edges):
             a, b, templates = _read_edge(layout, variables, edge)
             if all(k >= len(layout.schemas[t].targets) for t, k in (a, b)):
                 raise DataError(

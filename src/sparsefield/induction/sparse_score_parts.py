@@ -118,7 +118,7 @@ def gather_rows(
         counts = np.empty(block.n_rows, dtype=np.int64)
         room = 2 * len(block.columns) + 1024
         columns, entries, filled = residuals(
-            block, arcs, baseline, threshold, number, 1.0 / unit, counts,
+            block.read_only(), arcs, baseline, threshold, number, 1.0 / unit, counts,
             np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64),
         )  # fmt: skip
         return counts, columns[:filled], entries[:filled]

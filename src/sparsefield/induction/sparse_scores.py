@@ -234,7 +234,7 @@ def _by_first(pairs: np.ndarray, size: int) -> KnownPairs:
     """Sort pairs by their smaller number; pairs with a column without a number (-1) are left out."""
     pairs = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    return KnownPairs(np.searchsorted(pairs[:, 0], np.arange(size + 1)), np.ascontiguousarray(pairs[:, 1]))
+    return KnownPairs(np.searchsorted(pairs[:, 0], np.arange(size + 1)), pairs[:, 1].astype(np.int32))
 
 
 def _tiles(work: np.ndarray, width: int) -> list[tuple[int, int]]:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from sparsefield import config
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels.factor_tables import (
@@ -232,7 +233,8 @@ def _feature_tables(features: GroundFeatures, sets: _CellSets, set_of_feature: A
     arity = np.diff(features.offsets)
     steps = sets.stride[_ranges(sets.offsets[set_of_feature], arity)] * features.code
     entry = np.bincount(np.repeat(np.arange(len(arity)), arity), steps, len(arity)).astype(int)
-    return np.bincount(sets.table_offsets[set_of_feature] + entry, features.weight, sets.table_offsets[-1])
+    tables = np.bincount(sets.table_offsets[set_of_feature] + entry, features.weight, sets.table_offsets[-1])
+    return tables.astype(config.FLOAT, copy=False)  # integers without features
 
 
 def _absorb(sets: _CellSets, tables: Array) -> tuple[_CellSets, Array]:

@@ -239,7 +239,7 @@ def evaluate_block(
 ) -> tuple[float, int, np.ndarray, np.ndarray]:
     """Return the loss, the number of touched states, and the sums of `loss_and_gradient` for arcs and for states."""
     per_arc, per_state = np.zeros((len(weights), 2)), np.zeros((len(baseline), 2))
-    loss, touched = loss_and_gradient(block, arcs._replace(weight=weights), baseline, per_arc, per_state)
+    loss, touched = loss_and_gradient(block.read_only(), arcs._replace(weight=weights), baseline, per_arc, per_state)
     return loss, touched, per_arc, per_state
 
 
@@ -248,7 +248,9 @@ def candidate_gradients(
 ) -> np.ndarray:
     """Return the gradients (arcs,) of candidate arcs minus those at the baseline beliefs."""
     out = np.zeros(len(candidates.target))
-    pair_gradients(block, arcs._replace(weight=weights), baseline, candidates.offsets, candidates.target, out)
+    pair_gradients(
+        block.read_only(), arcs._replace(weight=weights), baseline, candidates.offsets, candidates.target, out
+    )
     return out
 
 
