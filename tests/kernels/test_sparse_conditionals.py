@@ -33,7 +33,7 @@ class Case:
         self.pairs = problem.pairs if pairs is None else pairs
         self.theta = problem.theta if theta is None else theta
         table = sparse_of(problem.table)
-        (self.block,) = table.blocks
+        self.block = table.blocks[0].read_only()
         self.evaluator = SparseEvaluator(DenseDataset.single(table), engine)
         arcs = self.evaluator.compile(self.layout.arcs(self.pairs))
         self.arcs = arcs._replace(weight=self.theta[arcs.feature])

@@ -48,7 +48,7 @@ def test_sums_of_given_pairs_agree_with_the_dense_product(case) -> None:
 def test_all_pairs_beyond_the_cut_are_found_with_their_sums(case, cut) -> None:
     there, on, errors, sums = case
     traits = traits_of(there, np.random.default_rng(1))
-    known = KnownPairs(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3]))  # (0, 3)
+    known = KnownPairs(np.r_[0, np.ones(COLUMNS, dtype=np.int64)], np.array([3], dtype=np.int32))  # (0, 3)
     a, b, found, count = score_pairs(0, COLUMNS, 0, on, errors, traits, known, UNIT, cut)
     h = sums * UNIT + np.outer(traits.on_weight, traits.baseline) + np.outer(traits.baseline, traits.on_weight)
     expected = {(i, j) for i, j in zip(*np.triu_indices(COLUMNS, k=1), strict=True) if abs(h[i, j]) > cut} - {(0, 3)}
