@@ -7,7 +7,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 FAST = {"reassoc", "contract", "nsz"}
-"""Fast-math flags: sums may be reordered for vector instructions, but NaN and infinity keep their meaning."""
+"""Fast-math flags: sums may be reordered for vector instructions, but NaN and infinity keep their meaning.
+
+A function with these flags may round differently when it is compiled on its own and when it is part of a kernel, and
+which of the two is called would depend on what this process has compiled. So functions that a kernel calls are inlined,
+or are compiled to the same code either way (a test compares compiled with cached kernels).
+"""
 
 
 @intrinsic

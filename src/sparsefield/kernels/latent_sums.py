@@ -19,7 +19,7 @@ _MIN_PROBABILITY = 1e-200
 """Lower bound of the probability of a cell, so that a trial step that is too long gives a large loss, not NaN."""
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _predict_binary(z, shift, p, base):
     """Set p and base to the probabilities of state 1 and of the reference state, given the logit z + shift."""
     for i in range(z.shape[0]):
@@ -29,7 +29,7 @@ def _predict_binary(z, shift, p, base):
         base[i] = (u if logit > 0.0 else 1.0) / (1.0 + u)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _predict_categorical(z, start, count, width, shift, p, base, top):
     """Set p and base to the probabilities of all states of a variable; the logit of the reference state is 0."""
     for i in range(count):
@@ -52,7 +52,7 @@ def _predict_categorical(z, start, count, width, shift, p, base, top):
         base[i] /= total[i]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _one_hot(codes, width, x, observed):
     """Set x to the one-hot codes, reference state first, and observed to 1 where there is a code, else to 0."""
     for i in range(codes.shape[0]):
@@ -62,7 +62,7 @@ def _one_hot(codes, width, x, observed):
             x[s, i] = 1.0 if codes[i] == s else 0.0
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _likelihood_ratio(x, width, observed, p, base, posterior, ratio, sums):
     """Set ratio to r_h / p_h, or to r_h for a missing cell, and add it to sums."""
     for i in range(posterior.shape[0]):
@@ -75,7 +75,7 @@ def _likelihood_ratio(x, width, observed, p, base, posterior, ratio, sums):
         sums[i] += ratio[i]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _leave_one_out(ratio, factor, observed, weight, posterior, change):
     """Turn ratio into p(h | other cells) x row weight, 0 for missing cells; add its difference to r_h to change."""
     for i in range(posterior.shape[0]):
@@ -83,7 +83,7 @@ def _leave_one_out(ratio, factor, observed, weight, posterior, change):
         change[i] += ratio[i] - observed[i] * weight[i] * posterior[i]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _add_errors(ratio, p, x, errors):
     """Add ratio x (p - x) to errors and return the sum of that term."""
     total = 0.0
