@@ -232,7 +232,7 @@ def learned(field: Any, matrix: Any) -> tuple[Array, Array, Array]:
         raise ValueError(f"the field has {offsets[-1]} states of {offsets.size - 1} columns, and no plain 0/1 columns")
     column = np.flatnonzero(np.diff(offsets))
     biases = _independent(matrix)
-    biases[column] = found.unary
+    biases[column] = found.biases
     kept = found.weights != 0.0
     return biases, np.sort(column[np.asarray(found.pairs)[kept]], axis=1), found.weights[kept]
 

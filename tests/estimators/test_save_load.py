@@ -240,7 +240,7 @@ def test_a_damaged_byte_is_refused_or_does_no_harm(saved, tmp_path_factory, wher
         field = load(path)
     except ModelFileError:
         return
-    assert field.field_.unary.shape == (field.field_.schema.n_states,)
+    assert field.field_.biases.shape == (field.field_.schema.n_states,)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path) -> None:
@@ -258,66 +258,23 @@ def test_a_safetensors_file_of_others_is_refused(tmp_path) -> None:
 def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None:
     with safe_open(saved, framework="np") as file:
         held = dict(file.metadata())
-        tensors = {name: file.get_tensor(name) for name in ("unary", "pairs", "weights")}
+        tensors = {name: file.get_tensor(name) for name in ("biases", "pairs", "weights")}
     if document is not None:
         inside = json.loads(held["document"])
         held["document"] = json.dumps(document(inside) or inside)
     save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
 
 
-@pytest.mark.parametrize("version", ["5", "99", "1.5", "", "new"])
-def test_a_file_of_a_future_version_is_refused_with_the_mend(saved, tmp_path, version) -> None:
+@pytest.mark.parametrize("version", ["6", "99", "1.5", "", "new"])
+def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
     rewritten(saved, tmp_path / "new", metadata={"version": version})
     assert "upgrade it" in refused(tmp_path / "new")
 
 
-def as_format_1(document: dict) -> dict:
-    """The same document as version 1 wrote it: the columns of one table, and neither tables nor templates."""
-    (table,) = document["tables"]
-    columns = {"variables": table["variables"], "order": table["order"]}
-    return {**columns, "record": document["record"], "extra": document["extra"]}
-
-
-@pytest.mark.parametrize("observed", [[], ["x2"]])
-def test_a_file_of_format_1_is_still_read(tmp_path, observed) -> None:
-    field = MarkovField(l1=2.0, n_jobs=1).fit(X, observed=observed)
-    field.save(tmp_path / "2")
-    rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
-    with safe_open(tmp_path / "1", framework="np") as file:
-        assert file.metadata()["version"] == "1"
-        assert list(json.loads(file.metadata()["document"])) == ["variables", "order", "record", "extra"]
-    again = load(tmp_path / "1")
-    assert_same(field, again)
-    assert again.field_.layout == field.field_.layout
-    assert np.array_equal(again.transform(X), field.transform(X), equal_nan=True)
-    assert again.score(X) == field.score(X)
-    again.save(tmp_path / "again")
-    assert_same(field, load(tmp_path / "again"))
-
-
-def test_a_classifier_of_format_1_is_still_read(tmp_path) -> None:
-    labels = np.nan_to_num(X[:, 0]).astype(int)
-    model = CRFClassifier(l1=2.0, n_jobs=1).fit(X[:, 1:], labels)
-    model.save(tmp_path / "2")
-    rewritten(tmp_path / "2", tmp_path / "1", metadata={"version": "1"}, document=as_format_1)
-    again = load(tmp_path / "1")
-    assert_same(model, again)
-    assert np.array_equal(again.predict_proba(X[:, 1:]), model.predict_proba(X[:, 1:]))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [lambda d: d.pop("variables"), lambda d: d.pop("order"), lambda d: d["variables"].pop()],
-    ids=["no columns", "no order", "one column less"],
-)
-def test_a_damaged_file_of_format_1_is_refused(saved, tmp_path, change) -> None:
-    def damaged(document: dict) -> dict:
-        old = as_format_1(document)
-        change(old)
-        return old
-
-    rewritten(saved, tmp_path / "odd", metadata={"version": "1"}, document=damaged)
-    assert "damaged" in refused(tmp_path / "odd")
+@pytest.mark.parametrize("version", ["1", "4"])
+def test_a_file_of_an_earlier_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
+    rewritten(saved, tmp_path / "old", metadata={"version": version})
+    assert "fit the model again" in refused(tmp_path / "old")
 
 
 def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
@@ -344,7 +301,7 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
         {"document": lambda d: d["tables"][0]["variables"].pop() and None},
         {"document": lambda d: [1, 2]},
         {"metadata": {"document": "{"}},
-        {"arrays": lambda t: {"unary": t["unary"][:-1]}},
+        {"arrays": lambda t: {"biases": t["biases"][:-1]}},
         {"arrays": lambda t: {"weights": t["weights"][:-1]}},
         {"arrays": lambda t: {"pairs": t["pairs"] + 1000}},
         {"arrays": lambda t: {"pairs": -t["pairs"] - 1}},
@@ -360,7 +317,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> No
     [
         {"arrays": lambda t: {"weights": np.full_like(t["weights"], np.nan)}},
         {"arrays": lambda t: {"pairs": t["pairs"].astype(float)}},
-        {"document": lambda d: d["tables"][0]["variables"][0].update(base=17)},
+        {"document": lambda d: d["tables"][0]["variables"][0].update(reference=17)},
         {"document": lambda d: d["tables"][0]["variables"][0].update(frequencies=[])},
         {"document": lambda d: d["extra"].update(kind="nonsense")},
     ],

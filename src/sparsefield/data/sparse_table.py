@@ -18,7 +18,7 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import BinarySchema, Schema
 from sparsefield.data.table import dense_bytes, digest_arrays, encode_column
-from sparsefield.errors import UnseenStateWarning
+from sparsefield.errors import UnknownStateWarning
 
 
 class SparseBlock(NamedTuple):
@@ -157,7 +157,9 @@ def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> 
     """
     if any(variable.numeric for variable in schema.observed):
         return False
-    n_active = n_rows * sum(1.0 - v.frequencies[v.base] for part in (schema.targets, schema.observed) for v in part)
+    n_active = n_rows * sum(
+        1.0 - v.frequencies[v.reference] for part in (schema.targets, schema.observed) for v in part
+    )
     return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_active, schema, n_rows, memory)
 
 
@@ -222,6 +224,6 @@ def _warn_unknown_values(schema: BinarySchema, columns: np.ndarray) -> None:
         warnings.warn(
             f"Column {schema.order[odd[0]]!r} has cell(s) with values that do not occur in training (such as 1); they "
             "are treated as missing." + (f" So have {len(odd) - 1:,} other columns." if len(odd) > 1 else ""),
-            UnseenStateWarning,
+            UnknownStateWarning,
             stacklevel=2,
         )

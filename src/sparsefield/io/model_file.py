@@ -20,10 +20,10 @@ from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
 FORMAT = "sparsefield"
-VERSION = 4
+VERSION = 5
 
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
-"""Arrays of a `BinarySchema` besides its column names, stored for each table that has one; since format 3."""
+"""Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""
 
 
 def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -38,17 +38,15 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     document = {
         "tables": [{"name": name, **_schema_as_json(schema)} for name, schema in zip(*tables, strict=True)],
         "templates": [
-            {**template.as_plain(), "ends": list(ends), "counted": list(counted)}
-            for template, ends, counted in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
+            {**template.as_plain(), "ends": list(ends), "has_neighbor_count": list(counts)}
+            for template, ends, counts in zip(layout.templates, layout.ends, layout.has_neighbor_count, strict=True)
         ],
         "record": field.record.as_plain(),
         "extra": extra or {},
     }
-    # Conjunctions and latent variables need format 4; other fields are written in format 3 for older versions.
-    version = VERSION if len(field.conjunctions) or field.layout.has_latent else 3
-    metadata = {"format": FORMAT, "version": str(version), "document": json.dumps(document)}
+    metadata = {"format": FORMAT, "version": str(VERSION), "document": json.dumps(document)}
     tensors: dict[str, np.ndarray] = {
-        "unary": np.ascontiguousarray(field.unary),
+        "biases": np.ascontiguousarray(field.biases),
         "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
         "weights": np.ascontiguousarray(field.weights),
     }
@@ -81,7 +79,12 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
     version = metadata.get("version", "")
     if not version.isdigit() or int(version) > VERSION:
         raise ModelFileError(
-            f"{path}: the file has format {version}, but this version of sparsefield reads up to {VERSION}: upgrade it."
+            f"{path}: the file has format {version}, but this version of sparsefield reads {VERSION}: upgrade it."
+        )
+    if int(version) < VERSION:
+        raise ModelFileError(
+            f"{path}: the file has format {version}, of an earlier version of sparsefield; this one reads format "
+            f"{VERSION}: fit the model again."
         )
     try:
         return _build(json.loads(metadata["document"]), tensors)
@@ -100,7 +103,7 @@ def _with_sorted_header(content: bytes) -> bytes:
 def _schema_as_json(schema: Schema) -> dict[str, Any]:
     """Return a schema as JSON values; 0/1 columns, which may number millions, are stored as arrays instead."""
     if isinstance(schema, BinarySchema):
-        return {"switches": True}
+        return {"binary": True}
     return {"variables": [asdict(variable) for variable in schema.variables], "order": list(schema.order)}
 
 
@@ -112,12 +115,11 @@ def _binary_tensors(schema: BinarySchema, table: int) -> dict[str, np.ndarray]:
 
 
 def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Field, dict[str, Any]]:
-    # Format 1 had a single table.
-    layout = _layout(document, tensors) if "tables" in document else Layout.single(_schema(document, tensors, 0))
+    layout = _layout(document, tensors)
     record, extra = FitRecord.from_plain(document["record"]), document["extra"]
     if not isinstance(extra, dict):
         raise ValueError("the options are missing")
-    names = ["unary", "pairs", "weights"]
+    names = ["biases", "pairs", "weights"]
     names += ["conjunctions", "conjunction_weights"] if "conjunctions" in tensors else []
     field = Field(layout, **{name: tensors[name] for name in names}, record=record)
     check_field(field)
@@ -125,15 +127,15 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
 
 
 def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
-    templates, ends, counted = [], [], []
+    templates, ends, has_neighbor_count = [], [], []
     for entry in document["templates"]:
         entry = dict(entry)
         left, right = entry.pop("ends")
-        seen_left, seen_right = entry.pop("counted")
+        count_left, count_right = entry.pop("has_neighbor_count")
         templates.append(as_template(entry))
         ends.append((left, right))
-        counted.append((bool(seen_left), bool(seen_right)))
-        if templates[-1].kind == "within" and any(counted[-1]):
+        has_neighbor_count.append((bool(count_left), bool(count_right)))
+        if templates[-1].kind == "within" and any(has_neighbor_count[-1]):
             raise ValueError("a template within a row counts neighbors")
     tables = document["tables"]
     if any(end not in range(len(tables)) for pair in ends for end in pair):
@@ -145,11 +147,11 @@ def _layout(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Layout:
     if len(schemas) > 1 and any(len(schema.latent) for schema in schemas):
         raise ValueError("linked tables have latent variables")
     names = tuple(str(table["name"]) for table in tables)
-    return Layout(names, schemas, tuple(templates), tuple(ends), tuple(counted))
+    return Layout(names, schemas, tuple(templates), tuple(ends), tuple(has_neighbor_count))
 
 
 def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int) -> Schema:
-    if "switches" in document:
+    if "binary" in document:
         arrays = [tensors[f"{what}.{table}"] for what in BINARY_ARRAYS]
         return _binary_schema(json.loads(tensors[f"names.{table}"].tobytes()), arrays)
     variables = []
@@ -207,7 +209,7 @@ def _check_variable(variable: Variable) -> None:
         shares = np.asarray(variable.frequencies, dtype=float)
         fits = (
             len(set(variable.states)) == len(variable.states) == len(shares)
-            and variable.base in range(len(shares))
+            and variable.reference in range(len(shares))
             and np.isfinite(shares).all()
             and (shares >= 0).all()
         )
@@ -218,7 +220,7 @@ def _check_variable(variable: Variable) -> None:
 def check_field(field: Field) -> None:
     """Raise ValueError for a field that no fit can produce, because kernels trust a field."""
     layout, weights, others = field.layout, field.weights, field.conjunction_weights
-    if field.unary.shape != (layout.n_states,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
+    if field.biases.shape != (layout.n_states,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
         raise ValueError("the arrays do not match the schema")
     if field.conjunctions.shape[:1] != others.shape:
         raise ValueError("the conjunctions do not match their weights")
@@ -226,5 +228,5 @@ def check_field(field: Field) -> None:
         raise ValueError("a feature refers to a column that does not exist")
     if field.conjunctions.dtype.kind != "i" or not layout.are_valid_conjunctions(field.conjunctions):
         raise ValueError("a conjunction refers to a column that does not exist")
-    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.unary, weights, others)):
+    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.biases, weights, others)):
         raise ValueError("a weight is not a finite number")

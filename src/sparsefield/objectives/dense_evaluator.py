@@ -28,8 +28,8 @@ class GradientFactors:
     """Items are `EvaluatedBlock`."""
     means: tuple[np.ndarray, ...]
     """Table by table, (columns,): weighted means of the expectations over all rows."""
-    unary: tuple[np.ndarray, ...]
-    """Table by table, (states,): gradient of each unary feature."""
+    bias_gradient: tuple[np.ndarray, ...]
+    """Table by table, (states,): gradient of each bias."""
     total_weights: Sequence[float]
     averaged: bool = False
     """Whether the expectations are (q0 + q1) / 2, see `Objective`."""
@@ -125,12 +125,12 @@ class DenseEvaluator:
 
     def gradient_factors(self) -> GradientFactors:
         """Return the errors and expectations of the last evaluation."""
-        sums, unary = self._found.sum(block_evaluation.sum_factors, self.layout)
+        sums, bias_gradient = self._found.sum(block_evaluation.sum_factors, self.layout)
         return GradientFactors(
             self.layout,
             self._found,
             means=tuple(self._per_weight(sums)),
-            unary=tuple(np.split(unary, self.layout.state_starts[1:-1])),
+            bias_gradient=tuple(np.split(bias_gradient, self.layout.state_starts[1:-1])),
             total_weights=self.total_weights,
             averaged=self._objective.averaged,
         )
@@ -149,7 +149,7 @@ class DenseEvaluator:
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
     def uncertainty(self) -> np.ndarray:
-        """Return the sum over rows of p (1 - p) (states,), the curvature of unary weights."""
+        """Return the sum over rows of p (1 - p) (states,), the curvature of biases."""
         return self._uncertainty
 
     def wald_statistics(self, arcs: Arcs, weights: np.ndarray) -> np.ndarray:

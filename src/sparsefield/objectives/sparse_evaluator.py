@@ -77,8 +77,8 @@ class SparseGradientFactors:
     """(arcs,)"""
     baseline: np.ndarray
     """(states, 4): see `sparsefield.kernels.sparse_conditionals`."""
-    unary: np.ndarray
-    """(states,): gradient of each unary feature."""
+    bias_gradient: np.ndarray
+    """(states,): gradient of each bias."""
     on_weight: np.ndarray
     """(columns,): weight of the rows in which each column is on."""
     total_weight: float
@@ -140,7 +140,7 @@ class SparseEvaluator:
         return gradient
 
     def uncertainty(self) -> np.ndarray:
-        """Return the sum over rows of p (1 - p) (states,), the curvature of unary weights."""
+        """Return the sum over rows of p (1 - p) (states,), the curvature of biases."""
         return self._last.uncertainty
 
     def shared_uncertainty(self, arcs: ArcsBySource) -> np.ndarray:
@@ -194,7 +194,7 @@ class SparseEvaluator:
             arcs,
             weights,
             baseline,
-            unary=gradient[: self.layout.n_states],
+            bias_gradient=gradient[: self.layout.n_states],
             on_weight=self._on_weight,
             total_weight=self.total_weights[0],
             touched=self._last.touched,
@@ -254,17 +254,17 @@ def candidate_gradients(
     return out
 
 
-def baseline_beliefs(schema: Schema, unary: np.ndarray) -> np.ndarray:
-    """Return the array ``baseline`` (states, 4) of `sparsefield.kernels.sparse_conditionals` for unary weights."""
-    out = np.zeros((len(unary), 4))
+def baseline_beliefs(schema: Schema, biases: np.ndarray) -> np.ndarray:
+    """Return the array ``baseline`` (states, 4) of `sparsefield.kernels.sparse_conditionals` for biases."""
+    out = np.zeros((len(biases), 4))
     first = schema.state_offsets[:-1][np.diff(schema.state_offsets) > 0]
-    width = np.diff(np.append(first, len(unary)))
-    out[:, BIAS] = unary
-    if len(unary):
-        top = np.maximum(np.maximum.reduceat(unary, first), 0.0)
-        norm = np.exp(-top) + np.add.reduceat(np.exp(unary - np.repeat(top, width)), first)
+    width = np.diff(np.append(first, len(biases)))
+    out[:, BIAS] = biases
+    if len(biases):
+        top = np.maximum(np.maximum.reduceat(biases, first), 0.0)
+        norm = np.exp(-top) + np.add.reduceat(np.exp(biases - np.repeat(top, width)), first)
         log_norm = top + np.log(norm)
-        out[:, BELIEF] = np.exp(unary - np.repeat(log_norm, width))
+        out[:, BELIEF] = np.exp(biases - np.repeat(log_norm, width))
         out[first, LOG_NORMALIZER] = log_norm
     out[:, VARIANCE] = out[:, BELIEF] * (1.0 - out[:, BELIEF])
     return out

@@ -16,11 +16,11 @@ MIN_DIAGONAL = 1e-2
 
 @dataclass(frozen=True)
 class CenteredParametrization:
-    """Centered coordinates: a pair weight acts on deviations from the mean, and unary weights absorb the rest.
+    """Centered coordinates: a pair weight acts on deviations from the mean, and biases absorb the rest.
 
-    In the plain coordinates a pair weight also shifts its two unary weights, which makes for long narrow valleys; in
+    In the plain coordinates a pair weight also shifts its two biases, which makes for long narrow valleys; in
     centered ones its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
-    field. A unary weight that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
+    field. A bias that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
     """
 
     means: np.ndarray
@@ -77,7 +77,7 @@ class CenteredParametrization:
 
         ``uncertainty`` is p (1 - p) of a state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
         summed over the rows in which its binary source is on. Without it, target and source are assumed independent,
-        and the approximation is diagonal. With it, the covariance of a pair weight with its two unary weights is
+        and the approximation is diagonal. With it, the covariance of a pair weight with its two biases is
         removed, too: where the target is uncertain, the source may be on far more often than on average.
         """
         target, source, feature = arcs[:3]
@@ -105,11 +105,11 @@ class CenteredParametrization:
     def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """Return E[B] g_A + E[A] g_B (pairs,), the last two terms of Eq. 13, for the centered ends."""
         target, source, feature = arcs[:3]
-        unary = gradient[: len(self.centered)] * self.centered
-        return np.bincount(feature, self.means[source] * unary[target], len(gradient) - len(unary))
+        biases = gradient[: len(self.centered)] * self.centered
+        return np.bincount(feature, self.means[source] * biases[target], len(gradient) - len(biases))
 
     def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Return the sum of pair weights times means (states,) that is added to each centered unary weight."""
+        """Return the sum of pair weights times means (states,) that is added to each centered bias."""
         target, source, feature = arcs[:3]
         weights = vector[len(self.centered) :][feature]
         return np.bincount(target, self.means[source] * weights, len(self.centered)) * self.centered
