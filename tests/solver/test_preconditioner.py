@@ -124,14 +124,14 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
 
 
 def curvature(problem, engine, theta=None, centered=True):
-    """A problem's coordinates, arcs, and both kinds of uncertainty at its point."""
+    """A problem's coordinates, arcs, and both parts of the Hessian at its point."""
     theta = problem.theta if theta is None else theta
     evaluator = SparseEvaluator(sparse_sample(problem), engine)
     arcs = problem.layout.arcs(problem.pairs)
     compiled = evaluator.compile(arcs)
     evaluator.evaluate(compiled, theta)
     places = CenteredParametrization(*evaluator.moments(), np.broadcast_to(centered, problem.schema.n_states).copy())
-    return evaluator, places, arcs, evaluator.uncertainty(), evaluator.shared_uncertainty(compiled)
+    return evaluator, places, arcs, evaluator.bias_hessian(), evaluator.arc_hessian(compiled)
 
 
 @given(

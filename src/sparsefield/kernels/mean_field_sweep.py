@@ -312,7 +312,7 @@ def average_into(current, beliefs, states):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def uncertainty(errors, weight, out):
+def bias_hessian(errors, weight, out):
     """Set out[s] to the sum over rows of p (1 - p), computed from the errors of observed cells."""
     for s in range(errors.shape[0]):
         total = 0.0

@@ -247,6 +247,6 @@ class WorkingProblem:
 
     def _preconditioner(self) -> Transform:
         evaluator = self.evaluator
-        uncertainty = evaluator.uncertainty(), evaluator.shared_uncertainty(self.working_set.graphs)
+        bias_hessian = evaluator.bias_hessian(), evaluator.arc_hessian(self.working_set.graphs)
         l2 = self.penalty.l2_of(len(self.point.theta))
-        return self.parametrization.preconditioner(self.working_set.arcs, *uncertainty, l2)
+        return self.parametrization.preconditioner(self.working_set.arcs, *bias_hessian, l2)
