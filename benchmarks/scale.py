@@ -163,7 +163,7 @@ def growth_of(table: Sequence[Row]) -> list[Row]:
 
 
 def draw_growth(table: Sequence[Row]) -> dict[str, Figure]:
-    """Draw seconds and memory of :func:`run_scale` against columns and against active cells."""
+    """Draw seconds and memory of :func:`run_scale` against columns and against nonzero cells."""
     done = [row for row in table if row["status"] == "done"]
     charts = {}
     for fixed, against, words in (("rows", "columns", "columns"), ("columns", "cells_on", "cells that are on")):

@@ -63,7 +63,7 @@ def test_rows_are_those_of_the_dense_table(seed, shape, density, data) -> None:
         return
     assert np.array_equal(dense(table), beliefs(X, schema))
     assert (table.offsets.dtype, table.columns.dtype) == (np.int64, np.int32)
-    assert table.n_active == len(table.columns) == dense(table).sum()
+    assert table.n_nonzero == len(table.columns) == dense(table).sum()
     assert table.weight.tolist() == [1.0] * shape[0]
 
 
@@ -78,7 +78,7 @@ def test_blocks_cover_every_row_once(monkeypatch, cells, most) -> None:
     monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", cells)
     monkeypatch.setattr(config, "MAX_SPARSE_BLOCKS", most)
     blocks = table.blocks
-    assert len(blocks) <= min(most, max(table.n_active // cells, 1))
+    assert len(blocks) <= min(most, max(table.n_nonzero // cells, 1))
     assert [block.start for block in blocks] == np.cumsum([0, *(block.n_rows for block in blocks)])[:-1].tolist()
     assert sum(block.n_rows for block in blocks) == 50
     assert all(block.n_rows > 0 and block.offsets[0] == 0 for block in blocks)
