@@ -1,6 +1,6 @@
-"""This module stores tables in which most cells have their reference state as rows of active columns.
+"""This module stores tables in which most cells have their reference state as rows of nonzero columns.
 
-A cell is active if it has another state than the reference state.
+A cell is nonzero if it has another state than the reference state.
 """
 
 from __future__ import annotations
