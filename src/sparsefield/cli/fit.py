@@ -161,8 +161,11 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
 
 
 def _show_fit(field: AnyField, seconds: float) -> None:
-    if field.l1 == "auto":
-        tried, by = len(field.field_.record.path), field._resolve("selection").description
+    record = field.field_.record
+    if record.criterion is not None:
+        from sparsefield.solver import SELECTIONS
+
+        tried, by = len(record.path), SELECTIONS[record.criterion].description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")

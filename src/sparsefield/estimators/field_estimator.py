@@ -96,11 +96,14 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
 
     @property
     def path_(self) -> Frame:
-        """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen."""
+        """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen, criterion.
+
+        The criterion is the one that was used: "ebic" also where too few cells could be held out.
+        """
         rows = self._record.path
         if not rows:
             raise AttributeError("There is no path: l1 was given. Fit with l1='auto', or see `regularization_path`.")
-        return path_frame(rows, self.kind_)
+        return path_frame(rows, self._record.criterion, self.kind_)
 
     @property
     def kkt_violation_(self) -> float:

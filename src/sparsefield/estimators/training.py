@@ -136,6 +136,7 @@ class TrainingMethods(NestedParameters):
             refit=bool(self.refit),
             iterations=result.iterations,
             path=() if selection is None else selection.rows(),
+            criterion=None if selection is None else selection.criterion,
         )
         self.field_ = replace(result.field, record=record)
         self.kind_ = data.kind
