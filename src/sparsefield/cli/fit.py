@@ -93,6 +93,9 @@ def fit(
     The field has features, such as "rain=1 and wet=1 go together", each with a weight. DATA may also be a sparse 0/1
     matrix that scipy saved as an .npz file.
 
+    Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
+    by EBIC. --selection sets the criterion.
+
     Writes the field to a model file, and prints the strongest features, whether the optimizer converged, and how well
     held-out cells are predicted.
     """
