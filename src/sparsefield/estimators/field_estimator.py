@@ -60,9 +60,10 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
 
     @property
     def edges_(self) -> Frame:
-        """Frame of pairs of variables that share features: variable_a, variable_b, strength (norm of their weights).
+        """Frame of pairs of variables that share features: variable_a, variable_b, strength.
 
-        Over linked tables, also the template and the tables of both ends: template, table_a, ..., table_b, ...
+        The strength is the Euclidean norm of the weights of these features. Over linked tables, also the template and
+        the tables of both ends: template, table_a, ..., table_b, ...
         """
         check_is_fitted(self)
         return edge_table(self.field_, self.kind_)
