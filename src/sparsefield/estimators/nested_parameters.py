@@ -35,7 +35,7 @@ class Abbreviated:
             return self.names[value]()
         known = ", ".join(repr(key) for key in self.names if key not in INCOMPLETE)
         one_of = "one of " if len(self.names) > 1 else ""
-        raise ValueError(f"{name} must be {one_of}{known} or {self.example}; got {_describe(value)}.")
+        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {_describe(value)}.")
 
 
 class AbbreviatedOrder(Abbreviated):
@@ -59,11 +59,11 @@ INCOMPLETE = ("graph",)
 
 PARTS = {
     "induction": Abbreviated(
-        (InductionRule,), RULES, "an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
+        (InductionRule,), RULES, "in Python an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
     ),
-    "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "an object such as EBIC(gamma=0.5)"),
+    "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
     "max_order": AbbreviatedOrder((HigherOrder,), {}, "a HigherOrder such as HigherOrder(max_order=3)"),
-    "inference": Abbreviated((InferenceMethod,), INFERENCE, "an object such as Gibbs(sweeps=1000)"),
+    "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
     "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
 }
 """Parameters that are option objects."""
