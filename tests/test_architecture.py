@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -14,28 +15,15 @@ import pytest
 
 import sparsefield
 
-ORDER = (
-    "kernels",
-    "data",
-    "model",
-    "io",
-    "compute",
-    "inference",
-    "objectives",
-    "induction",
-    "solver",
-    "evaluation",
-    "viz",
-    "estimators",
-    "datasets",
-    "demo",
-    "viz.explorer",
-    "cli",
-)
-"""A folder imports only from folders that come before it; ``viz.explorer`` is the one folder inside another."""
-
 HOME = Path(sparsefield.__file__).parent
-FILES = sorted(path for path in HOME.glob("*/**/*.py"))
+FILES = sorted(HOME.glob("*/**/*.py"))
+ALL_FILES = sorted(HOME.glob("**/*.py"))
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
+
+ORDER = tuple(
+    folder.replace("/", ".") for folder in re.findall(r"^\| `([a-z/]+)/` \|", DESIGN.read_text("utf-8"), re.MULTILINE)
+)
+"""The table of folders in docs/design.md: a folder imports only from folders that come before it."""
 
 
 def place_of(module: str) -> str | None:
@@ -81,6 +69,13 @@ def imports(path: Path, *, type_checking: bool = False) -> set[str]:
     return {name for name in found if name.startswith("sparsefield.")}
 
 
+def test_the_design_lists_every_folder_once() -> None:
+    assert len(set(ORDER)) == len(ORDER)
+    assert {folder for folder in ORDER if "." not in folder} == {
+        path.parent.name for path in HOME.glob("*/__init__.py")
+    }
+
+
 def test_imports_only_go_down() -> None:
     wrong = []
     for path in FILES:
@@ -101,9 +96,9 @@ def test_files_import_each_other_in_no_cycle() -> None:
 
 
 def test_no_module_and_no_class_has_a_name_twice() -> None:
-    modules = Counter(path.stem for path in FILES if path.name != "__init__.py")
+    modules = Counter(path.stem for path in ALL_FILES if path.name != "__init__.py")
     assert [name for name, count in modules.items() if count > 1] == []
-    nodes = (node for path in FILES for node in ast.walk(tree_of(path)))
+    nodes = (node for path in ALL_FILES for node in ast.walk(tree_of(path)))
     classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     assert [name for name, count in classes.items() if count > 1] == []
 

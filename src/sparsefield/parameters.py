@@ -69,8 +69,7 @@ class FieldParameters:
     l2: float = _option(1.0, "Strength of the L2 penalty, which shrinks large weights.")
     selection: str | SelectionCriterion = _option(
         "heldout",
-        "Criterion of --l1 auto: predictions of held-out cells, or EBIC, which selects fewer features. The default "
-        "is heldout; ebic with --stream, or where workers of --cluster read DATA.",
+        "Criterion by which l1 is selected: predictions of held-out cells, or EBIC, which selects fewer features.",
         "heldout|ebic",
     )
     refit: bool = _option(

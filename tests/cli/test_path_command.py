@@ -30,7 +30,7 @@ def test_figures_mark_what_fit_chooses(run, table: Path, tmp_path: Path) -> None
     done = run("path", table, *roles, "-o", tmp_path / "p.csv")
     assert done.code == 0, done.err
     found = pl.read_csv(tmp_path / "p.csv")
-    assert found.columns == ["l1", "features", "score", "error", "chosen"]
+    assert found.columns == ["l1", "features", "score", "error", "chosen", "criterion"]
     assert found.height > 10
     assert run("fit", table, *roles, "-o", tmp_path / "m.safetensors", "--no-check").code == 0
     chosen = found.filter("chosen")
@@ -75,6 +75,28 @@ def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) ->
     assert done.code == 0, done.err
     path = MarkovField(l1=2.0, selection="ebic", random_state=0).regularization_path(matrix)
     np.testing.assert_allclose(pl.read_csv(tmp_path / "p.csv")["score"], path["score"])
+
+
+def test_a_table_that_is_too_small_to_hold_out_cells_says_ebic_everywhere(run, tmp_path: Path) -> None:
+    table, model = tmp_path / "small.csv", tmp_path / "m.safetensors"
+    table.write_text("a,b,c\n0,1,0\n1,1,0\n0,0,1\n1,0,1\n1,1,1\n")
+    fitted = run("fit", table, "-o", model, "--no-check")
+    assert fitted.code == 0, fitted.err
+    assert fitted.err.count("too few cells to hold some out") == 1
+    assert "values, by EBIC." in fitted.out
+    told = run("info", model).out
+    assert ", by ebic)" in told
+    assert "heldout" not in told
+    done = run("path", table, "-o", tmp_path / "p.html")
+    assert done.code == 0, done.err
+    assert done.err.count("too few cells to hold some out") == 1
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "minus EBIC" in page
+    for text in (page, done.out):
+        assert "held-out" not in text
+        assert "within one standard error" not in text
+    assert run("path", table, "-o", tmp_path / "p.csv").code == 0
+    assert set(pl.read_csv(tmp_path / "p.csv")["criterion"]) == {"ebic"}
 
 
 def test_refusals(run, table: Path, school: Path, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection, n_rows
     field = MarkovField(l1="auto", selection=selection, random_state=3)
     path = field.regularization_path(rows)
     assert isinstance(path, pl.DataFrame)
-    assert path.columns == ["l1", "features", "score", "error", "chosen"]
+    assert path.columns == ["l1", "features", "score", "error", "chosen", "criterion"]
     assert path.height > 10
     l1 = path["l1"].to_numpy()
     assert (np.diff(l1) < 0).all()

@@ -336,9 +336,17 @@ def test_small_tables_missing_cells_numbers_and_labels_are_chosen_for(selection:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 6])
 def test_tables_with_nothing_to_hold_back_are_chosen_for_by_ebic(rows: int) -> None:
-    field = MarkovField(l1="auto").fit(chain(rows, columns=3))
+    X = chain(rows, columns=3)
+    with pytest.warns(UserWarning, match=r"too few cells to hold some out.*EBIC.*selection='ebic'") as told:
+        field = MarkovField(l1="auto").fit(X)
+    assert len(told) == 1
     assert np.isfinite(field.field_.theta).all()
     assert field.l1_ > 0
+    assert field.field_.record.criterion == "ebic"
+    assert set(field.path_["criterion"]) == {"ebic"}
+    asked = MarkovField(l1="auto", selection="ebic").fit(X)
+    assert asked.l1_ == field.l1_
+    np.testing.assert_array_equal(asked.field_.theta, field.field_.theta)
 
 
 def test_linked_tables_hold_back_cells() -> None:
@@ -377,6 +385,7 @@ def test_what_is_chosen_is_saved(tmp_path) -> None:
     assert again.l1 == "auto"
     assert again.l1_ == field.l1_
     assert list(again.path_["l1"]) == list(field.path_["l1"])
+    assert again.field_.record.criterion == "ebic"
     np.testing.assert_array_equal(again.field_.theta, field.field_.theta)
 
 

@@ -77,7 +77,7 @@ def test_two_stages_let_biases_converge_first() -> None:
 
 def test_the_cap_on_iterations_holds_and_is_said_aloud() -> None:
     field = MarkovField(n_jobs=1, l1=0.1, solver=Solver(max_iter=2))
-    with pytest.warns(ConvergenceWarning, match="2 iterations.*violation"):
+    with pytest.warns(ConvergenceWarning, match=r"2 iterations.*violation.*Raise solver=Solver\(max_iter=\.\.\.\)"):
         field.fit(correlated())
     assert field.n_iter_ == 2
     assert not field.converged_

@@ -93,6 +93,9 @@ def fit(
     The field has features, such as "rain=1 and wet=1 go together", each with a weight. DATA may also be a sparse 0/1
     matrix that scipy saved as an .npz file.
 
+    Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
+    by EBIC. --selection sets the criterion.
+
     Writes the field to a model file, and prints the strongest features, whether the optimizer converged, and how well
     held-out cells are predicted.
     """
@@ -161,8 +164,11 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
 
 
 def _show_fit(field: AnyField, seconds: float) -> None:
-    if field.l1 == "auto":
-        tried, by = len(field.field_.record.path), field._resolve("selection").description
+    record = field.field_.record
+    if record.criterion is not None:
+        from sparsefield.solver import SELECTIONS
+
+        tried, by = len(record.path), SELECTIONS[record.criterion].description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")

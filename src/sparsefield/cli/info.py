@@ -72,7 +72,7 @@ def _options(field: Any) -> str:
     if params.get("templates") is not None:
         params["templates"] = [template.label for template in field.field_.layout.templates]
     if params["l1"] == "auto":
-        params["l1"] = f"auto ({field.l1_:.4g}, by {params['selection']})"
+        params["l1"] = f"auto ({field.l1_:.4g}, by {field.field_.record.criterion})"
     shown = [name for name in params if name in ALWAYS_SHOWN or params[name] != defaults[name]]
     texts = {name: params[name] if isinstance(params[name], str) else as_expression(params[name]) for name in shown}
     return ", ".join(f"{name}={text}" for name, text in texts.items())

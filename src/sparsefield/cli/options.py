@@ -99,7 +99,7 @@ Jobs = Annotated[
     running_option("--jobs", min=1, help="Number of threads; all cores by default. The result does not depend on it."),
 ]
 Seed = Annotated[
-    int, running_option("--seed", help="Random seed of the cells that are held out, and of the start of --latent.")
+    int, running_option("--seed", help="Random seed of held-out cells and of the start of latent variables.")
 ]
 
 LearningOptions = dict[str, Any]

@@ -48,10 +48,10 @@ def path(
     with StatusLine(f"Learning from {given.rows:,} rows") as watch:
         field.callbacks = opt.report_to(watch)
         found = field.regularization_path(given.X, **given.roles)
-    _show(found, learning["selection"], output, f"Regularization path of {data.name}")
+    _show(found, output, f"Regularization path of {data.name}")
 
 
-def _show(frame: Any, selection: str, output: Path, title: str) -> None:
+def _show(frame: Any, output: Path, title: str) -> None:
     import polars as pl
 
     from sparsefield.io.atomic_write import write_atomically
@@ -59,15 +59,16 @@ def _show(frame: Any, selection: str, output: Path, title: str) -> None:
 
     found = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
     rows = list(found.iter_rows(named=True))
+    criterion = rows[0]["criterion"]
     suffix = output.suffix.lower()
     if suffix == TABLE:
         write_table(found.with_columns(pl.col("error").fill_nan(None)), output)
     else:
         draw = draw_path if suffix == PICTURE else make_path_page
-        write_atomically(output, draw(rows, selection, title).encode())
+        write_atomically(output, draw(rows, criterion, title).encode())
     table = new_table("", *HEADINGS)
     for row in rows:
         table.add_row("chosen" if row["chosen"] else "", *format_row(row))
     show(table)
-    show("\n" + "\n".join(describe_path(rows, selection)))
+    show("\n" + "\n".join(describe_path(rows, criterion)))
     show(f"\nWrote {output}.")

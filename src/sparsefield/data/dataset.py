@@ -292,7 +292,7 @@ class DistributedDataset:
 
     layout: Layout
     shards: Any
-    """Blocks in the order of their rows, as `hold` of the engine takes them."""
+    """Blocks in the order of their rows, a `ShardFutures`, as `Engine.distribute` takes it."""
     n_rows: int
     total_weights: list[float]
     has_missing: bool

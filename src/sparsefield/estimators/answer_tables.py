@@ -79,9 +79,10 @@ def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Frame:
     return make_frame(columns, kind)
 
 
-def path_frame(rows: Sequence[PathRow], kind: str) -> Frame:
-    """Return the rows of a regularization path as a frame."""
-    return make_frame({field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}, kind)
+def path_frame(rows: Sequence[PathRow], criterion: str | None, kind: str) -> Frame:
+    """Return the rows of a regularization path as a frame, with the criterion of the scores in every row."""
+    columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(PathRow)}
+    return make_frame(columns | {"criterion": [criterion] * len(rows)}, kind)
 
 
 def _cells_to_fill(table: Table) -> Iterator[tuple[int, Variable, np.ndarray]]:

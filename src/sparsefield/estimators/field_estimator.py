@@ -60,9 +60,10 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
 
     @property
     def edges_(self) -> Frame:
-        """Frame of pairs of variables that share features: variable_a, variable_b, strength (norm of their weights).
+        """Frame of pairs of variables that share features: variable_a, variable_b, strength.
 
-        Over linked tables, also the template and the tables of both ends: template, table_a, ..., table_b, ...
+        The strength is the Euclidean norm of the weights of these features. Over linked tables, also the template and
+        the tables of both ends: template, table_a, ..., table_b, ...
         """
         check_is_fitted(self)
         return edge_table(self.field_, self.kind_)
@@ -96,11 +97,14 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
 
     @property
     def path_(self) -> Frame:
-        """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen."""
+        """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen, criterion.
+
+        The criterion is the one that was used: "ebic" also where too few cells could be held out.
+        """
         rows = self._record.path
         if not rows:
             raise AttributeError("There is no path: l1 was given. Fit with l1='auto', or see `regularization_path`.")
-        return path_frame(rows, self.kind_)
+        return path_frame(rows, self._record.criterion, self.kind_)
 
     @property
     def kkt_violation_(self) -> float:

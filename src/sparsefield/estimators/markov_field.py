@@ -114,7 +114,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     biases_ : frame
         Weights of single states.
     edges_ : frame
-        Pairs of columns that share features, with the norm of their weights.
+        Pairs of columns that share features, with the Euclidean norm of their weights.
     states_ : dict of column -> sorted list of its states
     l1_ : float
         The l1 of the fit, selected or given.

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sparsefield.estimators.validation import choose
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod
@@ -25,10 +24,18 @@ class Abbreviated:
 
     kinds: tuple[type, ...]
     names: Mapping[Any, Callable[[], Any]]
+    example: str = ""
+    """Objects that the parameter takes, for messages."""
 
     def resolve(self, name: str, value: Any) -> Any:
         """Return the option object that ``value`` is or abbreviates; ``name`` is the parameter."""
-        return value if isinstance(value, self.kinds) else choose(self.names, value, name)()
+        if isinstance(value, self.kinds):
+            return value
+        if (value is None or isinstance(value, str)) and value in self.names:
+            return self.names[value]()
+        known = ", ".join(repr(key) for key in self.names if key not in INCOMPLETE)
+        one_of = "one of " if len(self.names) > 1 else ""
+        raise ValueError(f"{name} must be {one_of}{known}, or {self.example}; got {_describe(value)}.")
 
 
 class AbbreviatedOrder(Abbreviated):
@@ -38,16 +45,26 @@ class AbbreviatedOrder(Abbreviated):
         if isinstance(value, self.kinds):
             return value
         if not isinstance(value, Integral) or value < 2:
-            raise ValueError(f"max_order must be a whole number from 2, or a HigherOrder; got {value!r}.")
+            raise ValueError(f"max_order must be a whole number from 2, or {self.example}; got {_describe(value)}.")
         return HigherOrder(max_order=int(value))
 
 
+def _describe(value: Any) -> str:
+    """Return a refused value for a message, with the remedy where a class was passed in place of an object."""
+    return f"the class {value.__name__}: write {value.__name__}(...)" if isinstance(value, type) else repr(value)
+
+
+INCOMPLETE = ("graph",)
+"""Names of objects that need further options, which messages do not offer."""
+
 PARTS = {
-    "induction": Abbreviated((InductionRule,), RULES),
-    "selection": Abbreviated((SelectionCriterion,), SELECTIONS),
-    "max_order": AbbreviatedOrder((HigherOrder,), {}),
-    "inference": Abbreviated((InferenceMethod,), INFERENCE),
-    "solver": Abbreviated((Solver,), {None: Solver}),
+    "induction": Abbreviated(
+        (InductionRule,), RULES, "in Python an object such as CFI(threshold=0.2) or FixedGraph(edges=[('a', 'b')])"
+    ),
+    "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
+    "max_order": AbbreviatedOrder((HigherOrder,), {}, "a HigherOrder such as HigherOrder(max_order=3)"),
+    "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
+    "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
 }
 """Parameters that are option objects."""
 

@@ -85,8 +85,7 @@ class QueryMethods:
         X : table with missing values
         max_cells : int
             Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
-            max-product belief propagation with twenty restarts and coordinate-wise improvement searches for it, with a
-            warning.
+            max-product belief propagation, then simulated annealing with 20 restarts, searches for it, with a warning.
         details : bool
             True returns a `Completion`: the table, whether each row's completion is exact, and its log-probability.
 

@@ -49,8 +49,9 @@ class ResamplingMethods:
         frame
             A row for each value of l1, the largest first: l1; features, the number of those of two columns and more;
             score, of which larger is better (the log-likelihood of held-out cells, or minus EBIC); error, the standard
-            error of the score ("heldout" only); and chosen, which is true for the l1 that a fit with ``l1="auto"``
-            selects. That fit ends after three values in a row without a better score, this path after eight.
+            error of the score ("heldout" only); chosen, which is true for the l1 that a fit with ``l1="auto"``
+            selects; and criterion, the one that was used: "ebic" also where too few cells could be held out. That fit
+            ends after three values in a row without a better score, this path after eight.
 
         Examples
         --------
@@ -58,13 +59,13 @@ class ResamplingMethods:
         >>> from sparsefield.datasets import make_markov_field
         >>> path = MarkovField().regularization_path(make_markov_field(8, 300, burn_in=100, thin=10, seed=0).samples)
         >>> list(path.columns), len(path) > 8
-        (['l1', 'features', 'score', 'error', 'chosen'], True)
+        (['l1', 'features', 'score', 'error', 'chosen', 'criterion'], True)
         """
         estimator: Any = clone(self).set_params(l1="auto", solver__checkpoint=None)  # pyright: ignore
         estimator._check_parameters()
         with estimator._open_training_data(X, y, **options) as data, estimator._open_engine(data) as engine:
             selection: PathSelection = estimator._select_l1(data, engine, patience=LONG_PATIENCE)
-            return path_frame(selection.rows(), data.kind)
+            return path_frame(selection.rows(), selection.criterion, data.kind)
 
     def stability(
         self,

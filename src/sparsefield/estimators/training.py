@@ -136,6 +136,7 @@ class TrainingMethods(NestedParameters):
             refit=bool(self.refit),
             iterations=result.iterations,
             path=() if selection is None else selection.rows(),
+            criterion=None if selection is None else selection.criterion,
         )
         self.field_ = replace(result.field, record=record)
         self.kind_ = data.kind
@@ -144,7 +145,8 @@ class TrainingMethods(NestedParameters):
         return self._fit_engine(data.dataset) if data.engine is None else nullcontext(data.engine)
 
     def _warn_not_converged(self, n_iter: int, violation: float) -> None:
-        remedy = "Raise max_iter, or l1 and l2."
+        reached = n_iter >= self._resolve("solver").max_iter
+        remedy = "Raise solver=Solver(max_iter=...) (--max-iter)." if reached else "Raise l1 or l2."
         if self.objective == "cd":
             remedy = (
                 "The gradient of cd is not that of its loss, so this is expected: Solver(certify=False) accepts it."

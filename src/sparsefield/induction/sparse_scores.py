@@ -1,4 +1,4 @@
-"""This module scores all candidate pairs of a sparse table: those that are nonzero on_weight in a row, and the others.
+"""This module scores all candidate pairs of a sparse table: those that are both nonzero in some row, and all others.
 
 With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made.
 

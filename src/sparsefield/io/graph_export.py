@@ -48,7 +48,8 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
 
     An edge has the attributes
 
-    - ``strength``: the norm of all weights that the two share; ``strongest``: the weight of largest magnitude
+    - ``strength``: the Euclidean norm of all weights that the two share
+    - ``strongest``: the weight of largest magnitude
     - ``variable_a``, ``variable_b``, and ``weights``: {(state of a, state of b): weight}
     - ``conjunctions``, if any: a list of ({column: state}, weight) for features of these two and other columns
     - ``template``, ``table_a``, ``table_b``, for linked tables

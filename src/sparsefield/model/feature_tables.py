@@ -76,9 +76,10 @@ def _weights(rows: list[_Row]) -> np.ndarray:
 
 
 def edge_table(field: Field, kind: str = "polars") -> Frame:
-    """Return all pairs of variables that share features: variable_a, variable_b, strength (the norm of their weights).
+    """Return all pairs of variables that share features: variable_a, variable_b, strength.
 
-    A field over linked tables also has columns for the template and the two tables.
+    The strength is the Euclidean norm of the weights of these features. A field over linked tables also has columns for
+    the template and the two tables.
     """
     squares: dict[tuple[str, ...], float] = {}
     for row in _feature_rows(field):

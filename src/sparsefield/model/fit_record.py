@@ -96,6 +96,8 @@ class FitRecord:
     iterations: tuple[IterationRecord, ...] = ()
     path: tuple[PathRow, ...] = ()
     """The values of l1 that were tried; empty where l1 was given."""
+    criterion: str | None = None
+    """Name of the criterion that selected l1; None where l1 was given."""
     stability: StabilityRecord | None = None
 
     @property

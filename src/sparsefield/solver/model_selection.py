@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,7 +36,7 @@ GROUPS = 10
 
 MAX_PRUNINGS = 5
 
-Fold = tuple[Dataset, Scorer]
+TrainingFold = tuple[Dataset, Scorer]
 """A dataset to learn from, and the scorer of its fields."""
 
 MakePathTrainer = Callable[[Dataset, float, float], Trainer]
@@ -65,6 +66,8 @@ class PathSelection:
     chosen: int
     """Index of the chosen point on the path."""
     path: tuple[PathPoint, ...]
+    criterion: str
+    """Name of the criterion that was used: EBIC also where too few cells could be held out."""
     scale: float = 1.0
     """Factor from l1 on the path, which had fewer rows, to l1 for all rows."""
 
@@ -93,7 +96,7 @@ def choose_l1(
     make : ``make(dataset, l1, kkt_tol)`` returns a trainer
     callbacks : ``on_path_point`` is called after each value of l1
     """
-    folds, scale = _folds(sample, inference, engine, options)
+    folds, scale, criterion = _folds(sample, inference, engine, options)
     path = []
     points = follow_path(
         [(partial(make, train), score) for train, score in folds],
@@ -101,15 +104,15 @@ def choose_l1(
         ratio=SMALLEST_RATIO,
         kkt_tol=options.kkt_tol,
         patience=options.patience,
-        min_improvement=options.criterion.min_improvement,
+        min_improvement=criterion.min_improvement,
     )
     for point in points:
         path.append(point)
         if callbacks is not None:
             callbacks.path_point(replace(point, l1=point.l1 * scale))
-    chosen = _choose(path, options.criterion)
+    chosen = _choose(path, criterion)
     scale = scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
-    return PathSelection(path[chosen].l1 * scale, chosen, tuple(path), scale)
+    return PathSelection(path[chosen].l1 * scale, chosen, tuple(path), criterion.name, scale)
 
 
 def _choose(path: list[PathPoint], criterion: SelectionCriterion) -> int:
@@ -154,8 +157,8 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
 
 def _folds(
     sample: Dataset, inference: InferenceMethod, engine: Engine, options: SelectionOptions
-) -> tuple[Sequence[Fold], float]:
-    """Return the folds, and the factor from their l1 to that of all rows.
+) -> tuple[Sequence[TrainingFold], float, SelectionCriterion]:
+    """Return the folds, the factor from their l1 to that of all rows, and the criterion: EBIC if too little is left.
 
     The noise in a gradient grows with the square root of the number of cells in its sum, and so does the l1 that
     suppresses it.
@@ -169,14 +172,19 @@ def _folds(
             )
         found = _held_out_folds(sample.local(), criterion, inference, engine, options)
         if found is not None:
-            return found
-    gamma = criterion.gamma if isinstance(criterion, EBIC) else EBIC().gamma  # there is nothing to hold out
-    return [(deduplicate_rows(sample), lambda path: np.array([-ebic(path.trainer, gamma)]))], 1.0
+            return *found, criterion
+        warnings.warn(
+            "There are too few cells to hold some out, so l1 is selected by EBIC. Pass selection='ebic' (--selection "
+            "ebic) to accept this, or a number as l1 (--l1).",
+            stacklevel=6,
+        )
+    used = criterion if isinstance(criterion, EBIC) else EBIC()
+    return [(deduplicate_rows(sample), lambda path: np.array([-ebic(path.trainer, used.gamma)]))], 1.0, used
 
 
 def _held_out_folds(
     sample: LocalDataset, criterion: HeldOut, inference: InferenceMethod, engine: Engine, options: SelectionOptions
-) -> tuple[Sequence[Fold], float] | None:
+) -> tuple[Sequence[TrainingFold], float] | None:
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)
     if sample.kind == "sparse" or (sample.is_plain and sample.n_rows >= MIN_ROWS):
@@ -205,7 +213,7 @@ def _row_folds(
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
-) -> tuple[Sequence[Fold], float]:
+) -> tuple[Sequence[TrainingFold], float]:
     folds, weights = [], []
     for rows in held_out:
         rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))

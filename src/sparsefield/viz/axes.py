@@ -62,7 +62,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlotArea:
     """The rectangle of a panel's data, and the left edge of its texts."""
 
     left: float
@@ -115,7 +115,7 @@ def format_number(value: float) -> str:
     return (f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}").replace("-", MINUS)
 
 
-def draw_axes(drawing: Drawing, frame: Frame, across: Scale, upward: Scale) -> None:
+def draw_axes(drawing: Drawing, frame: PlotArea, across: Scale, upward: Scale) -> None:
     """Draw the ticks and grid lines of a panel."""
     for tick, label in zip(upward.ticks, upward.labels(), strict=True):
         y = upward.position(tick)

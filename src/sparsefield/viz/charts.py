@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from sparsefield.viz.axes import TICK_SIZE, Frame, Scale, draw_axes, fit_scale, format_number, is_drawable
+from sparsefield.viz.axes import TICK_SIZE, PlotArea, Scale, draw_axes, fit_scale, format_number, is_drawable
 from sparsefield.viz.palette import BLUE, GREY, GROUPS, ORANGE, WHITE
 from sparsefield.viz.svg import Drawing, text_width
 
@@ -82,7 +82,7 @@ class LinePanel:
         ends = [point.mean + sign * point.bar for point in self._points() for sign in (-1, 0, 1)]
         return fit_scale([end for end in ends if is_drawable(end)], 0.0, 1.0)
 
-    def _fit_x(self, frame: Frame) -> Scale | None:
+    def _fit_x(self, frame: PlotArea) -> Scale | None:
         """Return the x axis; None where there is nothing to show. A few values on a logarithmic axis are the ticks."""
         values = sorted({point.x for point in self._points()})
         if not values:
@@ -96,7 +96,7 @@ class LinePanel:
             scale = own
         return scale.thin_ticks()
 
-    def _draw(self, drawing: Drawing, frame: Frame, styles: Styles, across: Scale, upward: Scale) -> None:
+    def _draw(self, drawing: Drawing, frame: PlotArea, styles: Styles, across: Scale, upward: Scale) -> None:
         """Draw vertical lines, error bars above them, then curves, then marks."""
         for line in self.lines:
             if is_drawable(line.x, self.log_x):
@@ -138,12 +138,12 @@ class HistogramPanel:
         floor = [0.6 * min(positive)] if positive else []
         return fit_scale([*floor, *positive], 0.0, 1.0, logarithmic=True, room=0.02)
 
-    def _fit_x(self, frame: Frame) -> Scale | None:
+    def _fit_x(self, frame: PlotArea) -> Scale | None:
         if not any(count > 0 for count in self.counts):
             return None
         return fit_scale(self.edges, frame.left, frame.right, room=0.0, zero=False).thin_ticks()
 
-    def _draw(self, drawing: Drawing, frame: Frame, _: Styles, across: Scale, upward: Scale) -> None:
+    def _draw(self, drawing: Drawing, frame: PlotArea, _: Styles, across: Scale, upward: Scale) -> None:
         """Draw one outline for each run of bins that are not empty, and a tooltip for each bin."""
         bins = list(zip(pairwise(self.edges), self.counts, strict=True))
         d = ""
@@ -201,7 +201,7 @@ def _choose_styles(panels: Sequence[LinePanel]) -> Styles:
 
 def _draw_card(
     title: str, subtitle: str, legend: Sequence[Curve | VerticalLine], columns: int, vertical: Sequence[Scale]
-) -> tuple[Drawing, list[Frame]]:
+) -> tuple[Drawing, list[PlotArea]]:
     """Return a drawing with its title and legend, and one frame for each vertical scale."""
     columns = max(1, min(columns, len(vertical)))
     widest = max((text_width(label, TICK_SIZE) for scale in vertical for label in scale.labels()), default=0.0)
@@ -224,11 +224,11 @@ def _draw_card(
     frames = []
     for row, column in (divmod(k, columns) for k in range(len(vertical))):
         edge, upper = MARGIN + column * across, top + row * down + PANEL_HEAD
-        frames.append(Frame(edge + ticks, edge + across - GUTTER, upper, upper + height, edge))
+        frames.append(PlotArea(edge + ticks, edge + across - GUTTER, upper, upper + height, edge))
     return drawing, frames
 
 
-def _draw_labels(drawing: Drawing, frame: Frame, panel: LinePanel | HistogramPanel) -> None:
+def _draw_labels(drawing: Drawing, frame: PlotArea, panel: LinePanel | HistogramPanel) -> None:
     """Draw the title, the labels and the base line of a panel."""
     room, middle = frame.right - frame.edge, (frame.left + frame.right) / 2
     label = {"size": LABEL_SIZE, "fill": GREY, "room": room}

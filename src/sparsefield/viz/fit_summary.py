@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 WEIGHTS = "weights are relative to the reference states: 0, or the most frequent state"
 
+LEAST_SHARE = 1e-5
+"""Violations below this share of l1 are printed as "less than"."""
+
 NOT_ABOUT_CHANCE = (
     "This is about the optimizer, not about chance: \u201csparsefield stability\u201d shows which features are "
     "selected again from resampled rows."
@@ -46,28 +49,35 @@ def certificate(field: Field, params: Mapping[str, Any]) -> str:
         candidates = "pair, and no conjunction that extends an active feature,"
     elif params["max_order__max_order"] > 2:
         candidates = "pair or conjunction"
-    violation = format_violation(field.record.kkt_violation or 0.0, l1)
+    violation = field.record.kkt_violation or 0.0
     if field.record.converged:
         refit = " The weights were then refitted without l1." if field.record.refit else ""
         return (
-            f"Converged: no left-out {candidates} would improve the fit (worst violation {violation}).{refit} "
-            f"{NOT_ABOUT_CHANCE}"
+            f"Converged: no left-out {candidates} would improve the fit (worst violation "
+            f"{format_violation(violation, l1)}).{refit} {NOT_ABOUT_CHANCE}"
         )
     reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
     return (
         f"Not converged ({reason}): a left-out {candidates.split(',')[0]} or a further step could improve the fit "
-        f"(worst violation {violation}; the tolerance is {format_violation(allowed, l1)}). {NOT_ABOUT_CHANCE}"
+        f"(worst violation {format_violation(violation, l1, exact=True)}; the tolerance is "
+        f"{format_violation(allowed, l1, exact=True)}). {NOT_ABOUT_CHANCE}"
     )
 
 
-def format_violation(violation: float, l1: float) -> str:
+def format_violation(violation: float, l1: float, *, exact: bool = False) -> str:
     """Return a violation of the optimality conditions as a share of l1; as a number where l1 is 0.
+
+    A share below 0.001% is printed as such, unless ``exact``.
 
     Examples
     --------
     >>> format_violation(0.018, 2.0), format_violation(0.018, 0.0)
     ('0.9% of l1', '0.018')
+    >>> format_violation(1e-15, 2.0)
+    'less than 0.001% of l1'
     """
+    if not exact and 0.0 <= violation < LEAST_SHARE * l1:
+        return f"less than {LEAST_SHARE:.3%} of l1"
     return f"{100 * violation / l1:.2g}% of l1" if l1 > 0 else f"{violation:.2g}"
 
 

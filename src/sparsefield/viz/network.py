@@ -81,7 +81,7 @@ class Subgraph:
 
     @property
     def strengths(self) -> Array:
-        """(edges,): the norm of the weights of each edge."""
+        """(edges,): the Euclidean norm of the weights of each edge."""
         return self.network.strengths[self.edges]
 
     @cached_property

@@ -19,7 +19,7 @@ SCORES = {"heldout": "held-out log-likelihood", "ebic": "minus EBIC"}
 HEADINGS = ("l1", "features", "score", "error")
 
 
-def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
+def describe_path(rows: Sequence[Row], criterion: str) -> list[str]:
     """Return sentences on the selected l1, the reason for it, and the best score.
 
     Examples
@@ -32,7 +32,7 @@ def describe_path(rows: Sequence[Row], selection: str) -> list[str]:
     if best is chosen:
         return [f"Selected: {_describe(chosen)}.", "No other l1 has a better score."]
     lines = [f"Selected: {_describe(chosen)}.", f"Best score: {_describe(best)}."]
-    if selection == "heldout" and best["l1"] < chosen["l1"]:
+    if criterion == "heldout" and best["l1"] < chosen["l1"]:
         lines.append(
             "The selected field is the sparsest whose score is within one standard error of the best; the error is "
             "that of the difference between the two on the same cells."
@@ -48,7 +48,7 @@ def format_row(row: Row) -> tuple[str, str, str, str]:
     return f"{row['l1']:.4g}", f"{row['features']:,}", f"{row['score']:,.3f}", error
 
 
-def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
+def draw_path(rows: Sequence[Row], criterion: str, title: str) -> str:
     """Return an SVG document of score and number of features against l1."""
     chosen, best = _chosen_and_best(rows)
     lines, text = [VerticalLine("selected", chosen["l1"], color=ORANGE)], f"Selected: {_short(chosen)}."
@@ -58,26 +58,26 @@ def draw_path(rows: Sequence[Row], selection: str, title: str) -> str:
     scores = [CurvePoint(row["l1"], row["score"], row["error"]) for row in rows]
     sizes = [CurvePoint(row["l1"], row["features"]) for row in rows]
     panels = [
-        LinePanel("Quality", "l1", SCORES[selection], [Curve("field", scores)], log_x=True, lines=lines),
+        LinePanel("Quality", "l1", SCORES[criterion], [Curve("field", scores)], log_x=True, lines=lines),
         LinePanel("Size", "l1", "features", [Curve("field", sizes)], log_x=True, lines=lines),
     ]
     return draw_panels(title, panels, subtitle=text)
 
 
-def make_path_page(rows: Sequence[Row], selection: str, title: str) -> str:
+def make_path_page(rows: Sequence[Row], criterion: str, title: str) -> str:
     """Return an HTML document with the picture, the sentences and all numbers."""
     note = (
-        f"Score: {SCORES[selection]}; higher is better. Features: those of two or more columns. l1 refers to all "
+        f"Score: {SCORES[criterion]}; higher is better. Features: those of two or more columns. l1 refers to all "
         "rows, even where folds were learned from fewer."
     )
     picture = Figure(
-        draw_path(rows, selection, title),
+        draw_path(rows, criterion, title),
         "From the smallest l1 that selects no feature (right) to a hundredth of it (left). Bars are standard errors; "
         "a score without folds has none.",
     )
     return make_page(
         title=title,
-        lead=describe_path(rows, selection),
+        lead=describe_path(rows, criterion),
         head=HEADINGS,
         rows=[format_row(row) for row in rows],
         best=[[bool(row["chosen"])] * len(HEADINGS) for row in rows],
