@@ -21,8 +21,9 @@ from sparsefield.objectives.dense_evaluator import GradientFactors
 
 @dataclass(frozen=True)
 class CFI(ThresholdRule):
-    """Contrastive feature induction: h_AB = sum_i signal_A error_B + signal_B error_A over entries above thresholds.
+    """Score a pair by the sum of signal x error over entries above thresholds (contrastive feature induction).
 
+    The score is h_AB = sum_i signal_A error_B + signal_B error_A.
     The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept, so that with thresholds 0 the estimate
     is the exact gradient whether or not unary features have converged.
 
@@ -68,7 +69,7 @@ class CFI(ThresholdRule):
 
 
 class PaperCFI(CFI):
-    """Algorithm 1 as printed in the paper, without the rank-one term, with the options of `CFI`.
+    """Score pairs as Algorithm 1 of the paper does, without the rank-one term, with the options of `CFI`.
 
     That term vanishes where unary features have converged and have no penalty. A penalized unary weight has a gradient
     of up to l1 at its optimum, which then also contributes to the gradients of pairs with frequent states.

@@ -19,7 +19,7 @@ VariableIndex = tuple[int, int]
 
 @dataclass(frozen=True)
 class FixedGraph(ClosedRule):
-    """All pairs of states of the given pairs of variables.
+    """Restrict features to the pairs of states of given pairs of variables.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from sparsefield.induction.rule import ClosedRule
 
 @dataclass(frozen=True)
 class FullL1(ClosedRule):
-    """All pairs at once; the L1 penalty selects."""
+    """Put all pairs into the working set at once; the L1 penalty selects."""
 
     name = "full"
 

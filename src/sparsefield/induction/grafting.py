@@ -16,7 +16,9 @@ from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 
 @dataclass(frozen=True)
 class Grafting(InductionRule):
-    """Exact gradients: g_AB = sum_i error_A expectation_B + error_B expectation_A. The certificate uses them too.
+    """Score every candidate by its exact gradient.
+
+    That is g_AB = sum_i error_A expectation_B + error_B expectation_A, which the certificate uses, too.
 
     Parameters
     ----------

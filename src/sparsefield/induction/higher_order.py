@@ -27,7 +27,7 @@ FEATURES_PER_ITEM = 128
 
 @dataclass(frozen=True)
 class HigherOrder(OptionObject):
-    """Which conjunctions of states are candidates, and how strongly they are penalized.
+    """Allow features of three columns and more, and set how strongly they are penalized.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 @dataclass(frozen=True)
 class IdealParent(ThresholdRule):
-    """A rule that ranks a pair by the larger of ``|cos(error_A, signal_B)|`` and ``|cos(signal_A, error_B)|``.
+    """Rank pairs by the larger of ``|cos(error_A, signal_B)|`` and ``|cos(signal_A, error_B)|``.
 
     A pair may enter, as with the other rules, when its (estimated) gradient exceeds l1. Options are those of `CFI`.
     """

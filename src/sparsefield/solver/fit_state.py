@@ -70,7 +70,7 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class FitCallbacks:
-    """Functions that are called during a fit; None for those that are not wanted."""
+    """Set functions that are called during a fit; None calls nothing."""
 
     on_iteration: Callable[[IterationRecord], None] | None = None
     """Called after each step of the optimizer."""
