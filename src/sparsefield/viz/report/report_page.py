@@ -29,7 +29,7 @@ CARD = "border:1px solid #d0d5dd;border-radius:8px;padding:10px 16px;max-width:4
 WEIGHT = "font-size:14px;text-align:right;font-variant-numeric:tabular-nums;padding:1px 10px 1px 0"
 TEXT = "font-size:14px;text-align:left;padding:1px 0"
 MAX_COMPARED = 2_000
-"""Number of the strongest features that are compared with the association of their columns alone."""
+"""Number of the strongest features that are compared with the marginal association of their columns."""
 
 SECTIONS = {
     "summary": "Summary", "network-section": "Network", "features": "Features", "surprising": "Surprises",
@@ -120,7 +120,7 @@ def _render_summary(
             "No two columns share a feature: with these penalties each column is predicted by its frequencies alone."
         )
     if surprises:
-        why = "although the association of the two columns alone is weaker or opposite"
+        why = "although the marginal association of the two columns is weaker or opposite"
         listed = _list_sentences([surprise.feature for surprise in surprises])
         lines.append(f"Most surprising: {listed} \u2013 {why} (see below).")
     elif surprises is not None and features:
@@ -164,7 +164,7 @@ def _render_features(
     name, title, total = "features", "Strongest features", len(features)
     if not features:
         return section(name, title, paragraph("There are no features of two or more columns.", "absent"))
-    heads = ["weight", "feature", *(["alone", "\u00b1"] if associations is not None else []), *view.extra]
+    heads = ["weight", "feature", *(["marginal", "\u00b1"] if associations is not None else []), *view.extra]
     rows = []
     for k, feature in enumerate(features[:MAX_FEATURES]):
         row = [_weight(feature.weight), TableCell(feature.sentence, "text")]
@@ -181,9 +181,9 @@ def _render_features(
     text = f"{which} features of two or more columns; {WEIGHTS}."
     if associations is not None:
         text += (
-            " \u201cAlone\u201d is the weight that the two columns would have without all others: the log odds ratio "
-            "of the two states against their reference states (for a numeric column the slope), with its standard "
-            "error, in the given rows. Penalties shrink weights toward 0."
+            " \u201cMarginal\u201d is the marginal log odds ratio of the two states against their reference states (for "
+            "a numeric column the slope): the weight in a field of these two columns only, with its standard error, in "
+            "the given rows. Penalties shrink weights toward 0."
         )
     if COLUMN_TITLE in view.extra:
         text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
@@ -196,7 +196,7 @@ def _render_surprises(surprises: Sequence[Surprise] | None) -> str:
     if surprises is None:
         return section(name, title, paragraph(f"The list of surprising features {NO_DATA}", "absent"))
     text = (
-        "A feature is surprising if the association of its two columns alone is less than half of its weight, or "
+        "A feature is surprising if the marginal association of its two columns is less than half of its weight, or "
         f"opposite, and both the weight and its distance to the association exceed {MIN_ERRORS:.0f} standard errors. "
         "Such a dependence is visible only when other columns are taken into account. Conjunctions and features of "
         "latent variables are not compared. The largest distances come first."
@@ -209,7 +209,7 @@ def _render_surprises(surprises: Sequence[Surprise] | None) -> str:
         numbers = TableCell.number(one.association.value, "+.2f"), TableCell.number(one.association.error)
         rows.append([_weight(one.feature.weight), texts[0], *numbers, texts[1]])
     more = len(surprises) - len(rows)
-    made = render_table(["weight", "feature", "alone", "\u00b1", "association alone"], rows, text=(1, 4))
+    made = render_table(["weight", "feature", "marginal", "\u00b1", "marginal association"], rows, text=(1, 4))
     rest = paragraph(f"And {more:,} more.", "note") if more else ""
     return section(name, title, paragraph(text, "note"), made, rest)
 
