@@ -181,9 +181,9 @@ def _render_features(
     text = f"{which} features of two or more columns; {WEIGHTS}."
     if associations is not None:
         text += (
-            " \u201cMarginal\u201d is the marginal log odds ratio of the two states against their reference states (for "
-            "a numeric column the slope): the weight in a field of these two columns only, with its standard error, in "
-            "the given rows. Penalties shrink weights toward 0."
+            " \u201cMarginal\u201d is the marginal log odds ratio of the two states against their reference states "
+            "(for a numeric column the slope): the weight in a field of these two columns only, with its standard "
+            "error, in the given rows. Penalties shrink weights toward 0."
         )
     if COLUMN_TITLE in view.extra:
         text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
