@@ -230,7 +230,7 @@ class Watched(WorkingProblem):
         after = self._weights()
         assert all(after.get(feature, 0.0) == weight for feature, weight in before.items())
         np.testing.assert_allclose(self.theta[: self.n_states], unary, rtol=0, atol=1e-12)
-        fresh, gradient = self._objective(self.point.theta)
+        fresh, gradient = self._objective(self.point.coordinates)
         assert self.point.value == value == pytest.approx(fresh, rel=1e-12)
         np.testing.assert_allclose(self.point.gradient, gradient, rtol=0, atol=1e-8)
         n_columns, conjunctions = self.working_set.layout.n_columns, self.working_set.arcs.conjunctions
