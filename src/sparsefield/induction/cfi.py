@@ -49,23 +49,28 @@ class CFI(ThresholdRule):
     """The matrix product; "auto" takes the one with fewer operations. Both agree up to rounding errors."""
 
     def score(
-        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+        self,
+        factors: AnyGradientFactors,
+        layout: Layout,
+        min_gradient: float,
+        known: np.ndarray,
+        limit: int | None = None,
     ) -> Proposals:
         errors, signals = self.thresholds
         if isinstance(factors, SparseGradientFactors):
             # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
-            return score_sparse_pairs(factors, layout, errors, cut, known, limit)
+            return score_sparse_pairs(factors, layout, errors, min_gradient, known, limit)
         thresholds = Thresholds(errors, signals, factors.means)
         function = ScoreFunction(_gradient_with_margins(factors)) if self.has_margins else ScoreFunction()
         products, dense_products = factors.parts.sum(count_products, thresholds)
         advantage = products * config.SPARSE_ADVANTAGE < dense_products
         if self.product == "sparse" or (self.product == "auto" and advantage):
             parts, _ = factors.parts.map_update(gather_large_values, thresholds)
-            return score_pairs_dense(parts, layout, cut, known, function=function, limit=limit, sparse=True)
+            return score_pairs_dense(parts, layout, min_gradient, known, function=function, limit=limit, sparse=True)
         # An estimate without the small terms loses nothing by single precision, and is twice as fast.
         dtype = config.FLOAT if errors == signals == 0.0 else np.float32
         parts, _ = factors.parts.map_update(keep_large_values, thresholds, dtype)
-        return score_pairs_dense(parts, layout, cut, known, function=function, limit=limit)
+        return score_pairs_dense(parts, layout, min_gradient, known, function=function, limit=limit)
 
 
 class PaperCFI(CFI):

@@ -84,11 +84,11 @@ def score_expansions(
     layout: Layout,
     expandable: np.ndarray,
     thresholds: tuple[float, float],
-    cut: float,
+    min_gradient: float,
     known: np.ndarray,
     order_penalty: float = 1.0,
 ) -> Proposals:
-    """Return expansions whose gradient exceeds ``cut`` in size and whose key is not ``known`` (sorted).
+    """Return expansions whose gradient exceeds ``min_gradient`` in size and whose key is not ``known`` (sorted).
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def score_expansions(
     thresholds : (t_err, t_sig)
         Smaller errors and signals are ignored, as by CFI; with (0, 0) gradients are exact.
     order_penalty : float
-        Each column beyond two multiplies the cut by this factor, and divides the rank by it.
+        Each column beyond two multiplies ``min_gradient`` by this factor, and divides the score by it.
     """
     own = layout.variable_of_own_column[expandable[:, :2]].min(axis=1) >= 0
     exact, width = thresholds == (0.0, 0.0), expandable.shape[1]
@@ -112,8 +112,8 @@ def score_expansions(
         return total + item.mean[row] * unary[column]
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        cuts = cut * order_penalty ** (_sizes(item.members) - 1.0)
-        return np.abs(gradient(item, sums, rows, columns)) - cuts[rows]
+        min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)
+        return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows]
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]
@@ -137,8 +137,8 @@ def score_expansions(
     if len(known):
         position = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
         chosen = chosen[known[position] != keys[chosen]]
-    rank = np.abs(gradients[chosen]) / order_penalty ** (_sizes(features[chosen]) - 2.0)
-    return Proposals(features[chosen], gradients[chosen], rank)
+    score = np.abs(gradients[chosen]) / order_penalty ** (_sizes(features[chosen]) - 2.0)
+    return Proposals(features[chosen], gradients[chosen], score)
 
 
 def _sizes(features: np.ndarray) -> np.ndarray:

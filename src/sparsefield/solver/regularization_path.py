@@ -69,7 +69,7 @@ class PathTrainer:
         while l1 > MIN_L1:
             found = trainer.violators(1, l1=l1)
             if len(found):
-                return float(found.rank.max())
+                return float(found.score.max())
             l1 *= 0.5
         return 0.0
 

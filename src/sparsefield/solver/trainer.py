@@ -10,7 +10,15 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
-from sparsefield.induction import Grafting, InductionRule, Proposals, all_expandable, merge, score_expansions, select
+from sparsefield.induction import (
+    Grafting,
+    InductionRule,
+    Proposals,
+    all_expandable,
+    best_proposals,
+    concatenate_proposals,
+    score_expansions,
+)
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, widen
 from sparsefield.objectives import Evaluator, Objective, make_evaluator
@@ -206,7 +214,7 @@ class Trainer:
         proceed = self._iterations_left()
         found = self._score(self.rule, self._score_limit(), pairs_first=True) if proceed else self._no_proposals()
         self._drop_inactive()
-        proposed = select(found, self._batch_size()).features
+        proposed = best_proposals(found, self._batch_size()).features
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
         if not added or (self.options.certify and useful < FEW_CANDIDATES * len(self.problem.working_set)):
@@ -276,7 +284,7 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(select(violators, max(self._batch_size(), MIN_BATCH)).features)
+            self._add_features(best_proposals(violators, max(self._batch_size(), MIN_BATCH)).features)
         if inside > 0.5 * allowed:
             state.tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
@@ -340,7 +348,7 @@ class Trainer:
                 known, penalty = working_set.conjunction_keys, self.options.order_penalty
                 expandable, thresholds = self._expandable(), rule.thresholds
                 higher = [score_expansions(factors, self.layout, expandable, thresholds, l1, known, penalty)]
-        return merge([found, *higher], width)
+        return concatenate_proposals([found, *higher], width)
 
     def _expandable(self) -> np.ndarray:
         """Return the features that may be expanded by a column: the active ones, or, with "all", every pair as well."""
@@ -352,7 +360,7 @@ class Trainer:
         return active
 
     def _no_proposals(self) -> Proposals:
-        return merge([], self.options.max_order)
+        return concatenate_proposals([], self.options.max_order)
 
     def _excess(self, found: Proposals) -> np.ndarray:
         """Return by how much gradients exceed penalties, (candidates,)."""
