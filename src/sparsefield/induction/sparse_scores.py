@@ -3,7 +3,7 @@
 With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made.
 
 A gradient is a sum over rows, which may be on several workers. Each worker reports pairs whose gradient in its own rows
-exceeds its share of the bound, so a pair that no worker reports cannot exceed the bound. For reported pairs a partial sum
+exceeds its share of the bound, so a pair that no worker reports cannot exceed it. For reported pairs a partial sum
 and a bound are known, and only pairs that these leave undecided are summed exactly in a second round. With one worker,
 its report is the result.
 """
