@@ -50,7 +50,7 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     assert len(found.features) == len(found.gradient) == len(found.score)
 
 
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.closed])
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.fixed_candidates])
 def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_threads(make_problem, name) -> None:
     problem = make_problem(2, n_rows=700, states=(2, 3, 2, 4, 2, 2), size=0.4)
     assert len(factors_of(problem).errors[0]) > 1
@@ -67,7 +67,7 @@ def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_thr
             assert np.array_equal(getattr(outcomes[0], part), getattr(other, part))
 
 
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.closed])
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.fixed_candidates])
 def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
     problem = make_problem(2)
     found = RULES[name]().score(factors_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64))

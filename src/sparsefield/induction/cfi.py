@@ -43,7 +43,7 @@ class CFI(ThresholdRule):
     """
 
     name = "cfi"
-    has_margins: ClassVar[bool] = True
+    keeps_rank_one_term: ClassVar[bool] = True
     """Whether the rank-one term is kept."""
     product: ClassVar[Literal["auto", "dense", "sparse"]] = "auto"
     """The matrix product; "auto" takes the one with fewer operations. Both agree up to rounding errors."""
@@ -61,7 +61,7 @@ class CFI(ThresholdRule):
             # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
             return score_sparse_pairs(factors, layout, errors, min_gradient, known, limit)
         thresholds = Thresholds(errors, signals, factors.means)
-        function = ScoreFunction(_gradient_with_margins(factors)) if self.has_margins else ScoreFunction()
+        function = ScoreFunction(_rank_one_gradient(factors)) if self.keeps_rank_one_term else ScoreFunction()
         products, dense_products = factors.parts.sum(count_products, thresholds)
         advantage = products * config.SPARSE_ADVANTAGE < dense_products
         if self.product == "sparse" or (self.product == "auto" and advantage):
@@ -81,23 +81,23 @@ class PaperCFI(CFI):
     """
 
     name = "cfi-paper"
-    sparse = False
-    has_margins = False
+    supports_sparse = False
+    keeps_rank_one_term = False
 
 
-def _gradient_with_margins(factors: GradientFactors) -> Callable[..., np.ndarray]:
+def _rank_one_gradient(factors: GradientFactors) -> Callable[..., np.ndarray]:
     """Return a `ScoreFunction.gradient` with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
-    margins = [_margins(block, factors) for block in factors.layout.candidate_blocks]
+    rank_one_factors = [_rank_one_factors(block, factors) for block in factors.layout.candidate_blocks]
 
     def gradient(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        (unary_left, mean_left), (unary_right, mean_right) = margins[block.template]
+        (unary_left, mean_left), (unary_right, mean_right) = rank_one_factors[block.template]
         total = sums.sum(axis=0) + unary_left[a] * mean_right[b]
         return total + mean_left[a] * unary_right[b]
 
     return gradient
 
 
-def _margins(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
+def _rank_one_factors(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the unary gradients and the means of the left columns, and of the right ones; 0 where there are none."""
     found = []
     for side, other in ((block.left, block.right), (block.right, block.left)):

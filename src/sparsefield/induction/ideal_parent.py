@@ -23,7 +23,7 @@ class IdealParent(ThresholdRule):
     """
 
     name = "ideal-parent"
-    sparse = False
+    supports_sparse = False
 
     def score(
         self,
@@ -33,7 +33,7 @@ class IdealParent(ThresholdRule):
         known: np.ndarray,
         limit: int | None = None,
     ) -> Proposals:
-        assert not isinstance(factors, SparseGradientFactors)  # `sparse` is False
+        assert not isinstance(factors, SparseGradientFactors)  # `supports_sparse` is False
         thresholds = Thresholds(*self.thresholds, factors.means)
         parts, (errors, signals) = factors.parts.map_update(_keep_large_and_sum_squares, thresholds, layout)
         error_norm, signal_norm = (np.where(sums > 0, np.sqrt(sums), 1.0) for sums in (errors, signals))

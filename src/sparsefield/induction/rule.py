@@ -19,9 +19,9 @@ class InductionRule(OptionObject, ABC):
     """A rule starts with some pairs and proposes more while the fit proceeds."""
 
     name: ClassVar[str]
-    closed: ClassVar[bool] = False
+    fixed_candidates: ClassVar[bool] = False
     """True when the starting pairs are all candidates; the certificate then covers only those."""
-    sparse: ClassVar[bool] = True
+    supports_sparse: ClassVar[bool] = True
     """Whether the rule can score the candidates of a sparse table."""
     batch_size: int | str = "auto"
     """Features that are added at a time."""
@@ -95,10 +95,10 @@ class ThresholdRule(InductionRule):
             )
 
 
-class ClosedRule(InductionRule):
+class FixedCandidatesRule(InductionRule):
     """A rule that proposes nothing after its starting pairs."""
 
-    closed = True
+    fixed_candidates = True
 
     def score(
         self,

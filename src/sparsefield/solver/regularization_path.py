@@ -48,7 +48,7 @@ class PathTrainer:
         last = trainer.options.l1
         near = max(2.0 * l1 - last, 0.5 * l1) if last < 2.0 * l1 else l1
         trainer.set_l1(l1)
-        if trainer.closed:
+        if trainer.fixed_candidates:
             return trainer.optimize_with(np.empty((0, 2), dtype=np.int64), near)
         found = trainer.violators(None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
         return trainer.optimize_with(found.features, near)
@@ -61,7 +61,7 @@ class PathTrainer:
     def l1_max(self) -> float:
         """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""
         trainer = self.trainer
-        if trainer.closed:
+        if trainer.fixed_candidates:
             gradient, n = trainer.problem.loss_gradient, trainer.layout.n_states
             strength = replace(trainer.problem.penalty, l1=1.0).l1_of(len(gradient))
             return float(np.abs(gradient[n:] / strength[n:]).max(initial=0.0))

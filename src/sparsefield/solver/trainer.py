@@ -80,7 +80,7 @@ class Trainer:
         start: WarmStart | None = None,
     ) -> None:
         self.layout = sample.layout
-        self.rule, self.options, self.closed = rule, options, rule.closed
+        self.rule, self.options, self.fixed_candidates = rule, options, rule.fixed_candidates
         self._inference, self._warm_start = inference, start
         self._checkpoint = None
         if checkpoint is not None:
@@ -127,7 +127,7 @@ class Trainer:
     def drop_l1(self, kept: np.ndarray, l2: float) -> None:
         """Keep only some features, by a mask, and penalize them by L2 alone; no other feature can be added."""
         allowed = self.allowed_violation
-        self.closed, self._checkpoint = True, None  # the checkpoint belongs to the fit with L1
+        self.fixed_candidates, self._checkpoint = True, None  # the checkpoint belongs to the fit with L1
         self.problem.keep(kept)
         self.options = replace(self.options, l1=0.0, l2=l2, kkt_tol=allowed, certify=True)
         self.problem.penalty = replace(self.problem.penalty, l1=0.0, l2=l2)
@@ -163,8 +163,8 @@ class Trainer:
         return twin
 
     def violators(self, limit: int | None = None, l1: float | None = None) -> Proposals:
-        """Return candidates outside the working set that violate optimality; a closed rule has none."""
-        return self._no_proposals() if self.closed else self._score(Grafting(), limit, l1=l1)
+        """Return candidates outside the working set that violate optimality; a rule with fixed candidates has none."""
+        return self._no_proposals() if self.fixed_candidates else self._score(Grafting(), limit, l1=l1)
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Trainer:
             start = start[~np.isin(self.layout.keys(start), self.problem.working_set.pair_keys)]
         if len(start):
             self._add_features(widen(start, self.options.max_order))
-        if self.closed:
+        if self.fixed_candidates:
             self._end_induction()
         else:
             self.state.stage = "induce"
@@ -239,7 +239,7 @@ class Trainer:
         certify, keeps_errors = self.options.certify, self.evaluator.keeps_errors
         if self.state.optimized or (certify and keeps_errors):
             self.state.stage = "certify"
-        elif not certify and not self.closed:
+        elif not certify and not self.fixed_candidates:
             self.state.optimized = True
             self._start_optimization("optimize", next_stage="induce")
         else:
@@ -322,13 +322,13 @@ class Trainer:
         The others, which an inexact score proposed, would only cost time.
         """
         min_gradient = self.options.l1 if min_gradient is None else min_gradient
-        filtered = self.options.certify and not self.closed
+        filtered = self.options.certify and not self.fixed_candidates
         self.state.steps_without_progress = 0
         return self.problem.add_features(features, min_gradient if filtered else None)
 
     def _drop_inactive(self) -> None:
         # Imputation changes the objective, and a dropped feature might return again and again.
-        if self.options.certify and not self.closed and not self.evaluator.has_missing:
+        if self.options.certify and not self.fixed_candidates and not self.evaluator.has_missing:
             self.problem.drop_inactive()
 
     def _score(
