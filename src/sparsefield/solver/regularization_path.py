@@ -44,7 +44,7 @@ class PathTrainer:
         """
         trainer = self.trainer
         if trainer.options.max_order > 2:
-            return self.refit_at(l1)  # many conjunctions look useful until a few of them are added
+            return self.fit_at(l1)  # many conjunctions look useful until a few of them are added
         last = trainer.options.l1
         near = max(2.0 * l1 - last, 0.5 * l1) if last < 2.0 * l1 else l1
         trainer.set_l1(l1)
@@ -53,7 +53,7 @@ class PathTrainer:
         found = trainer.violators(None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
         return trainer.optimize_with(found.features, near)
 
-    def refit_at(self, l1: float) -> FitResult:
+    def fit_at(self, l1: float) -> FitResult:
         """Fit at another l1, with a certificate."""
         self.trainer.set_l1(l1)
         return self.trainer.certify()
@@ -76,7 +76,7 @@ class PathTrainer:
     def refit_without_l1(self, kept: np.ndarray, l2: float) -> Field:
         """Fit some features of the working set, a mask, by L2 alone, and nothing else."""
         self.trainer.drop_l1(kept, l2)
-        return self.refit_at(0.0).field
+        return self.fit_at(0.0).field
 
     def branch(self) -> PathTrainer:
         """Return a copy whose steps leave this one unchanged."""
