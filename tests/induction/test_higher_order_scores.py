@@ -23,7 +23,7 @@ from sparsefield.induction import (
     higher_order,
     score_expansions,
 )
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -44,7 +44,7 @@ def score(factors, layout, expandable, thresholds=EXACT, cut=-1.0, known=NOBODY)
 
 
 def features_of_order(schema, order: int) -> np.ndarray:
-    return widen(np.array(candidate_features(schema, order)), order + 1)
+    return pad_features(np.array(candidate_features(schema, order)), order + 1)
 
 
 def test_all_expandable_are_all_candidate_pairs(make_problem) -> None:
@@ -103,7 +103,7 @@ def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pie
     problem = with_conjunctions(make_problem(5, missing=0.2), 6)
     evaluator, _, _ = evaluate(problem, name)
     expandable = np.concatenate(
-        [all_expandable(problem.layout, 4)[::3], widen(features_of_order(problem.schema, 3), 4)[::9]]
+        [all_expandable(problem.layout, 4)[::3], pad_features(features_of_order(problem.schema, 3), 4)[::9]]
     )
     found = score(evaluator.gradient_factors(), problem.layout, expandable, thresholds)
     expected = slow_estimates(problem, name, expandable, thresholds)
@@ -256,7 +256,7 @@ def test_features_over_links_are_not_expanded() -> None:
         over = np.flatnonzero(layout.variable_of_own_column < 0)
         mine = layout.column_starts[layout.table_of_column[over]]
         assert len(over) > 3
-        expandable = widen(np.column_stack([mine, over]), 3)
+        expandable = pad_features(np.column_stack([mine, over]), 3)
         assert len(score(evaluator.gradient_factors(), layout, expandable)) == 0
 
 

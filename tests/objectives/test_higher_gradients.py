@@ -14,7 +14,7 @@ from oracle import SlowField, candidate_features
 from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytestmark = pytest.mark.grid(keep=6)
@@ -98,7 +98,9 @@ def test_conjunctions_change_the_errors_at_all(make_problem, name) -> None:
 def test_a_gradient_for_more_features_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = with_conjunctions(make_problem(8, share=0.3), 8)
     evaluator, _, _ = evaluate(problem, name)
-    features = np.concatenate([widen(np.array(candidate_features(problem.schema, order)), 4) for order in (2, 3, 4)])
+    features = np.concatenate(
+        [pad_features(np.array(candidate_features(problem.schema, order)), 4) for order in (2, 3, 4)]
+    )
     graphs = graphs_with(problem.layout, features)
     found = evaluator.gradient(graphs, problem.schema.n_states + len(features))
     expected = GRADIENT[name](problem.slow, problem.rows, features)

@@ -14,7 +14,7 @@ from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.inference import MeanField
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import Trainer, TrainingOptions, working_problem
 from sparsefield.solver.checkpoint import NAME, Checkpoint
@@ -57,7 +57,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
     """Over all features of these orders, in the field or not, by an evaluation that starts from nothing."""
     source, field = as_source(X), model.field_
     table = compile_table(source, field.schema)
-    every = np.concatenate([widen(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
+    every = np.concatenate([pad_features(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
     place = {tuple(c for c in feature if c >= 0): k for k, feature in enumerate(every.tolist())}
     n = field.layout.n_states
     theta = np.concatenate([field.unary, np.zeros(len(every))])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Proposals:
 def concatenate_proposals(parts: Sequence[Proposals], width: int = 2) -> Proposals:
     """Concatenate proposals of at most ``width`` columns."""
     return Proposals(
-        np.concatenate([np.empty((0, width), dtype=np.int64), *(widen(part.features, width) for part in parts)]),
+        np.concatenate([np.empty((0, width), dtype=np.int64), *(pad_features(part.features, width) for part in parts)]),
         np.concatenate([np.empty(0), *(part.gradient for part in parts)]),
         np.concatenate([np.empty(0), *(part.score for part in parts)]),
     )

@@ -16,7 +16,7 @@ from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.thresholding import Thresholds
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
 from sparsefield.option_objects import OptionObject
@@ -64,7 +64,7 @@ def all_expandable(layout: Layout, width: int) -> np.ndarray:
         owner = schema.variable_of_column
         keep = (a < schema.n_states) & (owner[a] != owner[b])
         found.append(start + np.column_stack([a[keep], b[keep]]))
-    return widen(np.concatenate(found), width)
+    return pad_features(np.concatenate(found), width)
 
 
 class Expansion(NamedTuple):

@@ -20,7 +20,7 @@ from sparsefield.induction import (
     score_expansions,
 )
 from sparsefield.inference import InferenceMethod
-from sparsefield.model import IterationRecord, widen
+from sparsefield.model import IterationRecord, pad_features
 from sparsefield.objectives import Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
@@ -188,7 +188,7 @@ class Trainer:
         theta = np.concatenate(parts)
         if self._warm_start is not None:
             theta = np.concatenate([self._warm_start.unary, self._warm_start.weights])
-            self.problem.set_features(widen(self._warm_start.pairs, self.options.max_order))
+            self.problem.set_features(pad_features(self._warm_start.pairs, self.options.max_order))
             graphs = self.problem.working_set.graphs
             if self.evaluator.has_missing:
                 self.evaluator.impute_missing(self._inference, graphs, theta)
@@ -203,7 +203,7 @@ class Trainer:
         if self._warm_start is not None:
             start = start[~np.isin(self.layout.keys(start), self.problem.working_set.pair_keys)]
         if len(start):
-            self._add_features(widen(start, self.options.max_order))
+            self._add_features(pad_features(start, self.options.max_order))
         if self.fixed_candidates:
             self._end_induction()
         else:
