@@ -18,8 +18,8 @@ MIN_DIAGONAL = 1e-2
 class CenteredParametrization:
     """Centered coordinates: a pair weight acts on deviations from the mean, and unary weights absorb the rest.
 
-    Without it a pair weight also shifts its two unary weights, which makes the problem ill-conditioned; in the
-    centered parametrization its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
+    Without it a pair weight also shifts its two unary weights, which makes the problem ill-conditioned. With it the
+    gradient of a pair is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
     field. A unary weight that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
     """
 
