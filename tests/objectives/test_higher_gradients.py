@@ -74,13 +74,13 @@ def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_bl
 
 def test_errors_of_cd_are_those_of_one_sequential_sweep(make_problem) -> None:
     problem = with_conjunctions(make_problem(12, missing=0.3), 5)
-    contrast = evaluate(problem, "cd")[0].gradient_factors()
+    factors = evaluate(problem, "cd")[0].gradient_factors()
     n = problem.schema.n_states
-    assert contrast.averaged
+    assert factors.averaged
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
-        np.testing.assert_allclose(contrast.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(contrast.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(factors.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(factors.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
