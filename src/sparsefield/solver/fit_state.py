@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -90,6 +90,10 @@ class FitCallbacks:
             self.on_path_point(point)
 
 
+SAVED_NAMES = {"objective_tol": "tol", "kkt_tolerance": "tolerance"}
+"""Fields of `FitState` that have another name in a checkpoint."""
+
+
 @dataclass
 class FitState:
     """The state of the training loop between two stages; a checkpoint saves it."""
@@ -104,9 +108,9 @@ class FitState:
     """How many times missing values may still be imputed during the current optimization."""
     optimized: bool = False
     """Whether the working set has been optimized since features were last added."""
-    tol: float = 0.0
+    objective_tol: float = 0.0
     """Relative change of the objective below which a step counts as one without progress."""
-    tolerance: float = 0.0
+    kkt_tolerance: float = 0.0
     """Violation of the optimality conditions within the working set at which an optimization ends."""
     steps_without_progress: int = 0
     stalled: bool = False
@@ -119,3 +123,13 @@ class FitState:
     """Rounds of the certificate in a row without progress."""
     violation: float = np.nan
     converged: bool = False
+
+    def as_saved(self) -> dict[str, Any]:
+        """Return the fields by their names in a checkpoint."""
+        return {SAVED_NAMES.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_saved(cls, saved: dict[str, Any]) -> FitState:
+        """Return the state that `as_saved` gave."""
+        names = {saved_name: name for name, saved_name in SAVED_NAMES.items()}
+        return cls(**{names.get(name, name): value for name, value in saved.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class Trainer:
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
         self.log = TrainingLog(engine, callbacks or FitCallbacks())
-        self.state = FitState(tol=options.tol, tolerance=0.5 * self.allowed_violation)
+        self.state = FitState(objective_tol=options.tol, kkt_tolerance=0.5 * self.allowed_violation)
 
     @property
     def allowed_violation(self) -> float:
@@ -119,7 +119,7 @@ class Trainer:
         """Change l1 and keep the weights."""
         self.options = replace(self.options, l1=l1)
         self.problem.penalty = replace(self.problem.penalty, l1=l1)
-        self.state.steps_without_progress, self.state.tol = 0, self.options.tol
+        self.state.steps_without_progress, self.state.objective_tol = 0, self.options.tol
         self.log.records = []
         self.problem.evaluate_again()
         self.problem.recenter()
@@ -137,7 +137,7 @@ class Trainer:
         self._drop_inactive()
         if len(candidates):
             self._add_features(candidates, min_gradient)
-        self.state.tolerance = 0.5 * self.allowed_violation
+        self.state.kkt_tolerance = 0.5 * self.allowed_violation
         self._start_optimization("path", next_stage="end")
         return self._loop()
 
@@ -145,8 +145,8 @@ class Trainer:
         """Continue with the certificate from the current weights."""
         self.state = FitState(
             stage="certify",
-            tol=self.state.tol,
-            tolerance=self.state.tolerance,
+            objective_tol=self.state.objective_tol,
+            kkt_tolerance=self.state.kkt_tolerance,
             steps_without_progress=self.state.steps_without_progress,
             stalled=self.state.stalled,
         )
@@ -224,7 +224,7 @@ class Trainer:
         if self.rule.steps_per_batch == "auto" and self.options.certify and self._batches_are_expensive:
             # With the working set near its optimum, fewer features are added that have to be dropped later.
             worst = float(self._excess(found).max())
-            self.state.tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
+            self.state.kkt_tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
             self._start_optimization("induce", next_stage="induce", imputations=0)
             return
         if self.rule.steps_per_batch == "converge":
@@ -243,7 +243,7 @@ class Trainer:
             self.state.optimized = True
             self._start_optimization("optimize", next_stage="induce")
         else:
-            self.state.tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
+            self.state.kkt_tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
             self._start_optimization("optimize", next_stage="certify")
 
     def _start_optimization(self, phase: str, *, next_stage: str, imputations: int = MAX_IMPUTATIONS) -> None:
@@ -256,7 +256,7 @@ class Trainer:
         state = self.state
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
-            if progress and not (self.options.certify and self.problem.is_optimal_within(state.tolerance)):
+            if progress and not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance)):
                 return
             if state.imputations_left > 0 and self._impute():
                 state.imputations_left -= 1
@@ -286,9 +286,9 @@ class Trainer:
             self._drop_inactive()
             self._add_features(best_proposals(violators, max(self._batch_size(), MIN_BATCH)).features)
         if inside > 0.5 * allowed:
-            state.tol *= 0.1
+            state.objective_tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
-        state.tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
+        state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
         self._start_optimization("certify", next_stage="certify")
 
     # -- parts of stages -----------------------------------------------------------------------------------------
@@ -301,8 +301,8 @@ class Trainer:
         state.stalled = not moved
         self.log.add(phase, problem)
         value, norm = problem.point.value, np.abs(problem.theta).sum()
-        idle = abs(old_value - value) <= state.tol * max(abs(value), 1.0)
-        idle &= abs(norm - old_norm) <= 10 * state.tol * max(norm, 1.0)
+        idle = abs(old_value - value) <= state.objective_tol * max(abs(value), 1.0)
+        idle &= abs(norm - old_norm) <= 10 * state.objective_tol * max(norm, 1.0)
         state.steps_without_progress = state.steps_without_progress + 1 if idle else 0
         return moved
 
@@ -392,7 +392,7 @@ class Trainer:
     def _save(self, checkpoint: Checkpoint) -> None:
         facts = {
             "value": self.problem.point.value,
-            "state": asdict(self.state),
+            "state": self.state.as_saved(),
             "iterations": [record.as_row() for record in self.log.records],
             "seconds": self.log.seconds,
             "scoring_seconds": self.log.scoring_seconds,
@@ -406,6 +406,6 @@ class Trainer:
             return
         arrays, facts = saved
         self.problem.restore(arrays, facts["value"])
-        self.state = FitState(**facts["state"])
+        self.state = FitState.from_saved(facts["state"])
         records = [IterationRecord(**row) for row in facts["iterations"]]
         self.log.restore(records, facts["seconds"], facts["scoring_seconds"])
