@@ -43,7 +43,7 @@ def run_ablations(
 
 def _steps(table: Table, nodes: int) -> Iterator[Row]:
     """Return optimizer steps and seconds with and without centering and batches, which lead to the same optimum."""
-    free = {"l1": 30.0, "l2": 0.0, "penalize_unary": False}
+    free = {"l1": 30.0, "l2": 0.0, "penalize_biases": False}
     settings: list[tuple[str, str, int | str, TrainingOptions]] = [
         ("coordinates", "centered", "auto", TrainingOptions(**free)),
         ("coordinates", "plain", "auto", TrainingOptions(**free, centered=False)),
@@ -69,25 +69,25 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
 
 
 def _on_animals(report: Callable[[str], None]) -> Iterator[Row]:
-    """Return held-out scores on Animal with and without unary penalties, for two kinds of reference states.
+    """Return held-out scores on Animal with and without biases penalties, for two kinds of reference states.
 
     As 0/1 its columns have the reference state 0; as text, no and yes, they have the most frequent state.
     """
     try:
         animals = load_dataset("animals").frame
     except DataError as error:
-        report(f"unary weights, base state: left out, {error}")
+        report(f"biases, reference state: left out, {error}")
         return
     words = animals.select(pl.all().replace_strict({0: "no", 1: "yes"}, return_dtype=pl.String))
     settings: list[tuple[str, str, pl.DataFrame, bool]] = [
-        ("unary weights", "free", animals, False),
-        ("unary weights", "penalized", animals, True),
-        ("base state, unary penalized", "0 of 0 and 1", animals, True),
-        ("base state, unary penalized", "the most frequent", words, True),
-        ("base state, unary free", "the most frequent", words, False),
+        ("biases", "free", animals, False),
+        ("biases", "penalized", animals, True),
+        ("reference state, biases penalized", "0 of 0 and 1", animals, True),
+        ("reference state, biases penalized", "the most frequent", words, True),
+        ("reference state, biases free", "the most frequent", words, False),
     ]
     for decision, setting, frame, penalized in settings:
-        result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, penalize_unary=penalized), folds=10)
+        result = evaluate(frame, MarkovField(l1=0.5, l2=1.0, penalize_biases=penalized), folds=10)
         ap, cll, seconds = (float(np.round(result.spread(name).mean, 4)) for name in ("ap", "cll", "seconds"))
         yield _row(decision, setting, ap=ap, cll=cll, seconds=round(seconds, 2))
 

@@ -39,7 +39,7 @@ def run_heldout(
     report: Callable[[str], None] = print,
     *,
     l2: float = 0.0,
-    penalize_unary: bool = False,
+    penalize_biases: bool = False,
     max_order: int = 2,
     order_penalty: float = 2.0,
     boosting: bool = False,
@@ -61,7 +61,7 @@ def run_heldout(
             field = MarkovField(
                 l1=l1,
                 l2=l2,
-                penalize_unary=penalize_unary,
+                penalize_biases=penalize_biases,
                 max_order=HigherOrder(max_order=max_order, order_penalty=order_penalty),
                 n_jobs=n_jobs,
             ).fit(splits.train)

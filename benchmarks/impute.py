@@ -65,7 +65,7 @@ def run_impute(
     *,
     nodes: int = 100,
     l2: float = 1.0,
-    penalize_unary: bool = False,
+    penalize_biases: bool = False,
 ) -> list[Row]:
     """Make cells of training and test rows missing at random, and compare what each method imputes.
 
@@ -91,8 +91,8 @@ def run_impute(
         Columns of "ising".
     l2 : float
         L2 penalty of the field, besides the L1 that is chosen.
-    penalize_unary : bool
-        Whether the field penalizes unary weights.
+    penalize_biases : bool
+        Whether the field penalizes biases.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def run_impute(
         for method in wanted:
             if method == "oracle" and gaps.source is None:
                 continue
-            filler = _filler(gaps, method, seed, l2=l2, penalize_unary=penalize_unary)
+            filler = _filler(gaps, method, seed, l2=l2, penalize_biases=penalize_biases)
             table.append(_row(gaps, filler, missing, seed))
             report(describe(table[-1]))
     return table
@@ -207,11 +207,11 @@ def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int
     return filled[len(train) :]
 
 
-def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penalize_unary: bool = False) -> Array:
+def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penalize_biases: bool = False) -> Array:
     """Impute with one field, learned from the incomplete rows; a missing cell gets its marginal."""
     from sparsefield import MarkovField
 
-    field = MarkovField(l1=l1, l2=l2, penalize_unary=penalize_unary, n_jobs=1).fit(train)
+    field = MarkovField(l1=l1, l2=l2, penalize_biases=penalize_biases, n_jobs=1).fit(train)
     answers = field.predict_proba(test)
     beliefs = np.zeros(test.shape)
     for column in range(test.shape[1]):

@@ -120,7 +120,7 @@ def _make(name: str, nodes: int, rows: int, states: int, missing: float, seed: i
     """Return a field, and its rows with missing cells."""
     kind = FIELDS[name]
     made = make_markov_field(
-        nodes, rows, states=states, neighbors=kind.neighbors, weights=kind.weights, unary="balanced",
+        nodes, rows, states=states, neighbors=kind.neighbors, weights=kind.weights, biases="balanced",
         burn_in=BURN_IN, chains=rows, seed=seed,
     )  # fmt: skip
     incomplete = made.samples.astype(float)

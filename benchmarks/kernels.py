@@ -219,14 +219,14 @@ class Walk(NamedTuple):
 
 
 def count_walk(table: SparseTable, arcs: ArcsBySource, watched: ArcsBySource) -> Walk:
-    """Count what a pass over 0/1 columns visits: a row touches its active cells and the targets of their arcs."""
+    """Count what a pass over 0/1 columns visits: a row touches its nonzero cells and the targets of their arcs."""
     columns = table.schema.n_columns
     on = _ones(table.columns, table.offsets, columns)
     touched = on + on @ _ones(arcs.target, arcs.offsets, columns)
     touched.data[:] = 1
     walked, seen = np.diff(arcs.offsets)[table.columns].sum(), np.diff(watched.offsets)[table.columns].sum()
     met = (on @ _ones(watched.target, watched.offsets, columns)).multiply(touched).sum()
-    return Walk(table.n_active, int(walked), int(touched.nnz), int(seen), int(met))
+    return Walk(table.n_nonzero, int(walked), int(touched.nnz), int(seen), int(met))
 
 
 def _ones(columns: Array, offsets: Array, width: int) -> Any:

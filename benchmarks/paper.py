@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]
 
 METHODS = {"cfi": "CFI", "grafting": "Grafting", "full": "Full-L1"}
-PAPER = {"l1": 2.0, "l2": 1.0, "solver__tol": 1e-4, "penalize_unary": True}
+PAPER = {"l1": 2.0, "l2": 1.0, "solver__tol": 1e-4, "penalize_biases": True}
 """Penalties of the paper, on every weight, and the ending that `reproduce table1` uses."""
 
 BURN_IN, THIN = 2000, 200

@@ -91,7 +91,7 @@ def run_peers(
     *,
     kinds: Sequence[str] = ("dense",),
     l2: float | None = None,
-    penalize_unary: bool = False,
+    penalize_biases: bool = False,
     validation_rows: int = 2000,
     l1_grid: Sequence[float] | None = None,
     repeats: int = 3,
@@ -121,8 +121,8 @@ def run_peers(
         but at least five in a row; everyone gets a sparse matrix in the form that suits them best.
     l2 : float, optional
         Ours has an L2 penalty as well; the peers have none. By default 1 for dense data and 0 for sparse data.
-    penalize_unary : bool
-        Whether ours penalizes unary weights; the peers' intercepts are free, or nearly so.
+    penalize_biases : bool
+        Whether ours penalizes biases; the peers' intercepts are free, or nearly so.
     l1_grid : sequence of float, optional
         Candidates, ascending.
     repeats : int
@@ -148,7 +148,7 @@ def run_peers(
         scale = (rows / 2000) ** 0.5
         grid = [l1 * scale for l1 in l1_grid or (L1_GRID if kind == "dense" else SPARSE_L1_GRID)]
         ridge = (1.0 if kind == "dense" else 0.0) if l2 is None else l2
-        ours = [_ours(threads, ridge, penalize_unary) for threads in (1, 2)]
+        ours = [_ours(threads, ridge, penalize_biases) for threads in (1, 2)]
         for count in nodes:
             data = DRAW[kind](count, split, seed)
             bench = _Bench(data, grid, repeats, time_limit, {"data": data.name, "kind": kind, "nodes": count}, seed)
@@ -345,8 +345,8 @@ def _peer(name: str) -> Method:
     return Method(f"nodewise {name}", SOLVERS[name].module, fit, _read_nodes, one_field=False)
 
 
-def _ours(threads: int, l2: float, penalize_unary: bool) -> Method:
-    fit = partial(_fit_ours, l2=l2, penalize_unary=penalize_unary, n_jobs=threads)
+def _ours(threads: int, l2: float, penalize_biases: bool) -> Method:
+    fit = partial(_fit_ours, l2=l2, penalize_biases=penalize_biases, n_jobs=threads)
     name = f"sparsefield, {threads} thread{'s' if threads > 1 else ''}"
     return Method(name, "sparsefield", fit, _read_ours, one_field=True, threads=threads)
 

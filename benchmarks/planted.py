@@ -1,4 +1,4 @@
-"""This module draws large sparse 0/1 data from a known field, at a cost that grows with the active cells.
+"""This module draws large sparse 0/1 data from a known field, at a cost that grows with the nonzero cells.
 
 Columns stand in small groups that know nothing of each other. Each group is a pairwise field over so few variables that
 its states can be listed, so rows are drawn from the field itself, not from a chain that is hoped to have mixed.
@@ -199,7 +199,7 @@ def _group_sizes(columns: int, rng: np.random.Generator) -> Array:
 
 
 def _group_rates(sizes: Array, on: float, skew: float) -> Array:
-    """Return the expected number of active cells per group: a bounded power law that adds up to ``on``."""
+    """Return the expected number of nonzero cells per group: a bounded power law that adds up to ``on``."""
     ceiling = HIGHEST_RATE * sizes
     if not 0.0 < on < ceiling.sum():
         raise ValueError(f"on must lie between 0 and {ceiling.sum():g}, a quarter of the columns; got {on:g}.")
@@ -282,7 +282,7 @@ def _edges(groups: _Groups, rows: int) -> tuple[Array, Array, Array]:
 
 
 def _cells(groups: _Groups, rows: int, rate: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return row and column of every active cell."""
+    """Return row and column of every nonzero cell."""
     cumulative = np.cumsum(groups.chances[:, 1:], axis=1)
     room = int(1.05 * rate * rows) + 1024
     buffers = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)

@@ -163,7 +163,7 @@ def growth_of(table: Sequence[Row]) -> list[Row]:
 
 
 def draw_growth(table: Sequence[Row]) -> dict[str, Figure]:
-    """Draw seconds and memory of :func:`run_scale` against columns and against active cells."""
+    """Draw seconds and memory of :func:`run_scale` against columns and against nonzero cells."""
     done = [row for row in table if row["status"] == "done"]
     charts = {}
     for fixed, against, words in (("rows", "columns", "columns"), ("columns", "cells_on", "cells that are on")):
@@ -232,7 +232,7 @@ def learned(field: Any, matrix: Any) -> tuple[Array, Array, Array]:
         raise ValueError(f"the field has {offsets[-1]} states of {offsets.size - 1} columns, and no plain 0/1 columns")
     column = np.flatnonzero(np.diff(offsets))
     biases = _independent(matrix)
-    biases[column] = found.unary
+    biases[column] = found.biases
     kept = found.weights != 0.0
     return biases, np.sort(column[np.asarray(found.pairs)[kept]], axis=1), found.weights[kept]
 

@@ -23,7 +23,7 @@ from benchmarks.measure import Report, installed
 from benchmarks.sentences import FEATURES, GRAMMARS, common_words, draw_sentences, make_frame
 from sparsefield.cli.console import print_message
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational, Template
-from sparsefield.errors import UnseenStateWarning
+from sparsefield.errors import UnknownStateWarning
 from sparsefield.estimators import RelationalField
 from sparsefield.inference import MeanField
 
@@ -144,13 +144,13 @@ def link_words(frame: pl.DataFrame) -> Relational:
 
 
 def fit_ours(
-    train: pl.DataFrame, l1: float, l2: float, *, decoding: str, penalize_unary: bool = False, **options: Any
+    train: pl.DataFrame, l1: float, l2: float, *, decoding: str, penalize_biases: bool = False, **options: Any
 ) -> Model:
     """Fit a field; labels are inferred by mean field, belief propagation, Gibbs samples or an exact search.
 
     Belief propagation is exact on a chain; the exact search uses the learned weights."""
     field = RelationalField(
-        l1=l1, l2=l2, penalize_unary=penalize_unary, inference=MeanField(tolerance=1e-3), n_jobs=1, **options
+        l1=l1, l2=l2, penalize_biases=penalize_biases, inference=MeanField(tolerance=1e-3), n_jobs=1, **options
     ).fit(link_words(train))
     label = {"mean field": _by_belief, "bp": _by_propagation, "gibbs": _by_draws, "viterbi": _by_search}[decoding]
     return Model(partial(label, field), len(field.features_) + len(field.biases_))
@@ -281,7 +281,7 @@ def _without_labels(frame: pl.DataFrame) -> Relational:
 
 def _quietly(ask: Callable[..., Any], *args: Any, **options: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenStateWarning)  # a new suffix or shape: nobody has a weight for it
+        warnings.simplefilter("ignore", UnknownStateWarning)  # a new suffix or shape: nobody has a weight for it
         return ask(*args, **options)
 
 
@@ -328,12 +328,12 @@ def command(
     sentences: Annotated[int, typer.Option("--sentences", min=20, help="Sentences to learn from.")] = 400,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     objective: Annotated[str, typer.Option("--objective", help="Objective of our field: pl or cd.")] = "pl",
-    penalize_unary: Annotated[bool, typer.Option("--penalize-unary", help="Penalize our unary weights.")] = False,
+    penalize_biases: Annotated[bool, typer.Option("--penalize-biases", help="Penalize our biases.")] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Label the words of sentences: a field over linked words beside CRFsuite and a regression per word."""
-    ours = {"objective": objective, "penalize_unary": penalize_unary}
+    ours = {"objective": objective, "penalize_biases": penalize_biases}
     names = tuple(data or ("tags", "references"))
     found = run_sequences(names, sentences, seed, methods=method, report=print_message, **ours)
     print_rows(found, ("data", "method", "words_right", "sentences_right", "seconds", "weights", "setting"), as_json)

@@ -152,7 +152,7 @@ def main(folder: Path = FOLDER) -> None:
 
 
 def _made() -> SyntheticField:
-    return make_markov_field(30, 500, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=500, thin=20, seed=1)
+    return make_markov_field(30, 500, neighbors=3, weights=(-2, 2), biases="balanced", burn_in=500, thin=20, seed=1)
 
 
 def _missing_beliefs(made: SyntheticField, incomplete: np.ndarray, inference: str) -> np.ndarray:

@@ -64,7 +64,7 @@ CITED = (
 )
 
 CANDIDATES = {"animals": 3655, "nations": 20244}
-"""Candidate features, unary ones included, that the paper counts."""
+"""Candidate features, biases ones included, that the paper counts."""
 
 _NO_BENEFIT = {"ap": "no benefit", "cll": "no benefit", "error_rate": "no benefit"}
 _BETTER = {"ap": "better", "cll": "better", "error_rate": "better"}

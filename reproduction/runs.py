@@ -49,7 +49,7 @@ class Settings:
         Number of parts of the cells; each fold holds out one.
     l1, l2 : float
         On synthetic data; Animal and Nation have the paper's own.
-    penalize_unary : bool
+    penalize_biases : bool
         Eq. 5 penalizes every weight.
     """
 
@@ -63,7 +63,7 @@ class Settings:
     folds: int = 10
     l1: float = 2.0
     l2: float = 1.0
-    penalize_unary: bool = True
+    penalize_biases: bool = True
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def made(nodes: int, seed: int, settings: Settings) -> SyntheticField:
 
 def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = None) -> Any:
     """Return the estimator of a run."""
-    changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1, "penalize_unary": settings.penalize_unary}
+    changes: dict[str, Any] = {"solver__stages": run.stages, "n_jobs": 1, "penalize_biases": settings.penalize_biases}
     changes |= {"induction__threshold": run.threshold} if run.method in CFI else {}
     changes |= {"induction__batch_size": run.batch} if run.batch else {}
     if run.data != "synthetic":

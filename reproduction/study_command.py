@@ -33,7 +33,7 @@ Folds = Annotated[int | None, typer.Option("--folds", min=2, help="Folds; by def
 Rows = Annotated[int | None, typer.Option("--rows", min=10, help="Rows of each network; by default 200.")]
 States = Annotated[int | None, typer.Option("--states", min=2, help="States of each node; by default 2.")]
 FreeUnary = Annotated[
-    bool, typer.Option("--free-unary", help="No penalty on single states; the paper penalizes every weight.")
+    bool, typer.Option("--free-biases", help="No penalty on single states; the paper penalizes every weight.")
 ]
 Objectives = Annotated[list[str] | None, typer.Option("--objective", help="pl or cd; by default both.")]
 Jobs = Annotated[
@@ -72,7 +72,7 @@ def figures(
     folds: Folds = None,
     rows: Rows = None,
     states: States = None,
-    free_unary: FreeUnary = False,
+    free_biases: FreeUnary = False,
     objective: Objectives = None,
     jobs: Jobs = 1,
     quick: Quick = False,
@@ -84,7 +84,7 @@ def figures(
     from reproduction.figures import draw_spreads, write_figures
 
     output = output or Path("results/quick-study" if quick else "results/study")
-    plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_unary, objective)
+    plan = _plan(quick, nodes, size, threshold, seeds, folds, rows, states, free_biases, objective)
     runs = [*plan.figure_2(), *plan.figure_3(), *plan.structure()]
     new_figure(1, 1, "")  # without matplotlib this raises before the long work
     with _study(output, "The paper's figures", [name for name in plan.real if name == "nations"]) as watch:
@@ -102,7 +102,7 @@ def claims(
     folds: Folds = None,
     rows: Rows = None,
     states: States = None,
-    free_unary: FreeUnary = False,
+    free_biases: FreeUnary = False,
     objective: Objectives = None,
     jobs: Jobs = 1,
     quick: Quick = False,
@@ -114,7 +114,7 @@ def claims(
     from reproduction.claims_files import as_records, write_claims
 
     output = output or Path("results/quick-study" if quick else "results/study")
-    plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_unary, objective)
+    plan = _plan(quick, None, size, threshold, seeds, folds, rows, states, free_biases, objective)
     with _study(output, "The paper's claims", plan.real) as watch:
         found = judge(plan, _gather(plan.claims(), plan, output, jobs, watch))
     file = write_claims(found, output)
@@ -127,12 +127,12 @@ def claims(
 
 def _plan(
     quick: bool, nodes: Any, size: Any, threshold: Any, seeds: Any, folds: Any, rows: Any, states: Any,
-    free_unary: bool, objective: Any,
+    free_biases: bool, objective: Any,
 ) -> Plan:  # fmt: skip
     from reproduction.plan import QUICK, Plan
 
     plan = QUICK if quick else Plan()
-    own = {"folds": folds, "rows": rows, "states": states, "penalize_unary": False if free_unary else None}
+    own = {"folds": folds, "rows": rows, "states": states, "penalize_biases": False if free_biases else None}
     settings = replace(plan.settings, **{name: value for name, value in own.items() if value is not None})
     given = {
         "nodes": tuple(sorted(set(nodes))) if nodes else None,

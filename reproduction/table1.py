@@ -38,9 +38,9 @@ PAPER = {
     "induction__batch_size": 50,
     "solver__certify": False,
     "solver__tol": 1e-4,
-    "penalize_unary": True,
+    "penalize_biases": True,
 }
-"""Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, unary ones too."""
+"""Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, biases ones too."""
 
 EPSILON = 0.1
 """Section 4.2's rule for linked entities: rounds of mean field end when no belief changes by more."""
@@ -112,11 +112,11 @@ def configure(estimator: Any, params: Mapping[str, Any]) -> Any:
     return estimator.set_params(**{name: value for name, value in params.items() if "__" in name and name in known})
 
 
-_FREE = {"penalize_unary": False}
+_FREE = {"penalize_biases": False}
 _BOTH = ("animals", "nations")
 SETTINGS = (
     Setting("paper", "paper's setting", methods=tuple(METHODS), data=_BOTH),
-    Setting("free", "unary weights free", _FREE, methods=THREE, data=_BOTH),
+    Setting("free", "biases free", _FREE, methods=THREE, data=_BOTH),
     Setting("open", "open world", methods=THREE, open_world=True),
     # Only pl has a gradient that is its loss's own, so only its fits can end with a certificate.
     Setting("certified", "certified, free", {**_FREE, "solver__certify": True}, data=_BOTH, objectives=("pl",)),
@@ -146,12 +146,12 @@ class Row:
 class Candidates:
     """Candidates are the possible features: one for each state, and one for each pair that a template allows."""
 
-    unary: int
+    biases: int
     pairs: int
 
     @property
     def total(self) -> int:
-        return self.unary + self.pairs
+        return self.biases + self.pairs
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _show_candidates(found: Table1, data: str) -> None:
     from reproduction.cited import CANDIDATES
 
     count = found.candidates[data]
-    words = f"{count.unary:,} unary + {count.pairs:,} pairs = {count.total:,}"
+    words = f"{count.biases:,} biases + {count.pairs:,} pairs = {count.total:,}"
     show(f"Candidate features: {words}; the paper counts {CANDIDATES[data]:,}.")
     show()
 

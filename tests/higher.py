@@ -49,10 +49,10 @@ def with_conjunctions(problem: Any, seed: int, orders: tuple[int, ...] = (3, 4),
         parts.append(pad_features(every[np.sort(rng.permutation(len(every))[:8])], max(orders)))
     conjunctions = np.concatenate(parts)
     weights = rng.normal(scale=size, size=len(conjunctions))
-    unary, pair_weights = np.split(problem.theta, [problem.schema.n_states])
-    field = Field(Layout.single(problem.schema), unary, problem.pairs, pair_weights, conjunctions, weights)
+    biases, pair_weights = np.split(problem.theta, [problem.schema.n_states])
+    field = Field(Layout.single(problem.schema), biases, problem.pairs, pair_weights, conjunctions, weights)
     return HigherProblem(
-        problem, field, SlowField(problem.schema, unary, problem.pairs, pair_weights, conjunctions, weights)
+        problem, field, SlowField(problem.schema, biases, problem.pairs, pair_weights, conjunctions, weights)
     )
 
 

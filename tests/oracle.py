@@ -25,16 +25,16 @@ class Row:
 
 
 class SlowField:
-    """A field (schema, unary, pairs, weights) that computes everything by enumeration or plain loops.
+    """A field (schema, biases, pairs, weights) that computes everything by enumeration or plain loops.
 
     ``conjunctions`` are features of three or more columns, padded with -1.
     """
 
-    def __init__(self, schema, unary, pairs, weights, conjunctions=(), conjunction_weights=()) -> None:
+    def __init__(self, schema, biases, pairs, weights, conjunctions=(), conjunction_weights=()) -> None:
         self.schema = schema
         together = zip(conjunctions, conjunction_weights, strict=True)
         self.conjunctions = [(columns_of(feature), float(w)) for feature, w in together]
-        self.unary = [float(w) for w in unary]
+        self.biases = [float(w) for w in biases]
         self.pairs = [(int(a), int(b), float(w)) for (a, b), w in zip(pairs, weights, strict=True)]
 
     # -- positions in the flat numbering -----------------------------------------------------------
@@ -68,7 +68,7 @@ class SlowField:
         """Return sum_s b_s q_s + sum_ab w_ab q_a q_b, the exponent of Eq. 1."""
         total = 0.0
         for s in range(self.n_states):
-            total += self.unary[s] * q[s]
+            total += self.biases[s] * q[s]
         for a, b, w in self.pairs:
             total += w * q[a] * q[b]
         for columns, w in self.conjunctions:
@@ -103,7 +103,7 @@ class SlowField:
     # -- updates -----------------------------------------------------
 
     def logit(self, s: int, q: Sequence[float]) -> float:
-        total = self.unary[s]
+        total = self.biases[s]
         for a, b, w in self.pairs:
             if a == s:
                 total += w * q[b]
@@ -168,7 +168,7 @@ class SlowField:
         return total
 
     def pl_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
-        """Return the gradient of pl: unary features first, then ``pairs``, which may have any number of columns."""
+        """Return the gradient of pl: biases first, then ``pairs``, which may have any number of columns."""
         pairs = [columns_of(feature) for feature in pairs]
         out = [0.0] * (self.n_states + len(pairs))
         for row in rows:

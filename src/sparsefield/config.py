@@ -32,7 +32,7 @@ CELLS_FOR_SPARSE = 2_000_000
 
 BYTES_OF_CELL, BYTES_OF_STATE = 50, 1000
 """Minimum memory of a fit to a sparse table: for each cell that is on, two copies by row and by column, and its error;
-for each state, the optimizer history of its unary weight and of about as many pairs."""
+for each state, the optimizer history of its bias and of about as many pairs."""
 
 BYTES_OF_FEATURE = 400
 """Memory of a pair in the field: its two arcs, its gradients, and its optimizer history."""

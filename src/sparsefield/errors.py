@@ -13,7 +13,7 @@ class ClusterError(RuntimeError):
     """A cluster cannot be used or was lost; the message says how to continue the fit."""
 
 
-class UnseenStateWarning(UserWarning):
+class UnknownStateWarning(UserWarning):
     """A value did not occur in training; it is treated as missing and left unchanged in the output."""
 
 

@@ -76,7 +76,7 @@ class FieldParameters:
     refit: bool = _option(
         False, "Estimate the weights of the selected features again without the L1 penalty, which shrinks them."
     )
-    penalize_unary: bool = _option(False, "Apply the penalties to the weights of single states, too.")
+    penalize_biases: bool = _option(False, "Apply the penalties to the weights of single states, too.")
     max_order: int | HigherOrder = _option(
         2, "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
     )

@@ -91,7 +91,7 @@ def test_the_installed_program_answers_at_once_without_the_heavy_parts() -> None
 def test_version_and_help(run) -> None:
     assert run("--version").out == f"sparsefield {sparsefield.__version__}\n"
     assert run().out == run("--help").out
-    assert "--penalize-unary" in run("fit", "--help").out
+    assert "--penalize-biases" in run("fit", "--help").out
 
 
 # -- fit -----------------------------------------------------------------------------------------------------
@@ -124,12 +124,12 @@ def test_fit_does_what_the_library_does(run, csv: Path, model: Path, tmp_path: P
 def test_options_reach_the_field(run, csv: Path, tmp_path: Path) -> None:
     words = (
         "--l1 3 --l2 0.5 --induction ideal-parent --objective cd --threshold 0.1 --batch-size 7 --max-iter 50 "
-        "--no-certify --no-check --penalize-unary --seed 4 --jobs 1 --id name,heat"
+        "--no-certify --no-check --penalize-biases --seed 4 --jobs 1 --id name,heat"
     )
     done = run("fit", csv, "-o", tmp_path / "m", *words.split())
     params = load(tmp_path / "m").get_params()
     expected = {"l1": 3.0, "l2": 0.5, "induction": IdealParent(threshold=0.1, batch_size=7), "objective": "cd"}
-    expected |= {"solver__max_iter": 50, "solver__certify": False, "penalize_unary": True}
+    expected |= {"solver__max_iter": 50, "solver__certify": False, "penalize_biases": True}
     expected |= {"random_state": 4, "n_jobs": None}  # how many threads there were is not kept
     assert {name: params[name] for name in expected} == expected
     assert "column frequencies" not in done.out

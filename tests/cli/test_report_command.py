@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def weather(run, table: Path, tmp_path: Path) -> Path:
     path = tmp_path / "w.safetensors"
-    words = ["--id", "name", "--observed", "rain", "--l1", "1.5", "--penalize-unary", "--no-check"]
+    words = ["--id", "name", "--observed", "rain", "--l1", "1.5", "--penalize-biases", "--no-check"]
     assert run("fit", table, "-o", path, *words).code == 0
     return path
 

@@ -150,7 +150,7 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
     def scores(engine, part: DenseDataset, name: str, limit: int | None):
         evaluator = DenseEvaluator(part, OBJECTIVES["pl"](), engine)
         graphs = evaluator.compile(part.layout.arcs(np.empty((0, 2), dtype=np.int64)))
-        evaluator.evaluate(graphs, np.log(schema.state_frequencies / schema.base_frequencies))
+        evaluator.evaluate(graphs, np.log(schema.state_frequencies / schema.reference_frequencies))
         return RULES[name]().score(evaluator.gradient_factors(), part.layout, 5.0, nobody, limit)
 
     with Threads(1) as threads, DaskEngine(here.client) as away:

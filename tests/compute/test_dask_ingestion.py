@@ -24,7 +24,7 @@ from sparsefield.data import (
 )
 from sparsefield.data import deduplication as merging
 from sparsefield.data.shards import combine_digests
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io import partitioned_tables
 from sparsefield.io.partitioned_tables import open_partitions
 
@@ -157,12 +157,12 @@ def test_chunks_are_merged_where_they_lie(client, chunk, monkeypatch) -> None:
 
 def test_a_known_schema_is_kept_and_what_it_does_not_know_is_reported_once(client) -> None:
     schema = learn_schema(as_source(X % 2))
-    with pytest.warns(UnseenStateWarning) as told:
+    with pytest.warns(UnknownStateWarning) as told:
         result = distribute_rows(client, da.from_array(X, chunks=(700, 5)), schema=schema, sample_weight=WEIGHT)
     assert [str(w.message).split(" cell")[0] for w in told] == [
         f"Column 'x{k}' has {(X[:, k] == 2).sum()}" for k in range(5)
     ]
-    with pytest.warns(UnseenStateWarning):
+    with pytest.warns(UnknownStateWarning):
         table = compile_table(as_source(X), schema, sample_weight=WEIGHT)
     assert_same_bits(client, result, DenseDataset.single(table))
 

@@ -33,7 +33,12 @@ def assert_alike(found: BinarySchema, general: Schema) -> None:
         ours, theirs = getattr(found, part), getattr(general, part)
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
-            assert (one.name, one.role, one.states, one.base) == (other.name, other.role, other.states, other.base)
+            assert (one.name, one.role, one.states, one.reference) == (
+                other.name,
+                other.role,
+                other.states,
+                other.reference,
+            )
             assert [type(state) for state in one.states] == [type(state) for state in other.states]
             assert one.frequencies == pytest.approx(other.frequencies, abs=1e-14)
             assert (one.width, one.numeric, one.code_of_label) == (other.width, other.numeric, other.code_of_label)
@@ -42,7 +47,7 @@ def assert_alike(found: BinarySchema, general: Schema) -> None:
     for name in ("widths", "offsets", "state_offsets", "variable_of_column"):
         assert np.array_equal(getattr(found, name), getattr(general, name)), name
         assert getattr(found, name).dtype == getattr(general, name).dtype
-    for name in ("state_frequencies", "base_frequencies"):
+    for name in ("state_frequencies", "reference_frequencies"):
         np.testing.assert_allclose(getattr(found, name), getattr(general, name), rtol=0, atol=1e-14)
         assert getattr(found, name).shape == (found.n_states,)
     assert [found.column_name(c) for c in range(found.n_columns)] == list(general.column_names)

@@ -35,7 +35,7 @@ def test_the_base_is_the_most_frequent_state() -> None:
     schema = learn_schema(as_source([["a"], ["b"], ["b"], ["c"]]))
     variable = schema.variables[0]
     assert variable.states == ("a", "b", "c")
-    assert variable.base == 1
+    assert variable.reference == 1
     assert variable.position_of_code.tolist() == [1, 0, 2]
     assert variable.code_of_label == {"b": 0, "a": 1, "c": 2}
     assert variable.frequencies == (0.25, 0.5, 0.25)
@@ -45,13 +45,13 @@ def test_the_base_is_the_most_frequent_state() -> None:
 @pytest.mark.parametrize("yes", [1, True, 1.0])
 def test_the_base_of_a_yes_or_no_column_is_no(yes) -> None:
     variable = learn_schema(as_source(np.array([[yes], [yes], [yes], [yes - yes]], dtype=object))).variables[0]
-    assert variable.base == 0
+    assert variable.reference == 0
     assert variable.states == (0, 1)
 
 
 def test_weights_decide_which_state_is_most_frequent() -> None:
     schema = learn_schema(as_source([["a"], ["b"], ["b"]]), sample_weight=np.array([3.0, 1.0, 1.0]))
-    assert schema.variables[0].base == 0
+    assert schema.variables[0].reference == 0
     assert schema.variables[0].frequencies == (0.6, 0.4)
 
 

@@ -34,9 +34,9 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
             source = as_source(X[run], may_be_empty=True)
             piece = compile_sparse_piece(source, schema, None if weight is None else weight[run])
             assert piece is not None
-            places.update(block_ends_within(piece, block_ends(table.n_active), before, run.start))
+            places.update(block_ends_within(piece, block_ends(table.n_nonzero), before, run.start))
             pieces.append(piece)
-            before += piece.n_active
+            before += piece.n_nonzero
         blocks = table.blocks
         assert table.total_weight == sum(float(block.weight.sum()) for block in blocks)
     rows = list(pairwise(sorted(places)))

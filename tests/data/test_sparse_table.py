@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparsefield import MarkovField, config
 from sparsefield.data import SparseTable, as_source, compile_sparse, compile_table, learn_schema
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_rows_are_those_of_the_dense_table(seed, shape, density, data) -> None:
         return
     assert np.array_equal(dense(table), beliefs(X, schema))
     assert (table.offsets.dtype, table.columns.dtype) == (np.int64, np.int32)
-    assert table.n_active == len(table.columns) == dense(table).sum()
+    assert table.n_nonzero == len(table.columns) == dense(table).sum()
     assert table.weight.tolist() == [1.0] * shape[0]
 
 
@@ -78,7 +78,7 @@ def test_blocks_cover_every_row_once(monkeypatch, cells, most) -> None:
     monkeypatch.setattr(config, "CELLS_OF_SPARSE_BLOCK", cells)
     monkeypatch.setattr(config, "MAX_SPARSE_BLOCKS", most)
     blocks = table.blocks
-    assert len(blocks) <= min(most, max(table.n_active // cells, 1))
+    assert len(blocks) <= min(most, max(table.n_nonzero // cells, 1))
     assert [block.start for block in blocks] == np.cumsum([0, *(block.n_rows for block in blocks)])[:-1].tolist()
     assert sum(block.n_rows for block in blocks) == 50
     assert all(block.n_rows > 0 and block.offsets[0] == 0 for block in blocks)
@@ -192,12 +192,12 @@ def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     schema = learn_schema(as_source(sp.csr_matrix(on)))
     later = on.copy()
     later[4, 2] = 1
-    with pytest.warns(UnseenStateWarning, match=r"'x2' .*do not occur in training \(such as 1\)") as told:
+    with pytest.warns(UnknownStateWarning, match=r"'x2' .*do not occur in training \(such as 1\)") as told:
         table = compiled(sp.csr_matrix(later), schema)
     assert len(told) == 1
     assert np.array_equal(dense(table), np.delete(on, [2, 5], axis=1))
     later[3, 5] = 1
-    with pytest.warns(UnseenStateWarning, match=r"So have 1 other columns"):
+    with pytest.warns(UnknownStateWarning, match=r"So have 1 other columns"):
         compiled(sp.csr_matrix(later), schema)
 
 
@@ -216,7 +216,7 @@ def test_a_learned_field_warns_at_prediction_time() -> None:
     field = MarkovField(l1=2.0, n_jobs=1).fit(sp.csr_matrix(on))
     later = on.copy()
     later[0, 3] = 1
-    with pytest.warns(UnseenStateWarning, match="'x3'"):
+    with pytest.warns(UnknownStateWarning, match="'x3'"):
         field.predict_proba(sp.csr_matrix(later))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sparsefield import config
 from sparsefield.data import as_source, compile_table, learn_schema
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 
 
 def test_observed_values_are_one_hot_and_missing_cells_have_training_frequencies() -> None:
@@ -75,7 +75,7 @@ def test_rows_may_be_repeated() -> None:
 def test_unknown_values_are_missing_and_recorded() -> None:
     source = as_source([["a"], ["b"]])
     schema = learn_schema(source)
-    with pytest.warns(UnseenStateWarning, match="'x0' has 2 cell"):
+    with pytest.warns(UnknownStateWarning, match="'x0' has 2 cell"):
         table = compile_table(as_source([["z"], ["a"], [None], ["y"]]), schema)
     assert table.codes().tolist() == [[-1, 0, -1, -1]]
     assert table.unknown_rows["x0"].tolist() == [0, 3]

@@ -23,12 +23,12 @@ FALSE_ALARM = 1e-6
 
 def slow(made: SyntheticField) -> SlowField:
     field = made.field.field_
-    return SlowField(field.schema, field.unary, field.pairs, field.weights)
+    return SlowField(field.schema, field.biases, field.pairs, field.weights)
 
 
 def same_field(one: SyntheticField, other: SyntheticField) -> bool:
     a, b = one.field.field_, other.field.field_
-    arrays = ((a.unary, b.unary), (a.pairs, b.pairs), (a.weights, b.weights))
+    arrays = ((a.biases, b.biases), (a.pairs, b.pairs), (a.weights, b.weights))
     return a.schema == b.schema and all(np.array_equal(*pair) for pair in arrays)
 
 
@@ -66,7 +66,7 @@ def test_threads_change_no_bit() -> None:
 
 def test_edges_and_weights_follow_the_requested_distribution() -> None:
     nodes, wanted = 300, 6.0
-    made = make_markov_field(nodes, 1, neighbors=wanted, weights=(-5.0, 3.0), unary=(1.0, 2.0), burn_in=1, seed=2)
+    made = make_markov_field(nodes, 1, neighbors=wanted, weights=(-5.0, 3.0), biases=(1.0, 2.0), burn_in=1, seed=2)
     mask = made.edge_mask()
     assert np.array_equal(mask, mask.T)
     assert not mask.diagonal().any()
@@ -75,15 +75,15 @@ def test_edges_and_weights_follow_the_requested_distribution() -> None:
     pairs, share = nodes * (nodes - 1) / 2, wanted / (nodes - 1)
     assert abs(len(made.edges) - pairs * share) < 5 * np.sqrt(pairs * share * (1 - share))
     field = made.field.field_
-    for values, low, high in ((field.weights, -5.0, 3.0), (field.unary, 1.0, 2.0)):
+    for values, low, high in ((field.weights, -5.0, 3.0), (field.biases, 1.0, 2.0)):
         assert low <= values.min() < low + 0.05 * (high - low), "of 300 uniform numbers, one is this small"
         assert high - 0.05 * (high - low) < values.max() <= high
         assert abs(values.mean() - (low + high) / 2) < 5 * (high - low) / np.sqrt(12 * len(values))
 
 
-def test_by_default_there_are_no_unary_weights_as_in_the_paper() -> None:
+def test_by_default_there_are_no_biases_as_in_the_paper() -> None:
     made = make_markov_field(10, 2, neighbors=2.0, **QUICK)
-    assert not made.field.field_.unary.any()
+    assert not made.field.field_.biases.any()
     assert np.abs(made.field.field_.weights).max() <= 5.0
 
 
@@ -109,12 +109,12 @@ def test_fields_without_edges_and_with_all_edges() -> None:
 @pytest.mark.slow
 def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
     """Flipping all states changes nothing, so that each mean is exactly 1/2 for weights of any size."""
-    small = make_markov_field(8, 1, neighbors=4.0, unary="balanced", **QUICK)
+    small = make_markov_field(8, 1, neighbors=4.0, biases="balanced", **QUICK)
     assert np.allclose(slow(small).marginals((-1,) * 8), 0.5)
     options = {"neighbors": 5.0, "weights": (-1.0, 3.0), "chains": 1500, "burn_in": 100}
     means = {
-        unary: make_markov_field(30, 1500, unary=unary, **options).samples.mean(axis=0)
-        for unary in ("balanced", (0, 0))
+        biases: make_markov_field(30, 1500, biases=biases, **options).samples.mean(axis=0)
+        for biases in ("balanced", (0, 0))
     }
     # Five standard deviations of a mean of 1500: for 30 nodes, a probability of one in fifty thousand.
     assert np.abs(means["balanced"] - 0.5).max() < 2.5 / np.sqrt(1500)
@@ -167,7 +167,7 @@ def pair_p_values(samples: np.ndarray, truth: SlowField) -> list[float]:
 @pytest.mark.parametrize("chains", [1, 40])
 def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
     made = make_markov_field(
-        6, 8000, states=[2, 3, 2, 4, 2, 3], neighbors=4.0, weights=(-1.5, 1.5), unary=(-0.5, 0.5),
+        6, 8000, states=[2, 3, 2, 4, 2, 3], neighbors=4.0, weights=(-1.5, 1.5), biases=(-0.5, 0.5),
         burn_in=200, thin=25, chains=chains, seed=3,
     )  # fmt: skip
     assert len(made.edges) > 6
@@ -175,12 +175,12 @@ def test_frequencies_of_pairs_are_those_of_enumeration(chains: int) -> None:
     assert min(p_values) > FALSE_ALARM / len(p_values)
     # A field with slightly different weights fails the test.
     field = made.field.field_
-    other = SlowField(field.schema, field.unary, field.pairs, field.weights * 0.85)
+    other = SlowField(field.schema, field.biases, field.pairs, field.weights * 0.85)
     assert min(pair_p_values(made.samples, other)) < FALSE_ALARM / len(p_values)
 
 
 def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
-    made = make_markov_field(10, 400, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", **QUICK, seed=6)
+    made = make_markov_field(10, 400, neighbors=3.0, weights=(-2.0, 2.0), biases="balanced", **QUICK, seed=6)
     learned = MarkovField(induction=FixedGraph(edges=made.edges), l1=1.0, n_jobs=1).fit(made.samples)
     assert learned.converged_
     found = set(learned.edges_.select("variable_a", "variable_b").rows())
@@ -189,7 +189,9 @@ def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
 
 
 def test_the_true_field_predicts_new_rows_better_than_one_learned_from_few() -> None:
-    made = make_markov_field(15, 50, neighbors=3.0, weights=(-2.0, 2.0), unary="balanced", burn_in=200, thin=50, seed=1)
+    made = make_markov_field(
+        15, 50, neighbors=3.0, weights=(-2.0, 2.0), biases="balanced", burn_in=200, thin=50, seed=1
+    )
     fresh = made.field.sample(2000, burn_in=200, chains=20, thin=20, random_state=1).to_numpy()
     learned = MarkovField(l1=2.0, n_jobs=1).fit(made.samples)
     # The true field is the best in expectation; these rows are enough to show it.
@@ -233,8 +235,8 @@ def test_progress_increases_up_to_the_total() -> None:
         ({"weights": (2.0, 1.0)}, "weights must be a pair of finite numbers, the smaller first"),
         ({"weights": (0.0, float("inf"))}, "weights must be a pair of finite"),
         ({"weights": 5.0}, "weights must be a pair of numbers, got 5.0"),
-        ({"unary": "even"}, "unary must be 'balanced' or a pair of numbers, got 'even'"),
-        ({"unary": 1.0}, "unary must be 'balanced' or a pair"),
+        ({"biases": "even"}, "biases must be 'balanced' or a pair of numbers, got 'even'"),
+        ({"biases": 1.0}, "biases must be 'balanced' or a pair"),
         ({"burn_in": 0}, "burn_in must be at least 1, got 0"),
         ({"thin": 0}, "thin must be at least 1, got 0"),
         ({"chains": 0}, "chains must be at least 1, got 0"),

@@ -30,7 +30,7 @@ def fitted():
     X = table()
     field = MarkovField(l1=0.5, n_jobs=1).fit(X, observed=[3])
     learned = field.field_
-    slow = SlowField(learned.schema, learned.unary, learned.pairs, learned.weights)
+    slow = SlowField(learned.schema, learned.biases, learned.pairs, learned.weights)
     rows = [
         type(row)(row.codes, tuple(slow.mean_field(row, sweeps=300)), row.weight)
         for row in rows_of(compile_table(as_source(X), learned.schema))
@@ -115,7 +115,7 @@ def test_features_name_every_weight_strongest_first(fitted) -> None:
     for weights in (features["weight"].to_numpy(), biases["weight"].to_numpy()):
         assert (np.diff(np.abs(weights)) <= 0).all()
     names = learned.schema.column_names
-    assert {row[:2]: row[2] for row in biases.rows()} == {names[s]: w for s, w in enumerate(learned.unary) if w}
+    assert {row[:2]: row[2] for row in biases.rows()} == {names[s]: w for s, w in enumerate(learned.biases) if w}
     expected = {(*names[a], *names[b]): w for (a, b), w in zip(learned.pairs, learned.weights, strict=True)}
     assert {row[:4]: row[4] for row in features.rows()} == expected
     assert any(row[2] == "x3" and row[3] is None for row in features.rows())

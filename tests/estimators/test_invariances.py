@@ -28,7 +28,7 @@ def weights_by_name(field: MarkovField, rename=lambda column, state: (column, st
     """{frozenset of (column, state)}: weight}."""
     learned = field.field_
     names = [rename(*name) for name in learned.schema.column_names]
-    found = {frozenset([names[s]]): w for s, w in enumerate(learned.unary)}
+    found = {frozenset([names[s]]): w for s, w in enumerate(learned.biases)}
     found |= {frozenset([names[a], names[b]]): w for (a, b), w in zip(learned.pairs, learned.weights, strict=True)}
     return found
 
@@ -137,15 +137,15 @@ def test_weights_and_penalties_scale_together(X, factor) -> None:
 
 @pytest.mark.parametrize("induction", ["cfi", "grafting", "ideal-parent", "full"])
 @pytest.mark.parametrize("objective", ["pl", "cd"])
-@given(X=tables(min_rows=1), l1=st.sampled_from([0.0, 0.3, 2.0]), penalize_unary=st.booleans())
+@given(X=tables(min_rows=1), l1=st.sampled_from([0.0, 0.3, 2.0]), penalize_biases=st.booleans())
 @settings(max_examples=15)
 @pytest.mark.grid(keep=1)
-def test_without_gaps_the_objective_never_rises(induction, objective, X, l1, penalize_unary) -> None:
+def test_without_gaps_the_objective_never_rises(induction, objective, X, l1, penalize_biases) -> None:
     field = MarkovField(
         induction=induction,
         objective=objective,
         l1=l1,
-        penalize_unary=penalize_unary,
+        penalize_biases=penalize_biases,
         solver=Solver(max_iter=60),
         n_jobs=1,
         l2=0.5,
@@ -177,11 +177,11 @@ def wild_tables(draw):
 
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @pytest.mark.parametrize("l1", [0.0, 0.5])
-@given(X=wild_tables(), l2=st.sampled_from([0.0, 1.0]), penalize_unary=st.booleans(), observe=st.booleans())
-def test_no_table_brings_a_number_that_is_none(objective, l1, X, l2, penalize_unary, observe) -> None:
+@given(X=wild_tables(), l2=st.sampled_from([0.0, 1.0]), penalize_biases=st.booleans(), observe=st.booleans())
+def test_no_table_brings_a_number_that_is_none(objective, l1, X, l2, penalize_biases, observe) -> None:
     observed = [0] if observe and X.shape[1] > 1 else None
     field = MarkovField(
-        objective=objective, l1=l1, l2=l2, penalize_unary=penalize_unary, solver=Solver(max_iter=80), n_jobs=1
+        objective=objective, l1=l1, l2=l2, penalize_biases=penalize_biases, solver=Solver(max_iter=80), n_jobs=1
     )
     with warnings.catch_warnings():
         # Without penalties, separable data have no optimum: the fit may say that it did not get there.

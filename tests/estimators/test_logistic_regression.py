@@ -21,10 +21,10 @@ def numbers():
 def coefficients(model, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     """(states less the base, columns) weights, and (states less the base,) intercepts."""
     field = model.field_
-    weights = np.zeros((len(field.unary), n_columns))
+    weights = np.zeros((len(field.biases), n_columns))
     for (a, b), w in zip(field.pairs, field.weights, strict=True):
-        weights[a, b - len(field.unary)] = w
-    return weights, field.unary
+        weights[a, b - len(field.biases)] = w
+    return weights, field.biases
 
 
 @pytest.mark.parametrize(("l1", "l2"), [(3.0, 1.0), (0.5, 0.0), (12.0, 2.0), (0.0, 1.0)])
@@ -37,7 +37,7 @@ def test_one_binary_target_is_scikit_learns_elastic_net(numbers, l1, l2, inducti
     ours = CRFClassifier(
         l1=l1,
         l2=l2,
-        penalize_unary=False,
+        penalize_biases=False,
         induction=induction,
         solver=Solver(kkt_tol=1e-5, tol=1e-10, max_iter=5000),
         n_jobs=1,
@@ -61,7 +61,7 @@ def test_categories_are_one_column_per_state_but_the_most_frequent(numbers) -> N
     assert (y == "no").sum() > 125
     X = np.empty((250, 3), dtype=object)
     X[:, 0], X[:, 1], X[:, 2] = color, shape, numbers[:, 0]
-    ours = CRFClassifier(l1=2.0, l2=1.0, penalize_unary=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1).fit(
+    ours = CRFClassifier(l1=2.0, l2=1.0, penalize_biases=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1).fit(
         X, y
     )
     design = np.column_stack([color == "blue", color == "red", shape == "round", numbers[:, 0]]).astype(float)
@@ -80,20 +80,22 @@ def test_row_weights_are_scikit_learns(numbers) -> None:
     X = numbers - np.average(numbers, axis=0, weights=weight)
     X /= np.sqrt(np.average(X**2, axis=0, weights=weight))
     assert np.average(y, weights=weight) < 0.5
-    ours = CRFClassifier(l1=3.0, l2=1.0, penalize_unary=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1)
+    ours = CRFClassifier(l1=3.0, l2=1.0, penalize_biases=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1)
     ours.fit(X, y, sample_weight=weight)
     theirs = LogisticRegression(solver="saga", C=1 / 4, l1_ratio=3 / 4, tol=1e-8, max_iter=20000, random_state=0)
     theirs.fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(coefficients(ours, 6)[0], theirs.coef_, atol=1e-3)
 
 
-def base_coded_optimum(X, codes, l1: float, l2: float, *, penalize_unary: bool) -> tuple[np.ndarray, np.ndarray, float]:
+def base_coded_optimum(
+    X, codes, l1: float, l2: float, *, penalize_biases: bool
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Multinomial regression, the base's logit at 0, by bound-constrained quasi-Newton steps on w = p - n."""
     n, d = X.shape
     k = codes.max()
     design = np.column_stack([np.ones(n), X])
     penalized = np.ones((k, d + 1))
-    penalized[:, 0] = penalize_unary
+    penalized[:, 0] = penalize_biases
     hot = codes[:, None] == np.arange(1, k + 1)
 
     def objective(split):
@@ -120,9 +122,9 @@ def base_coded_optimum(X, codes, l1: float, l2: float, *, penalize_unary: bool) 
     return (up - down)[:, 1:], (up - down)[:, 0], found.fun
 
 
-@pytest.mark.parametrize("penalize_unary", [True, False])
+@pytest.mark.parametrize("penalize_biases", [True, False])
 @pytest.mark.parametrize(("l1", "l2"), [(2.0, 1.0), (0.3, 0.0)])
-def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, l2, penalize_unary) -> None:
+def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, l2, penalize_biases) -> None:
     """scikit-learn's multinomial regression penalizes one vector per class, ours one per class but the base:
     penalized optima differ by construction, so the same objective, minimized by SciPy, is the reference."""
     rng = np.random.default_rng(5)
@@ -132,12 +134,12 @@ def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, 
     codes = np.array([rng.choice(4, p=row) for row in p])
     assert np.bincount(codes).argmax() == 0
     ours = CRFClassifier(
-        l1=l1, l2=l2, penalize_unary=penalize_unary, solver=Solver(kkt_tol=1e-5, tol=1e-11, max_iter=5000), n_jobs=1
+        l1=l1, l2=l2, penalize_biases=penalize_biases, solver=Solver(kkt_tol=1e-5, tol=1e-11, max_iter=5000), n_jobs=1
     )
     ours.fit(numbers, codes)
-    weights, intercepts, value = base_coded_optimum(numbers, codes, l1, l2, penalize_unary=penalize_unary)
+    weights, intercepts, value = base_coded_optimum(numbers, codes, l1, l2, penalize_biases=penalize_biases)
     np.testing.assert_allclose(coefficients(ours, 6)[0], weights, atol=1e-3)
-    np.testing.assert_allclose(ours.field_.unary, intercepts, atol=1e-3)
+    np.testing.assert_allclose(ours.field_.biases, intercepts, atol=1e-3)
     assert ours.objective_ == pytest.approx(value, rel=1e-7)
 
 

@@ -11,7 +11,7 @@ import pytest
 from small_tables import N, X, cells
 
 from sparsefield import MarkovField
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 
 
 def test_a_constant_column_carries_no_features_and_is_filled_with_its_value() -> None:
@@ -45,10 +45,10 @@ def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> N
     }[kind]
     field = MarkovField(l1=2.0, n_jobs=1).fit(make(np.nan_to_num(X).astype(int)))
     odd = make(table)
-    with pytest.warns(UnseenStateWarning, match=r"'(x2|c)' has 1 cell.*9"):
+    with pytest.warns(UnknownStateWarning, match=r"'(x2|c)' has 1 cell.*9"):
         filled = field.transform(odd)
     assert np.array_equal(np.asarray(filled, dtype=object), np.asarray(odd, dtype=object))
-    with pytest.warns(UnseenStateWarning):
+    with pytest.warns(UnknownStateWarning):
         answers = field.predict_proba(odd)
     if kind == "array":
         cell = odd.copy()
@@ -61,7 +61,7 @@ def test_gaps_next_to_an_unseen_state_are_filled() -> None:
     table = X[:6].copy()
     table[2] = [np.nan, 1.0, 9.0]
     field = MarkovField(l1=2.0, n_jobs=1).fit(X)
-    with pytest.warns(UnseenStateWarning):
+    with pytest.warns(UnknownStateWarning):
         filled = field.transform(table)
     assert filled[2, 2] == 9.0
     assert filled[2, 0] in (0.0, 1.0)
@@ -72,7 +72,7 @@ def test_an_unseen_state_of_an_observed_column_carries_no_signal() -> None:
     field = MarkovField(l1=2.0, n_jobs=1).fit(table, observed=[2])
     odd, cell = table[:4].copy(), table[:4].copy()
     odd[:, 2], cell[:, 2] = 9.0, np.nan
-    with pytest.warns(UnseenStateWarning, match="'x2'"):
+    with pytest.warns(UnknownStateWarning, match="'x2'"):
         answers = field.predict_proba(odd)
     assert np.array_equal(answers["x0"], field.predict_proba(cell)["x0"])
 
@@ -123,7 +123,7 @@ def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "penalize_unary"),
+    ("states", "penalize_biases"),
     [
         ([0, 1], True),
         ([0, 1], False),
@@ -132,12 +132,12 @@ def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:
         (["no", "yes"], False),
     ],
 )
-def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(states, penalize_unary) -> None:
+def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(states, penalize_biases) -> None:
     """Unpenalized, the weight against it would run off without end."""
     for seen in states:
         column = np.array([seen] * N, dtype=object)
         table = np.column_stack([column, cells(missing=0.0)[:, 1:].astype(object)])
-        field = MarkovField(l1=2.0, penalize_unary=penalize_unary, n_jobs=1).fit(table, states={"x0": states})
+        field = MarkovField(l1=2.0, penalize_biases=penalize_biases, n_jobs=1).fit(table, states={"x0": states})
         assert field.converged_
         assert np.abs(field.field_.theta).max() < 8
         assert field.predict_proba(table)["x0"][0, states.index(seen)] > 0.9

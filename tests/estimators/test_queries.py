@@ -45,7 +45,7 @@ def field() -> MarkovField:
 def joint(field: MarkovField, given: dict) -> dict[tuple, float]:
     """{labels of the targets: probability} by enumeration."""
     schema = field.field_.schema
-    slow = SlowField(schema, field.field_.unary, field.field_.pairs, field.field_.weights)
+    slow = SlowField(schema, field.field_.biases, field.field_.pairs, field.field_.weights)
     codes = [v.code_of_label[given[v.name]] if v.name in given else -1 for v in schema.targets]
     heat = schema.observed[0]
     value = 0.0 if given["heat"] is None else (given["heat"] - heat.center) / heat.scale

@@ -35,15 +35,15 @@ def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray |
     learned, schema = field.field_, field.field_.schema
     table = compile_table(as_source(X), schema, sample_weight=weight)
     fill(schema, list(table.blocks), MeanField(tolerance=1e-10, max_sweeps=5000), learned.graphs, learned.theta)
-    slow = SlowField(schema, learned.unary, learned.pairs, learned.weights)
+    slow = SlowField(schema, learned.biases, learned.pairs, learned.weights)
     pairs = candidate_pairs(schema)
     gradient = slow.pl_gradient(rows_of(table), pairs)
     held = {(a, b): w for a, b, w in slow.pairs}
-    theta = np.array([*slow.unary, *(held.get(pair, 0.0) for pair in pairs)])
+    theta = np.array([*slow.biases, *(held.get(pair, 0.0) for pair in pairs)])
     n = schema.n_states
     worst = 0.0
     for k, (w, g) in enumerate(zip(theta, gradient, strict=True)):
-        free = k < n and not field.penalize_unary
+        free = k < n and not field.penalize_biases
         l1, l2 = (0.0, 0.0) if free else (field.l1, field.l2)
         worst = max(worst, violation(w, g + l2 * w, l1))
     return worst
@@ -52,13 +52,13 @@ def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray |
 def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | None = None) -> float:
     learned = field.field_
     table = compile_table(as_source(X), learned.schema, sample_weight=weight)
-    slow = SlowField(learned.schema, learned.unary, learned.pairs, learned.weights)
-    theta = np.concatenate([learned.unary, learned.weights] if field.penalize_unary else [learned.weights])
+    slow = SlowField(learned.schema, learned.biases, learned.pairs, learned.weights)
+    theta = np.concatenate([learned.biases, learned.weights] if field.penalize_biases else [learned.weights])
     return slow.pl_loss(rows_of(table)) + field.l1 * np.abs(theta).sum() + field.l2 / 2 * np.square(theta).sum()
 
 
 @pytest.mark.parametrize(
-    ("l1", "l2", "penalize_unary"),
+    ("l1", "l2", "penalize_biases"),
     [
         (2.0, 1.0, True),
         (2.0, 1.0, False),
@@ -68,9 +68,9 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
         (3.0, 0.0, False),
     ],
 )
-def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_unary) -> None:
+def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_biases) -> None:
     X = correlated(1)
-    options = {"l1": l1, "l2": l2, "penalize_unary": penalize_unary, "n_jobs": 1}
+    options = {"l1": l1, "l2": l2, "penalize_biases": penalize_biases, "n_jobs": 1}
     options |= {"solver__kkt_tol": 1e-4, "solver__tol": 1e-9, "solver__max_iter": 4000}
     fields = {rule: MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5]) for rule in RULES}
     best = min(field.objective_ for field in fields.values())
@@ -89,7 +89,7 @@ def dense_weights(field: MarkovField) -> np.ndarray:
     learned = field.field_
     W = np.zeros((learned.schema.n_columns, learned.schema.n_columns))
     W[tuple(learned.pairs.T)] = learned.weights
-    W[np.arange(len(learned.unary)), np.arange(len(learned.unary))] = learned.unary
+    W[np.arange(len(learned.biases)), np.arange(len(learned.biases))] = learned.biases
     return W
 
 
@@ -113,13 +113,13 @@ def test_with_default_tolerances_the_certificate_holds(rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("penalize_unary", [True, False])
-def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_unary) -> None:
+@pytest.mark.parametrize("penalize_biases", [True, False])
+def test_with_gaps_all_rules_end_certified_and_close_together(rule, penalize_biases) -> None:
     """Hidden cells move until they change by less than 1e-3, so the certificate, taken with cells that have
     come all the way, is off by about that much per hidden cell."""
     X = correlated(4, missing=0.15)
     latent = np.isnan(X).sum()
-    options = {"penalize_unary": penalize_unary, "n_jobs": 1}
+    options = {"penalize_biases": penalize_biases, "n_jobs": 1}
     field = MarkovField(l1=2.0).set_params(induction=rule, **options).fit(X, observed=[5])
     full = MarkovField(l1=2.0).set_params(induction="full", **options).fit(X, observed=[5])
     assert field.converged_
@@ -173,18 +173,18 @@ def test_a_certified_optimum_is_a_minimum_among_its_neighbors() -> None:
     """Independent of gradients: no small change of any one weight lowers the objective."""
     X = correlated(7, n_rows=60)
     field = MarkovField(
-        l1=1.0, penalize_unary=True, solver=Solver(kkt_tol=1e-6, tol=1e-12, max_iter=4000), n_jobs=1
+        l1=1.0, penalize_biases=True, solver=Solver(kkt_tol=1e-6, tol=1e-12, max_iter=4000), n_jobs=1
     ).fit(X, observed=[5])
     learned = field.field_
     pairs = np.array(candidate_pairs(learned.schema))
     held = {tuple(pair): w for pair, w in zip(learned.pairs.tolist(), learned.weights, strict=True)}
-    theta = np.array([*learned.unary, *(held.get(tuple(pair), 0.0) for pair in pairs.tolist())])
+    theta = np.array([*learned.biases, *(held.get(tuple(pair), 0.0) for pair in pairs.tolist())])
     n = learned.schema.n_states
 
     def value(point):
-        moved = replace(learned, unary=point[:n], pairs=pairs, weights=point[n:])
+        moved = replace(learned, biases=point[:n], pairs=pairs, weights=point[n:])
         rows = rows_of(compile_table(as_source(X), learned.schema))
-        loss = SlowField(learned.schema, moved.unary, moved.pairs, moved.weights).pl_loss(rows)
+        loss = SlowField(learned.schema, moved.biases, moved.pairs, moved.weights).pl_loss(rows)
         return loss + np.abs(point).sum() + 0.5 * np.square(point).sum()
 
     here = value(theta)

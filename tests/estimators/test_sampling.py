@@ -264,7 +264,7 @@ def test_what_was_given_stays_as_it_was() -> None:
 def test_a_field_that_makes_no_sense_is_refused() -> None:
     field = sticky_field()
     for wrong, words in (
-        ({"unary": np.zeros(3)}, "do not match"),
+        ({"biases": np.zeros(3)}, "do not match"),
         ({"weights": np.array([np.nan])}, "not a finite number"),
         ({"pairs": np.array([[0, 7]])}, "does not exist"),
         ({"pairs": np.array([[1, 1]])}, "does not exist"),

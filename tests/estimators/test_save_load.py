@@ -240,7 +240,7 @@ def test_a_damaged_byte_is_refused_or_does_no_harm(saved, tmp_path_factory, wher
         field = load(path)
     except ModelFileError:
         return
-    assert field.field_.unary.shape == (field.field_.schema.n_states,)
+    assert field.field_.biases.shape == (field.field_.schema.n_states,)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path) -> None:
@@ -258,7 +258,7 @@ def test_a_safetensors_file_of_others_is_refused(tmp_path) -> None:
 def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None:
     with safe_open(saved, framework="np") as file:
         held = dict(file.metadata())
-        tensors = {name: file.get_tensor(name) for name in ("unary", "pairs", "weights")}
+        tensors = {name: file.get_tensor(name) for name in ("biases", "pairs", "weights")}
     if document is not None:
         inside = json.loads(held["document"])
         held["document"] = json.dumps(document(inside) or inside)
@@ -344,7 +344,7 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
         {"document": lambda d: d["tables"][0]["variables"].pop() and None},
         {"document": lambda d: [1, 2]},
         {"metadata": {"document": "{"}},
-        {"arrays": lambda t: {"unary": t["unary"][:-1]}},
+        {"arrays": lambda t: {"biases": t["biases"][:-1]}},
         {"arrays": lambda t: {"weights": t["weights"][:-1]}},
         {"arrays": lambda t: {"pairs": t["pairs"] + 1000}},
         {"arrays": lambda t: {"pairs": -t["pairs"] - 1}},
@@ -360,7 +360,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> No
     [
         {"arrays": lambda t: {"weights": np.full_like(t["weights"], np.nan)}},
         {"arrays": lambda t: {"pairs": t["pairs"].astype(float)}},
-        {"document": lambda d: d["tables"][0]["variables"][0].update(base=17)},
+        {"document": lambda d: d["tables"][0]["variables"][0].update(reference=17)},
         {"document": lambda d: d["tables"][0]["variables"][0].update(frequencies=[])},
         {"document": lambda d: d["extra"].update(kind="nonsense")},
     ],

@@ -50,7 +50,7 @@ EXEMPT = {
 
 
 # The checks predict from numbers that training never saw, which a field over categories says aloud.
-@pytest.mark.filterwarnings("ignore::sparsefield.errors.UnseenStateWarning")
+@pytest.mark.filterwarnings("ignore::sparsefield.errors.UnknownStateWarning")
 @parametrize_with_checks(
     [MarkovField(l1=2.0), CRFClassifier(l1=2.0)], expected_failed_checks=lambda e: EXEMPT[type(e)], xfail_strict=True
 )
@@ -77,7 +77,7 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "l2": 0.25,
         "selection": EBIC(gamma=0.25),
         "refit": True,
-        "penalize_unary": True,
+        "penalize_biases": True,
         "max_order": HigherOrder(max_order=3, expand="all", order_penalty=3.0),
         "inference": MeanField(tolerance=1e-3),
         "numeric": ["a"],

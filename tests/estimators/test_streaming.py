@@ -52,7 +52,7 @@ def cut(X, size: int):
 
 
 def same_field(one: MarkovField, other: MarkovField) -> None:
-    for name in ("unary", "pairs", "weights"):
+    for name in ("biases", "pairs", "weights"):
         np.testing.assert_array_equal(getattr(one.field_, name), getattr(other.field_, name))
     assert one.field_.schema == other.field_.schema
     assert (one.objective_, one.kkt_violation_, one.n_iter_) == (other.objective_, other.kkt_violation_, other.n_iter_)

@@ -59,7 +59,7 @@ def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, 
 @pytest.mark.parametrize("product", ["dense", "sparse"])
 def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, product) -> None:
     """A balanced table: signals and errors of A and B meet in every row and add up to nothing, so that the
-    gradient is the rank-one term alone. It is there as long as unary features have not converged."""
+    gradient is the rank-one term alone. It is there as long as biases have not converged."""
     source = as_source([[0, 0], [0, 1], [1, 0], [1, 1]])
     schema = learn_schema(source)
     evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
@@ -106,11 +106,11 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     found = score(rule((errors, signals)), problem, factors)
     n = problem.schema.n_states
     err, mid, weight = factors.errors[0][0], factors.expectations[0][0], factors.local_blocks[0][0].block.weight
-    means, unary = factors.means[0], factors.unary[0]
+    means, biases = factors.means[0], factors.bias_gradient[0]
     for a, b in candidate_pairs(problem.schema):
         total = 0.0
         if rule is CFI:
-            total += means[b] * unary[a] + (means[a] * unary[b] if b < n else 0.0)
+            total += means[b] * biases[a] + (means[a] * biases[b] if b < n else 0.0)
         for i in range(len(weight)):
             for one, other in ((a, b), (b, a)):
                 if one >= n:

@@ -141,7 +141,7 @@ def test_pairs_that_never_meet_are_found(engine, monkeypatch) -> None:
     entries=st.sampled_from([3, 40, 10**6]),
 )
 def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weighted, observed, entries) -> None:
-    """Columns that are on once or twice, in rows of any weight; unary weights far from their optimum, so that baseline
+    """Columns that are on once or twice, in rows of any weight; biases far from their optimum, so that baseline
     beliefs are anything from 0 to 1; in one round or in many."""
     rng = np.random.default_rng(seed)
     n_rows = 30

@@ -17,7 +17,7 @@ from sparsefield.model import Field
 
 def slow_of(field: Field) -> SlowField:
     features = field.pairs, field.weights, field.conjunctions, field.conjunction_weights
-    return SlowField(field.schema, field.unary, *features)
+    return SlowField(field.schema, field.biases, *features)
 
 
 @dataclass(frozen=True)

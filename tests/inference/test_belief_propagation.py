@@ -83,8 +83,8 @@ def frustrated(weight: float) -> MarkovField:
     small = small_field(0, states=(2,) * 5, structure="all", rows=1, missing=1.0)
     targets = small.field.pairs[:, 1] < 5
     pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), -weight)
-    unary = 2.0 * weight + np.linspace(-0.2, 0.2, 5)
-    return MarkovField.from_field(replace(small.field, unary=unary, pairs=pairs, weights=weights))
+    biases = 2.0 * weight + np.linspace(-0.2, 0.2, 5)
+    return MarkovField.from_field(replace(small.field, biases=biases, pairs=pairs, weights=weights))
 
 
 def test_rows_that_do_not_converge_are_reported() -> None:

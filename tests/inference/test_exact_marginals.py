@@ -132,7 +132,7 @@ def pgmpy_marginals(small: Small, method: str) -> list[np.ndarray]:
         for s in range(schema.n_states):
             v = int(owner[s])
             table = tables.setdefault((v,), np.zeros(len(schema.targets[v].states)))
-            table[s - schema.offsets[v] + 1] += field.unary[s]
+            table[s - schema.offsets[v] + 1] += field.biases[s]
         for (a, b), weight in zip(field.pairs.tolist(), field.weights.tolist(), strict=True):
             v, w = int(owner[a]), int(owner[b])
             shape = len(schema.targets[v].states), len(schema.targets[w].states)

@@ -27,7 +27,7 @@ def graph_of(small, field=None):
 
 
 def energy(graph, codes) -> float:
-    total = sum(graph.unary[graph.offsets[g] + codes[g]] for g in range(graph.n_missing))
+    total = sum(graph.unary_logits[graph.offsets[g] + codes[g]] for g in range(graph.n_missing))
     for f in range(len(graph.table_offsets) - 1):
         edges = range(graph.factor_offsets[f], graph.factor_offsets[f + 1])
         shape = [graph.offsets[g + 1] - graph.offsets[g] for g in graph.edge_cell[edges]]

@@ -44,7 +44,7 @@ def rows_like(field: Field, row: list, count: int) -> Table:
 )
 def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     field = small_field()
-    slow = SlowField(field.schema, field.unary, field.pairs, field.weights)
+    slow = SlowField(field.schema, field.biases, field.pairs, field.weights)
     count = 20000
     table = rows_like(field, row, count)
     with Threads(2) as engine:
@@ -68,7 +68,7 @@ def test_a_wrong_field_fails_the_same_test() -> None:
     """Samples of one field do not pass the test above for a field with slightly different weights."""
     field = small_field()
     other = replace(field, weights=field.weights * 0.85)
-    slow = SlowField(other.schema, other.unary, other.pairs, other.weights)
+    slow = SlowField(other.schema, other.biases, other.pairs, other.weights)
     table = rows_like(field, [np.nan, np.nan, np.nan, np.nan, 0.7], 20000)
     with Threads(2) as engine:
         (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
@@ -99,8 +99,8 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     schema = field.schema
     targets = field.pairs[:, 1] < schema.n_states
     # Reference states are the most frequent ones, so that the learned field has the same.
-    bare = Field(field.layout, -1.0 - np.abs(field.unary), field.pairs[targets], field.weights[targets])
-    slow = SlowField(schema, bare.unary, bare.pairs, bare.weights)
+    bare = Field(field.layout, -1.0 - np.abs(field.biases), field.pairs[targets], field.weights[targets])
+    slow = SlowField(schema, bare.biases, bare.pairs, bare.weights)
     joint = slow.joint((-1,) * 4, (0.0,))
     count = 60000
     assignments = np.array(list(joint))
@@ -111,14 +111,16 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     truth = {}
     for (a, b), w in zip(bare.pairs, bare.weights, strict=True):
         truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w
-    for s, w in enumerate(bare.unary):
+    for s, w in enumerate(bare.biases):
         truth[frozenset([schema.column_names[s]])] = w
-    assert [v.base for v in learned.schema.targets] == [0, 0, 0, 0], "the comparison needs the same reference states"
+    assert [v.reference for v in learned.schema.targets] == [0, 0, 0, 0], (
+        "the comparison needs the same reference states"
+    )
     found = {}
     names = learned.schema.column_names
     for (a, b), w in zip(learned.pairs, learned.weights, strict=True):
         found[frozenset([names[a], names[b]])] = w
-    for s, w in enumerate(learned.unary):
+    for s, w in enumerate(learned.biases):
         found[frozenset([names[s]])] = w
     assert found.keys() <= truth.keys()
     errors = np.array([found.get(key, 0.0) - w for key, w in truth.items()])

@@ -78,7 +78,7 @@ def locked(weight: float, rows: int) -> Small:
     small = small_field(0, states=(2,) * 6, structure="all", rows=rows, missing=1.0)
     targets = small.field.pairs[:, 1] < 6
     pairs, weights = small.field.pairs[targets], np.full(int(targets.sum()), weight)
-    field = replace(small.field, unary=np.full(6, -2.5 * weight), pairs=pairs, weights=weights)
+    field = replace(small.field, biases=np.full(6, -2.5 * weight), pairs=pairs, weights=weights)
     return replace(small, field=field, slow=slow_of(field))
 
 

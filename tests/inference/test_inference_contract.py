@@ -116,7 +116,7 @@ def test_without_missing_cells_nothing_changes(make_problem, name) -> None:
 
 
 @pytest.mark.parametrize("name", INFERENCE)
-def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
+def test_an_empty_field_gives_the_softmax_of_its_biases(name) -> None:
     small = small_field(0, structure="none", missing=1.0)
     bare = replace(small.field, pairs=np.empty((0, 2), dtype=np.int64), weights=np.empty(0))
     with Threads(1) as engine:
@@ -124,7 +124,7 @@ def test_an_empty_field_gives_the_softmax_of_its_unary_weights(name) -> None:
     assert answers.unconverged == 0
     for v in range(len(bare.schema.targets)):
         columns = list(small.slow.columns(v))
-        weights = np.exp(np.append(0.0, bare.unary[columns]))
+        weights = np.exp(np.append(0.0, bare.biases[columns]))
         wanted = np.tile((weights / weights.sum())[1:, None], small.table.n_rows)
         np.testing.assert_allclose(answers.marginals[0][columns], wanted, rtol=0, atol=1e-12)
 
@@ -180,7 +180,7 @@ def test_weights_of_fifty_give_finite_beliefs(name, seed, structure) -> None:
     field = small.field
     field = replace(
         field,
-        unary=strong(field.unary),
+        biases=strong(field.biases),
         weights=strong(field.weights),
         conjunction_weights=strong(field.conjunction_weights),
     )

@@ -63,9 +63,9 @@ def test_the_joint_maximum_may_differ_from_the_maximum_of_each_marginal() -> Non
     logs = np.log(joint / joint[0, 0])
     targets = small.field.pairs[:, 1] < 4
     pairs = small.field.pairs[targets]
-    unary = np.concatenate([logs[1:, 0], logs[0, 1:]])
+    biases = np.concatenate([logs[1:, 0], logs[0, 1:]])
     weights = np.array([logs[a + 1, b - 1] - logs[a + 1, 0] - logs[0, b - 1] for a, b in pairs])
-    field = type(small.field)(small.field.layout, unary, pairs, weights)
+    field = type(small.field)(small.field.layout, biases, pairs, weights)
     small = Small(field, small.table, slow_of(field))
     assert small.slow.marginals((-1, -1), small.observed(0))[0][0] == pytest.approx(0.4, abs=1e-6)
     assert completed(small).codes[0][:, 0].tolist() == [1, 0]

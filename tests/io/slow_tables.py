@@ -43,7 +43,7 @@ def exponentials(field: Field) -> Joint:
     for v, variable in enumerate(schema.variables):
         for code in range(1, len(variable.states)):
             names[len(names)] = v, int(variable.position_of_code[code])
-    features = [([s], w) for s, w in enumerate(field.unary.tolist())]
+    features = [([s], w) for s, w in enumerate(field.biases.tolist())]
     features += zip(field.pairs.tolist(), field.weights.tolist(), strict=True)
     features += zip(field.conjunctions.tolist(), field.conjunction_weights.tolist(), strict=True)
     found = {}
@@ -75,11 +75,11 @@ def random_field(seed: int, *, states=(2, 3, 4, 2), orders=(1, 2, 3), share: flo
     for order in orders:
         ways = itertools.combinations(range(schema.n_columns), order)
         features[order] = [c for c in ways if len({owner[x] for x in c}) == order and rng.random() < share]
-    unary = rng.normal(scale=size, size=schema.n_states) if 1 in orders else np.zeros(schema.n_states)
+    biases = rng.normal(scale=size, size=schema.n_states) if 1 in orders else np.zeros(schema.n_states)
     pairs = np.array(features.get(2, []), dtype=np.int64).reshape(-1, 2)
     higher = [c for order in orders if order > 2 for c in features[order]]
     conjunctions = np.full((len(higher), max(3, *orders)), -1, dtype=np.int64)
     for k, columns in enumerate(higher):
         conjunctions[k, : len(columns)] = columns
     weights = rng.normal(scale=size, size=len(pairs)), rng.normal(scale=size, size=len(higher))
-    return Field(Layout.single(schema), unary, pairs, weights[0], conjunctions, weights[1])
+    return Field(Layout.single(schema), biases, pairs, weights[0], conjunctions, weights[1])

@@ -110,14 +110,14 @@ def test_a_repeated_atom_is_not_a_contradiction() -> None:
 
 
 @given(
-    unary=st.sets(st.integers(0, 4)),
+    biases=st.sets(st.integers(0, 4)),
     binary=st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.booleans(), min_size=1),
 )
-def test_tables_hold_exactly_the_stated_values(unary, binary) -> None:
+def test_tables_hold_exactly_the_stated_values(biases, binary) -> None:
     lines = ["thing = {" + ", ".join(f"C{k}" for k in range(5)) + "}", "P(thing)", "R(thing, thing)"]
-    lines += [f"P(C{k})" for k in unary] + [f"{'' if true else '!'}R(C{a}, C{b})" for (a, b), true in binary.items()]
+    lines += [f"P(C{k})" for k in biases] + [f"{'' if true else '!'}R(C{a}, C{b})" for (a, b), true in binary.items()]
     data = read_atoms("\n".join(lines))
-    assert data.tables["thing"].rows() == [(f"C{k}", int(k in unary)) for k in range(5)]
+    assert data.tables["thing"].rows() == [(f"C{k}", int(k in biases)) for k in range(5)]
     expected = [(f"C{a}", f"C{b}", int(binary.get((a, b), False))) for a in range(5) for b in range(5)]
     assert data.tables["thing_thing"].rows() == expected
 

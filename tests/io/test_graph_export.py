@@ -21,7 +21,7 @@ def test_nodes_are_variables() -> None:
     assert nodes["mood"] == {
         "role": "target",
         "states": ["glad", "odd & <so>", "sad"],
-        "base": "sad",
+        "reference": "sad",
         "shares": [0.2, 0.3, 0.5],
         "weights": {"glad": 0.5},
     }
@@ -30,7 +30,7 @@ def test_nodes_are_variables() -> None:
     assert nodes["town"] == {
         "role": "observed",
         "states": [False, True],
-        "base": False,
+        "reference": False,
         "shares": [0.5, 0.5],
         "weights": {},
     }

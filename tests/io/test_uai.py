@@ -79,7 +79,7 @@ def test_a_field_with_reference_state_0_keeps_its_weights(tmp_path_factory, seed
     field = random_field(seed, states=(2, 3, 2), share=0.5)
     bases = tuple(Variable(v.name, v.role, v.states, 0, v.frequencies) for v in field.schema.variables)
     layout = Layout.single(Schema(bases, field.schema.order))
-    parts = field.unary, field.pairs, field.weights, field.conjunctions, field.conjunction_weights
+    parts = field.biases, field.pairs, field.weights, field.conjunctions, field.conjunction_weights
     names = write_uai(Field(layout, *parts), path)
     back = read_uai(path, names=names)
     assert back.pairs.tolist() == field.pairs.tolist()
@@ -202,7 +202,7 @@ def test_factors_of_three_variables_have_conjunctions_only_beyond_pairs(folder) 
     assert len(field.conjunctions) == 0
     assert field.pairs.tolist() == [[0, 1]]
     assert field.weights == pytest.approx([2.0])
-    assert field.unary == pytest.approx([0, 0, 3.0])
+    assert field.biases == pytest.approx([0, 0, 3.0])
     field = read_uai(written(folder, "MARKOV 3 2 2 2 1  3 2 0 1   8 1 1 1 1 1 1 1 2"))
     assert field.conjunctions.tolist() == [[0, 1, 2]]
     assert field.conjunction_weights == pytest.approx([np.log(2)])

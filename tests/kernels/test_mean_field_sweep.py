@@ -12,7 +12,7 @@ from plain import graphs_of
 
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table
-from sparsefield.kernels.mean_field_sweep import uncertainty
+from sparsefield.kernels.mean_field_sweep import bias_hessian
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 
@@ -51,7 +51,7 @@ def test_splitting_into_blocks_changes_nothing_but_rounding(make_problem, name, 
     np.testing.assert_allclose(errors, whole.gradient_factors().errors[0][0], rtol=0, atol=1e-13)
 
 
-def test_uncertainty_is_p_times_1_minus_p_over_observed_cells(make_problem, engine) -> None:
+def test_the_hessian_of_biases_is_p_times_1_minus_p_over_observed_cells(make_problem, engine) -> None:
     problem = make_problem(3, missing=0.2)
     evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
@@ -61,9 +61,9 @@ def test_uncertainty_is_p_times_1_minus_p_over_observed_cells(make_problem, engi
             if code >= 0:
                 for s, p in zip(problem.slow.columns(v), problem.slow.update(v, row.q)[1:], strict=True):
                     expected[s] += row.weight * p * (1 - p)
-    np.testing.assert_allclose(evaluator.uncertainty(), expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(evaluator.bias_hessian(), expected, rtol=0, atol=1e-11)
     out = np.empty(2)
-    uncertainty(np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([0.0, 2.0]), out)
+    bias_hessian(np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([0.0, 2.0]), out)
     assert out.tolist() == [0.375, 0.0]
 
 

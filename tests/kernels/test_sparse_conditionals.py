@@ -89,7 +89,7 @@ def test_sums_are_added_to_the_output(case) -> None:
     np.testing.assert_allclose(twice_state, 2 * per_state, atol=1e-11)
 
 
-def test_the_baseline_is_the_softmax_of_the_unary_weights(case) -> None:
+def test_the_baseline_is_the_softmax_of_the_biases(case) -> None:
     offsets = case.schema.state_offsets
     for first, last in pairwise(offsets):
         z = case.theta[first:last]
@@ -105,8 +105,8 @@ def test_the_baseline_is_the_softmax_of_the_unary_weights(case) -> None:
 @pytest.mark.parametrize("size", [40.0, 300.0, 1000.0])
 def test_the_baseline_is_finite_for_any_weights(case, size) -> None:
     n = case.schema.n_states
-    for unary in (np.full(n, size), np.full(n, -size), size * (-1.0) ** np.arange(n)):
-        baseline = baseline_beliefs(case.schema, unary)
+    for biases in (np.full(n, size), np.full(n, -size), size * (-1.0) ** np.arange(n)):
+        baseline = baseline_beliefs(case.schema, biases)
         assert np.isfinite(baseline).all()
         assert ((baseline[:, BELIEF] >= 0) & (baseline[:, BELIEF] <= 1)).all()
 

@@ -137,7 +137,7 @@ def test_without_conjunctions_the_older_file_format_is_written(tmp_path) -> None
     save_field(field, tmp_path / "m")
     assert version_of(tmp_path / "m") == "3"
     with safe_open(tmp_path / "m", framework="np") as file:
-        assert sorted(file.keys()) == ["pairs", "unary", "weights"]
+        assert sorted(file.keys()) == ["pairs", "biases", "weights"]
     again, _ = load_field(tmp_path / "m")
     assert again.theta.tobytes() == field.theta.tobytes()
     assert again.features.shape == (2, 2)

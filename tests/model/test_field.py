@@ -32,7 +32,7 @@ def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, sh
     assert graph.widest == max(v.width for v in problem.schema.targets)
 
 
-def test_theta_is_unary_weights_then_pair_weights(make_problem) -> None:
+def test_theta_is_biases_then_pair_weights(make_problem) -> None:
     problem = make_problem(1)
     n = problem.schema.n_states
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])

@@ -64,7 +64,7 @@ class Problem:
 
 
 def energy(slow: SlowField, q: list[float]) -> float:
-    return sum(w * q[s] for s, w in enumerate(slow.unary)) + sum(w * q[a] * q[b] for a, b, w in slow.pairs)
+    return sum(w * q[s] for s, w in enumerate(slow.biases)) + sum(w * q[a] * q[b] for a, b, w in slow.pairs)
 
 
 LATENT = [(2,), (4,), (2, 3)]

@@ -83,13 +83,13 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     (means,) = contrast.means
     errors[:n] = np.concatenate(contrast.errors[0], axis=1)
     signals = np.concatenate(contrast.expectations[0], axis=1) - means[:, None]
-    unary = np.concatenate([contrast.unary[0], np.zeros(columns - n)])
+    biases = np.concatenate([contrast.bias_gradient[0], np.zeros(columns - n)])
     product = errors @ signals.T
-    whole = product + product.T + np.outer(means, unary) + np.outer(unary, means)
+    whole = product + product.T + np.outer(means, biases) + np.outer(biases, means)
     pairs = candidate_pairs(problem.schema)
     exact = GRADIENT[name](problem.slow, problem.rows, pairs)
     np.testing.assert_allclose(whole[tuple(np.transpose(pairs))], exact[n:], rtol=0, atol=1e-11)
-    np.testing.assert_allclose(contrast.unary[0], exact[:n], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(contrast.bias_gradient[0], exact[:n], rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -52,7 +52,7 @@ def assert_equal(problem, engine, pairs=None, theta=None) -> None:
     (sparse, loss, gradient), (dense, dense_loss, dense_gradient) = evaluators(problem, engine, pairs, theta)
     assert loss == pytest.approx(dense_loss, rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(gradient, dense_gradient, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(sparse.uncertainty(), dense.uncertainty(), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(sparse.bias_hessian(), dense.bias_hessian(), rtol=0, atol=1e-9)
     for mine, theirs in zip(sparse.moments(), dense.moments(), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
 
@@ -64,7 +64,7 @@ def assert_equal(problem, engine, pairs=None, theta=None) -> None:
     share=st.sampled_from([0.0, 0.3, 1.0]),
     weighted=st.booleans(),
 )
-def test_loss_gradient_and_uncertainty_are_those_of_the_dense_evaluator(
+def test_loss_gradient_and_hessian_are_those_of_the_dense_evaluator(
     make_problem, shape, seed, size, share, weighted
 ) -> None:
     with Threads(1) as engine:
@@ -102,10 +102,10 @@ def test_extreme_weights_keep_their_digits(make_problem, engine, shape, size) ->
     assert_equal(problem, engine, theta=size * np.sign(problem.theta))
     for theta in (np.full_like(problem.theta, size), np.full_like(problem.theta, -size)):
         (sparse, loss, gradient), _ = evaluators(problem, engine, theta=theta)
-        shared = sparse.shared_uncertainty(sparse.compile(problem.layout.arcs(problem.pairs)))
+        shared = sparse.arc_hessian(sparse.compile(problem.layout.arcs(problem.pairs)))
         assert np.isfinite(loss)
         assert loss >= 0.0
-        assert all(np.isfinite(part).all() for part in (gradient, sparse.uncertainty(), shared))
+        assert all(np.isfinite(part).all() for part in (gradient, sparse.bias_hessian(), shared))
 
 
 @pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
@@ -157,13 +157,13 @@ def slow_shared(problem, arcs) -> list[float]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shared_uncertainty_is_a_sum_over_rows_in_which_the_source_is_on(make_problem, engine, shape) -> None:
+def test_arc_hessian_is_a_sum_over_rows_in_which_the_source_is_on(make_problem, engine, shape) -> None:
     problem = problem_of(make_problem, 6, shape)
     arcs = problem.layout.arcs(problem.pairs)
     evaluator = SparseEvaluator(sparse_sample(problem), engine)
     compiled = evaluator.compile(arcs)
     evaluator.evaluate(compiled, problem.theta)
-    np.testing.assert_allclose(evaluator.shared_uncertainty(compiled), slow_shared(problem, arcs), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(evaluator.arc_hessian(compiled), slow_shared(problem, arcs), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -174,16 +174,16 @@ def test_arcs_that_were_not_walked_are_taken_to_be_on_at_random(make_problem, en
     evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
     pairs = np.array(candidate_pairs(problem.schema))[::-1]
     arcs = problem.layout.arcs(pairs)
-    found = evaluator.shared_uncertainty(evaluator.compile(arcs))
+    found = evaluator.arc_hessian(evaluator.compile(arcs))
     exact, guess = (
         np.array(slow_shared(problem, arcs)),
-        evaluator.moments()[0][arcs.source] * evaluator.uncertainty()[arcs.target],
+        evaluator.moments()[0][arcs.source] * evaluator.bias_hessian()[arcs.target],
     )
     inside = set(map(tuple, problem.pairs.tolist()))
     walked = np.array([tuple(pairs[f]) in inside for f in arcs.feature])
     np.testing.assert_allclose(found[walked], exact[walked], rtol=0, atol=1e-11)
     np.testing.assert_allclose(found[~walked], guess[~walked], rtol=0, atol=1e-11)
-    assert (found <= evaluator.uncertainty()[arcs.target] * (1 + 1e-12)).all()
+    assert (found <= evaluator.bias_hessian()[arcs.target] * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("shape", ["binary", "many states", "observed"])
@@ -199,7 +199,7 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
             arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
             loss, gradient = evaluator.evaluate(arcs, problem.theta)
             watched = evaluator.gradient(evaluator.compile(others), size)
-            parts = gradient, watched, evaluator.uncertainty(), evaluator.shared_uncertainty(arcs)
+            parts = gradient, watched, evaluator.bias_hessian(), evaluator.arc_hessian(arcs)
             outcomes.append((loss, *(part.tobytes() for part in parts)))
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
@@ -234,9 +234,7 @@ def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
     for one in (weighted, repeated):
         evaluator = SparseEvaluator(DenseDataset.single(one), engine)
         arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
-        found.append(
-            (*evaluator.evaluate(arcs, problem.theta), evaluator.uncertainty(), evaluator.shared_uncertainty(arcs))
-        )
+        found.append((*evaluator.evaluate(arcs, problem.theta), evaluator.bias_hessian(), evaluator.arc_hessian(arcs)))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)
 

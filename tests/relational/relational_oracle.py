@@ -146,7 +146,7 @@ Counted = frozenset[tuple[str, str]]
 class SlowRelational:
     """Linked tables, a field over them, and beliefs q in every spot.
 
-    ``unary`` is by (table, variable, state), ``weights`` by the names of features; what is not there weighs nothing.
+    ``biases`` is by (table, variable, state), ``weights`` by the names of features; what is not there weighs nothing.
     """
 
     data: Relational
@@ -154,7 +154,7 @@ class SlowRelational:
     variables: dict[str, dict[str, Any]]
     templates: tuple
     counted: Counted
-    unary: dict[tuple[str, str, Any], float] = field(default_factory=dict)
+    biases: dict[tuple[str, str, Any], float] = field(default_factory=dict)
     weights: dict[Name, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -178,11 +178,11 @@ class SlowRelational:
         learned = self.variables[table][variable]
         if learned.numeric:
             return [None]
-        return [state for k, state in enumerate(learned.states) if k != learned.base]
+        return [state for k, state in enumerate(learned.states) if k != learned.reference]
 
     def base(self, table: str, variable: str) -> Any:
         learned = self.variables[table][variable]
-        return learned.states[learned.base]
+        return learned.states[learned.reference]
 
     def cells(self) -> list[Cell]:
         """Target cells, table by table, row by row, variable by variable."""
@@ -281,7 +281,7 @@ class SlowRelational:
         total = 0.0
         for table, i, variable in self.cells():
             for state in self.states(table, variable):
-                total += self.unary.get((table, variable, state), 0.0) * q[table, i, variable, state]
+                total += self.biases.get((table, variable, state), 0.0) * q[table, i, variable, state]
         for name, weight in self.weights.items():
             for a, b in self.spots_of[name]:
                 total += weight * q[a] * q[b]
@@ -310,7 +310,7 @@ class SlowRelational:
         table, _, variable = cell
         z = {self.base(table, variable): 0.0}
         for state in self.states(table, variable):
-            z[state] = self.unary.get((table, variable, state), 0.0)
+            z[state] = self.biases.get((table, variable, state), 0.0)
             for name, other in self.touching.get((*cell, state), ()):
                 z[state] += self.weights.get(name, 0.0) * q[other]
         top = max(z.values())
@@ -364,7 +364,7 @@ class SlowRelational:
         return -sum(math.log(self.update(c, q)[self.value(c)]) for c in self.cells() if not self.is_missing(c))
 
     def pl_gradient(self, q: dict[Spot, float]) -> tuple[dict, dict]:
-        """By unary feature and by candidate: sums of error x belief at the other end."""
+        """By bias and by candidate: sums of error x belief at the other end."""
         errors = {}
         for cell in self.cells():
             new = self.update(cell, q)
@@ -383,7 +383,7 @@ class SlowRelational:
                 for p in [1.0 - sum(beliefs), *beliefs]:
                     total += p * math.log(p) if p > 1e-300 else 0.0
                 for state, p in zip(self.states(table, variable), beliefs, strict=True):
-                    total -= self.unary.get((table, variable, state), 0.0) * p
+                    total -= self.biases.get((table, variable, state), 0.0) * p
         for name, weight in self.weights.items():
             for a, b in self.spots_of[name]:
                 if (table, row) in (a[:2], b[:2]):
@@ -422,15 +422,15 @@ class SlowRelational:
         )
 
     def _gradient(self, errors: dict[Spot, float], seen) -> tuple[dict, dict]:
-        unary = {}
+        biases = {}
         for (table, _, variable, state), error in errors.items():
-            unary[table, variable, state] = unary.get((table, variable, state), 0.0) + error
+            biases[table, variable, state] = biases.get((table, variable, state), 0.0) + error
         pairs = {}
         for name, terms in self.spots_of.items():
             pairs[name] = 0.0
             for a, b in terms:
                 pairs[name] += errors.get(a, 0.0) * seen(name[0], b) + errors.get(b, 0.0) * seen(name[0], a)
-        return unary, pairs
+        return biases, pairs
 
 
 # -- from the library's numbers to names, and back ---------------------------------------------------------------------
@@ -481,8 +481,8 @@ def names_of(slow: SlowRelational, layout: Layout, pairs: np.ndarray) -> list[Na
     return found
 
 
-def unary_names(layout: Layout) -> list[tuple[str, str, Any]]:
-    """(table, variable, state) of every unary weight, in the library's order."""
+def bias_names(layout: Layout) -> list[tuple[str, str, Any]]:
+    """(table, variable, state) of every bias, in the library's order."""
     return [
         (table, *name)
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
@@ -520,7 +520,7 @@ def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = Non
 
 def tell(slow: SlowRelational, fitted: Field) -> None:
     """Give the slow field the weights of a fast one."""
-    slow.unary = dict(zip(unary_names(fitted.layout), fitted.unary.tolist(), strict=True))
+    slow.biases = dict(zip(bias_names(fitted.layout), fitted.biases.tolist(), strict=True))
     names = names_of(slow, fitted.layout, fitted.pairs)
     assert len(set(names)) == len(names)
     assert set(names) <= set(slow.candidates)

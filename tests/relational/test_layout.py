@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relational_oracle import (
+    bias_names,
     compiled,
     ends_counted,
     layout_of,
@@ -17,7 +18,6 @@ from relational_oracle import (
     problem_of,
     random_field,
     slow_over,
-    unary_names,
 )
 from villages import TEMPLATES, village
 
@@ -106,7 +106,7 @@ def test_a_feature_has_an_arc_to_each_of_its_targets(layout) -> None:
     """From the other end to the target: two arcs for two targets, but one for a state that meets itself both ways."""
     pairs = all_pairs(layout)
     arcs = layout.arcs(pairs)
-    state_names = unary_names(layout)
+    state_names = bias_names(layout)
     symmetric = {t.label for t in layout.templates if t.symmetric}
     found: dict[int, list] = {k: [] for k in range(len(pairs))}
     for target, source, feature in zip(*(part.tolist() for part in arcs[:3]), strict=True):

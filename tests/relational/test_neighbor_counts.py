@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from relational_oracle import (
     Problem,
     SlowRelational,
+    bias_names,
     compiled,
     ends_of,
     layout_of,
@@ -22,7 +23,6 @@ from relational_oracle import (
     rows_of,
     slow_over,
     tell,
-    unary_names,
 )
 from villages import TEMPLATES, village
 
@@ -112,7 +112,7 @@ def named(smokes: np.ndarray, labels: tuple) -> list:
 def base_of(field: RelationalField, table: str = "person", variable: str = "smokes"):
     layout = field.field_.layout
     (found,) = [v for v in layout.schemas[layout.tables.index(table)].variables if v.name == variable]
-    return found.states[found.base]
+    return found.states[found.reference]
 
 
 def agreement(field: RelationalField) -> float:
@@ -206,11 +206,11 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
     or of the state itself where all rows have as many.
     """
     new = SlowRelational(slow.data, slow.rows, variables, slow.templates, slow.counted)
-    unary = {}
+    biases = {}
     for table, _, variable in new.cells():
-        base = slow.unary.get((table, variable, new.base(table, variable)), 0.0)
+        base = slow.biases.get((table, variable, new.base(table, variable)), 0.0)
         for state in new.states(table, variable):
-            unary[table, variable, state] = slow.unary.get((table, variable, state), 0.0) - base
+            biases[table, variable, state] = slow.biases.get((table, variable, state), 0.0) - base
     weights = dict.fromkeys(new.candidates, 0.0)
 
     def places(table: str, variable: str) -> tuple[list, tuple | None]:
@@ -228,12 +228,12 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
         return new.named(template, (left, NEIGHBOR_COUNT, None), place)
 
     def once_per_neighbor(template, side: str, place: tuple, weight: float) -> None:
-        if place not in unary:
+        if place not in biases:
             return  # the base; or observed, and so a constant
         if (template.label, side) in slow.counted:
             weights[of_many(template, side, place)] += weight
         else:
-            unary[place] += weight * all_have(slow, template, side)
+            biases[place] += weight * all_have(slow, template, side)
 
     for template in slow.templates:
         left, right = ends_of(slow.data, template)
@@ -265,7 +265,7 @@ def rebased(slow: SlowRelational, variables: dict) -> tuple[dict, dict]:
                 once_per_neighbor(template, "left", a, table[a, b0] - table[a0, b0])
             for b in columns if not template.symmetric else ():  # else added when the two change places
                 once_per_neighbor(template, "right", b, table[a0, b] - table[a0, b0])
-    return unary, weights
+    return biases, weights
 
 
 def all_have(slow: SlowRelational, template, side: str) -> int:
@@ -314,16 +314,18 @@ def test_another_base_takes_other_weights_and_says_the_same(seed, templates, mis
     rng = np.random.default_rng(seed)
     schemas = []
     for schema in problem.layout.schemas:
-        turned = tuple(v if v.numeric else replace(v, base=int(rng.integers(len(v.states)))) for v in schema.variables)
+        turned = tuple(
+            v if v.numeric else replace(v, reference=int(rng.integers(len(v.states)))) for v in schema.variables
+        )
         schemas.append(Schema(turned, schema.order))
     layout = replace(problem.layout, schemas=tuple(schemas))
     slow = slow_over(data, rows, layout)
-    slow.unary, slow.weights = rebased(problem.slow, slow.variables)
+    slow.biases, slow.weights = rebased(problem.slow, slow.variables)
     pairs = all_pairs(layout)
     names = names_of(slow, layout, pairs)
     assert set(names) == set(slow.weights)
-    unary = np.array([slow.unary[name] for name in unary_names(layout)])
-    field = Field(layout, unary, pairs, np.array([slow.weights[name] for name in names]))
+    biases = np.array([slow.biases[name] for name in bias_names(layout)])
+    field = Field(layout, biases, pairs, np.array([slow.weights[name] for name in names]))
     one, other = everything(problem), everything(Problem(slow, compiled(data, layout), field))
     assert set(one) == set(other)
     for what, value in one.items():

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from oracle import violation
-from relational_oracle import layout_of, neighbors_differ, slow_over, tell, unary_names
+from relational_oracle import bias_names, layout_of, neighbors_differ, slow_over, tell
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.base import clone
@@ -18,7 +18,7 @@ from villages import TEMPLATES, relational, village
 
 from sparsefield import CFI, FixedGraph, MarkovField, MeanField, RelationalField, Solver, load
 from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
-from sparsefield.errors import DataError, ModelFileError, UnseenStateWarning
+from sparsefield.errors import DataError, ModelFileError, UnknownStateWarning
 from sparsefield.induction import RULES, all_pairs
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -34,14 +34,14 @@ def certificate(field: RelationalField, data, rows, q=None, counts: bool = True)
     slow = slow_over(data, rows, field.field_.layout)
     tell(slow, field.field_)
     q = slow.q if q is None else q(slow)
-    unary, pairs = slow.pl_gradient(q)
-    gradients = {**unary, **pairs}
-    weights = {**slow.unary, **slow.weights}
+    biases, pairs = slow.pl_gradient(q)
+    gradients = {**biases, **pairs}
+    weights = {**slow.biases, **slow.weights}
     assert len(gradients) == field.field_.layout.n_candidate_pairs + field.field_.layout.n_states
 
     def penalties(name) -> tuple[float, float]:
         """l1 and l2 of a feature; every state of these tables has an example."""
-        held = name in pairs or field.penalize_unary
+        held = name in pairs or field.penalize_biases
         return (field.l1, field.l2) if held else (0.0, 0.0)
 
     if not counts:
@@ -81,13 +81,13 @@ def incomplete():
 
 
 @pytest.mark.grid(keep=1)
-@pytest.mark.parametrize("penalize_unary", [False, True])
+@pytest.mark.parametrize("penalize_biases", [False, True])
 @pytest.mark.parametrize("kkt_tol", [0.05, 1e-3])
-def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize_unary) -> None:
+def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize_biases) -> None:
     data, rows = full
     field = (
         RelationalField(l1=2.0)
-        .set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), penalize_unary=penalize_unary)
+        .set_params(**OPTIONS, solver=Solver(kkt_tol=kkt_tol), penalize_biases=penalize_biases)
         .fit(data)
     )
     objective, worst = certificate(field, data, rows)
@@ -172,7 +172,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 def weights_by_name(field, data, rows) -> dict:
     slow = slow_over(data, rows, field.field_.layout)
     tell(slow, field.field_)
-    return {**slow.unary, **slow.weights}
+    return {**slow.biases, **slow.weights}
 
 
 @pytest.mark.grid(keep=1)
@@ -250,7 +250,7 @@ def test_two_tables_without_links_are_two_plain_fields(incomplete) -> None:
         MarkovField(l1=2.0).set_params(**options).fit(letters, observed=["weight"]),
     ]
     assert both.objective_ == pytest.approx(sum(part.objective_ for part in parts), abs=1e-5)
-    assert both.field_.unary == pytest.approx(np.concatenate([part.field_.unary for part in parts]), abs=1e-3)
+    assert both.field_.biases == pytest.approx(np.concatenate([part.field_.biases for part in parts]), abs=1e-3)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ def test_features_are_named_by_template_tables_variables_and_states(fitted, inco
     assert biases.columns == ["table", "variable", "state", "weight"]
     assert biases["weight"].abs().is_sorted(descending=True)
     found = {(t, variable, state(variable, text)): weight for t, variable, text, weight in biases.rows()}
-    assert found == {name: weight for name, weight in slow.unary.items() if weight != 0}
+    assert found == {name: weight for name, weight in slow.biases.items() if weight != 0}
     edges = fitted.edges_
     assert edges.columns == ["template", "table_a", "variable_a", "table_b", "variable_b", "strength"]
     assert (edges["strength"] ** 2).sum() == pytest.approx((fitted.field_.weights**2).sum())
@@ -443,10 +443,10 @@ def test_a_value_that_training_never_saw_is_a_gap_and_stays_as_it_is(fitted, inc
     odd["person"][0]["mood"] = "furious"
     missing_cell = {name: [dict(row) for row in table] for name, table in rows.items()}
     missing_cell["person"][0]["mood"] = None
-    with pytest.warns(UnseenStateWarning, match="'mood' of table 'person' has 1 cell"):
+    with pytest.warns(UnknownStateWarning, match="'mood' of table 'person' has 1 cell"):
         filled = fitted.transform(relational(odd))
     assert filled.tables["person"]["mood"][0] == "furious"
-    with pytest.warns(UnseenStateWarning):
+    with pytest.warns(UnknownStateWarning):
         beliefs = fitted.predict_proba(relational(odd))
     assert np.array_equal(beliefs["person"]["mood"], fitted.predict_proba(relational(missing_cell))["person"]["mood"])
 
@@ -709,7 +709,7 @@ DAMAGES = {
     "limits that are a number": put("templates", 3, "right", 4),
     "no name of a table": lambda d, t: d["tables"][1].pop("name"),
     "columns out of order": lambda d, t: d["tables"][1]["variables"].reverse(),
-    "unary weights too few": lambda d, t: t.update(unary=t["unary"][:-1].copy()),
+    "biases too few": lambda d, t: t.update(biases=t["biases"][:-1].copy()),
     "pairs beyond the columns": lambda d, t: t.update(pairs=t["pairs"] + 10_000),
     "pairs the other way round": lambda d, t: t.update(pairs=np.ascontiguousarray(t["pairs"][:, ::-1])),
 }
@@ -739,7 +739,7 @@ def test_candidates_of_a_saved_field_are_all_sound(fitted) -> None:
     layout = fitted.field_.layout
     assert layout.are_valid_pairs(all_pairs(layout))
     assert layout.are_valid_pairs(fitted.field_.pairs)
-    assert len(unary_names(layout)) == layout.n_states
+    assert len(bias_names(layout)) == layout.n_states
 
 
 def test_options_that_make_no_sense_are_refused(saved, tmp_path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import compiled, ends_counted, layout_of, names_of, problem_of, unary_names
+from relational_oracle import bias_names, compiled, ends_counted, layout_of, names_of, problem_of
 from villages import TEMPLATES, relational, village
 
 from sparsefield import MeanField, config
@@ -28,16 +28,16 @@ SOME_TEMPLATES = st.lists(st.sampled_from(TEMPLATES), min_size=1, unique=True)
 
 
 def evaluated(problem, objective: str) -> tuple[float, np.ndarray, list]:
-    """Loss, gradient of all unary features and candidates, and their names."""
+    """Loss, gradient of all biases and candidates, and their names."""
     layout, candidates = problem.layout, all_pairs(problem.layout)
     with Threads(1) as engine:
         evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         loss, own = evaluator.evaluate(problem.field.graphs, problem.field.theta)
         graphs = compile_adjacency(layout, layout.arcs(candidates))
         gradient = evaluator.gradient(graphs, layout.n_states + len(candidates))
-    names = unary_names(layout) + names_of(problem.slow, layout, candidates)
+    names = bias_names(layout) + names_of(problem.slow, layout, candidates)
     by_name = dict(zip(names, gradient, strict=True))
-    inside = unary_names(layout) + names_of(problem.slow, layout, problem.field.pairs)
+    inside = bias_names(layout) + names_of(problem.slow, layout, problem.field.pairs)
     assert own == pytest.approx(np.array([by_name[name] for name in inside]), abs=1e-11)
     return loss, gradient, names
 
@@ -110,7 +110,7 @@ def test_a_symmetric_pair_of_a_state_with_itself_counts_each_pair_of_rows_once()
     slow.weights = {name: weight}
     ways = slow.joint([("person", 0, "smokes")])
     odds = math.log(ways[(1,)] / ways[(0,)])
-    assert odds == pytest.approx(slow.unary["person", "smokes", 1] + weight)
+    assert odds == pytest.approx(slow.biases["person", "smokes", 1] + weight)
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_the_gradient_of_pl_is_the_slope_of_its_loss_for_every_candidate(seed, m
     loss, gradient, names = evaluated(problem, "pl")
     assert loss == pytest.approx(slow.pl_loss(slow.q), abs=1e-10)
     for name, slope in zip(names, gradient, strict=True):
-        weights = slow.weights if isinstance(name[1], tuple) else slow.unary
+        weights = slow.weights if isinstance(name[1], tuple) else slow.biases
         before, losses = weights.get(name, 0.0), []
         for step in (1e-5, -1e-5):
             weights[name] = before + step
@@ -151,9 +151,9 @@ def test_losses_and_gradients_are_those_of_plain_loops(
     slow = problem.slow
     loss, gradient, names = evaluated(problem, objective)
     wanted = slow.pl_loss(slow.q) if objective == "pl" else slow.cd_loss()
-    unary, pairs = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
+    biases, pairs = slow.pl_gradient(slow.q) if objective == "pl" else slow.cd_gradient()
     assert loss == pytest.approx(wanted, abs=1e-10)
-    exact = [pairs[name] if isinstance(name[1], tuple) else unary[name] for name in names]
+    exact = [pairs[name] if isinstance(name[1], tuple) else biases[name] for name in names]
     assert gradient == pytest.approx(np.array(exact), abs=1e-11)
 
 
@@ -192,9 +192,9 @@ def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective,
     assert change == pytest.approx(max(abs(filled[spot] - slow.q[spot]) for spot in filled), abs=1e-10)
     slow.q = filled
     assert loss == pytest.approx(slow.pl_loss(filled) if objective == "pl" else slow.cd_loss(), abs=1e-9)
-    unary, pairs = slow.pl_gradient(filled) if objective == "pl" else slow.cd_gradient()
-    names = unary_names(problem.layout) + names_of(slow, problem.layout, problem.field.pairs)
-    exact = [pairs[name] if isinstance(name[1], tuple) else unary[name] for name in names]
+    biases, pairs = slow.pl_gradient(filled) if objective == "pl" else slow.cd_gradient()
+    names = bias_names(problem.layout) + names_of(slow, problem.layout, problem.field.pairs)
+    exact = [pairs[name] if isinstance(name[1], tuple) else biases[name] for name in names]
     assert gradient == pytest.approx(np.array(exact), abs=1e-9)
     # The evaluator has beliefs of its own: the sample stays as it was compiled.
     for old, (_, block) in zip(before, problem.sample.blocks(), strict=True):

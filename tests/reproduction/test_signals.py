@@ -26,7 +26,7 @@ def mixed(n_rows: int = 13) -> np.ndarray:
 def slow_contrast(field: MarkovField, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(states, rows) of signals and errors, by Definitions 1 and 2."""
     own = field.field_
-    slow = SlowField(own.schema, own.unary, own.pairs, own.weights)
+    slow = SlowField(own.schema, own.biases, own.pairs, own.weights)
 
     def updated(row: list[float]) -> list[float]:
         return [p for v in range(3) for p in slow.update(v, row)[1:]] if field.objective == "pl" else slow.sweep(row)
@@ -41,7 +41,7 @@ def slow_contrast(field: MarkovField, X: np.ndarray) -> tuple[np.ndarray, np.nda
 def fitted(request: pytest.FixtureRequest) -> tuple[MarkovField, np.ndarray]:
     X = mixed()
     field = MarkovField(
-        objective=request.param, l1=0.05, solver=Solver(certify=False), penalize_unary=True, n_jobs=1
+        objective=request.param, l1=0.05, solver=Solver(certify=False), penalize_biases=True, n_jobs=1
     ).fit(X)
     assert len(field.field_.weights)
     return field, X

@@ -113,7 +113,7 @@ def test_a_smaller_error_is_better() -> None:
 
 def test_candidates_are_as_many_as_the_paper_counts(animals: pl.DataFrame) -> None:
     found = count_candidates(animals)
-    assert (found.unary, found.pairs) == (85, 85 * 84 // 2)
+    assert (found.biases, found.pairs) == (85, 85 * 84 // 2)
     assert found.total == CANDIDATES["animals"]
     assert count_candidates(load_dataset("nations").closed_world()).total == CANDIDATES["nations"]
 
@@ -125,7 +125,7 @@ def test_the_paper_is_never_mixed_with_what_departs_from_it() -> None:
     assert all(setting.changes or setting.open_world for setting in others)
     assert len({setting.label for setting in SETTINGS}) == len(SETTINGS)
     field = paper.estimator(table1.DATA["nations"], "Grafting", "cd")
-    assert (field.l1, field.l2, field.objective, field.penalize_unary) == (2.0, 1.0, "cd", True)
+    assert (field.l1, field.l2, field.objective, field.penalize_biases) == (2.0, 1.0, "cd", True)
     assert field.induction == Grafting(batch_size=50)
     assert (field.solver.tol, field.solver.certify) == (1e-4, False)
     field = paper.estimator(table1.DATA["nations"], "CFI", "cd")

@@ -42,7 +42,7 @@ def test_table1_prints_what_it_writes(run, tmp_path: Path) -> None:
     for words in (
         "cited: Kok, Domingos (2007)",
         "HIRM",
-        "12 unary + 66 pairs = 78",
+        "12 biases + 66 pairs = 78",
         "CFI vs Grafting",
         "Nadeau and Bengio",
         "AP (positive)",

@@ -55,7 +55,7 @@ OPTIONS = {"l1": 0.5, "induction__batch_size": 4, "n_jobs": 1}
 SETTINGS = {
     "plain": (MarkovField(l1=2.0).set_params(**OPTIONS), table),
     "gaps": (MarkovField(l1=2.0).set_params(**OPTIONS), lambda: table(0.15)),
-    "two stages": (MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(stages=2), penalize_unary=True), table),
+    "two stages": (MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(stages=2), penalize_biases=True), table),
     "converge": (MarkovField(l1=2.0).set_params(**OPTIONS, induction__steps_per_batch="converge"), lambda: table(0.1)),
     "cd": (MarkovField(l1=2.0).set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)), lambda: table(0.1)),
     "full": (MarkovField(l1=0.5, n_jobs=1, induction="full"), table),

@@ -44,7 +44,7 @@ def with_missing(X: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
 def penalty_of(model: MarkovField) -> float:
     theta, n = model.field_.theta, model.field_.layout.n_states
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, model.field_.features)])
-    some = slice(0 if model.penalize_unary else n, None)
+    some = slice(0 if model.penalize_biases else n, None)
     return float(l1[some] @ np.abs(theta[some]) + 0.5 * model.l2 * np.square(theta[some]).sum())
 
 
@@ -60,7 +60,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
     every = np.concatenate([pad_features(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
     place = {tuple(c for c in feature if c >= 0): k for k, feature in enumerate(every.tolist())}
     n = field.layout.n_states
-    theta = np.concatenate([field.unary, np.zeros(len(every))])
+    theta = np.concatenate([field.biases, np.zeros(len(every))])
     for feature, weight in zip(field.features.tolist(), field.theta[n:], strict=True):
         theta[n + place[tuple(c for c in feature if c >= 0)]] = weight
     with Threads(1) as engine:
@@ -68,7 +68,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
         _, gradient = evaluator.evaluate(graphs_with(field.layout, every), theta)
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, every)])
     l2 = np.full(len(theta), model.l2)
-    if not model.penalize_unary:
+    if not model.penalize_biases:
         l1[:n] = l2[:n] = 0.0
     return max(violation(t, g + q * t, p) for t, g, q, p in zip(theta, gradient, l2, l1, strict=True))
 
@@ -123,19 +123,19 @@ def test_four_columns_grow_from_three() -> None:
 # -- the optimum -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("penalize_unary", [False, True])
+@pytest.mark.parametrize("penalize_biases", [False, True])
 @pytest.mark.parametrize("induction", ["cfi", "grafting"])
 @pytest.mark.parametrize("make", [exclusive, triangle])
-def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_unary, induction, make) -> None:
+def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_biases, induction, make) -> None:
     X = make(160, 3)
     options = {"l1": 1.5, "max_order": 3, "max_order__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
-    model = MarkovField(l1=2.0).set_params(**options, induction=induction, penalize_unary=penalize_unary).fit(X)
+    model = MarkovField(l1=2.0).set_params(**options, induction=induction, penalize_biases=penalize_biases).fit(X)
     assert model.converged_
     assert len(model.field_.conjunctions) > 3
     assert model.kkt_violation_ <= 0.01 * 1.5
     assert worst_violation(model, X) == pytest.approx(model.kkt_violation_, rel=1e-6, abs=1e-9)
     slow = SlowField(
-        model.field_.schema, model.field_.unary, model.field_.pairs, model.field_.weights,
+        model.field_.schema, model.field_.biases, model.field_.pairs, model.field_.weights,
         model.field_.conjunctions, model.field_.conjunction_weights,
     )  # fmt: skip
     loss = slow.pl_loss(rows_of(compile_table(as_source(X), model.field_.schema)))
@@ -150,16 +150,16 @@ def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
     assert worst_violation(model, X) > 50.0
 
 
-@pytest.mark.parametrize("penalize_unary", [False, True])
+@pytest.mark.parametrize("penalize_biases", [False, True])
 @pytest.mark.parametrize("expand", ["active", "all"])
-def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_unary, expand) -> None:
+def test_every_rule_and_batch_ends_at_the_same_optimum(penalize_biases, expand) -> None:
     X = triangle(200, 5)
     options = {
         "l1": 1.0,
         "max_order": HigherOrder(max_order=3, expand=expand),
         "solver__kkt_tol": 1e-4,
         "solver__tol": 1e-9,
-        "penalize_unary": penalize_unary,
+        "penalize_biases": penalize_biases,
         "n_jobs": 1,
     }
     found = [
@@ -225,11 +225,11 @@ class Watched(WorkingProblem):
 
     def _compare(self, change):
         before, value = dict(self._weights()), self.point.value
-        unary = self.theta[: self.n_states].copy()
+        biases = self.theta[: self.n_states].copy()
         outcome = change()
         after = self._weights()
         assert all(after.get(feature, 0.0) == weight for feature, weight in before.items())
-        np.testing.assert_allclose(self.theta[: self.n_states], unary, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(self.theta[: self.n_states], biases, rtol=0, atol=1e-12)
         fresh, gradient = self._objective(self.point.coordinates)
         assert self.point.value == value == pytest.approx(fresh, rel=1e-12)
         np.testing.assert_allclose(self.point.gradient, gradient, rtol=0, atol=1e-8)
@@ -257,14 +257,14 @@ def train(X: np.ndarray, kind: type[WorkingProblem] = WorkingProblem, rule: CFI 
         return made, made.run()
 
 
-@pytest.mark.parametrize("penalize_unary", [False, True])
-def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_unary, monkeypatch) -> None:
+@pytest.mark.parametrize("penalize_biases", [False, True])
+def test_features_that_leave_and_come_back_leave_the_fit_as_it_is(penalize_biases, monkeypatch) -> None:
     monkeypatch.setattr(working_problem, "MAX_INACTIVE", 0.0)
     rng = np.random.default_rng(0)
     X = np.column_stack([triangle(150, 4), rng.integers(0, 3, (150, 2))])
     # Small batches, one step after each, let in what has to go again.
     options = {"l1": 0.5, "order_penalty": 1.0, "expand": "all"}
-    options |= {"penalize_unary": penalize_unary, "rule": CFI(batch_size=20, steps_per_batch=1)}
+    options |= {"penalize_biases": penalize_biases, "rule": CFI(batch_size=20, steps_per_batch=1)}
     trainer, learned = train(X, Watched, **options)
     assert learned.converged
     assert trainer.problem.gone
@@ -314,7 +314,7 @@ def stopped(field: MarkovField, X: np.ndarray, folder, every: int) -> MarkovFiel
 
 SETTINGS = {
     "plain": ({"max_order__expand": "active", "max_order": 3}, 0.0),
-    "all pairs, unary weights penalized": ({"max_order__expand": "all", "max_order": 3, "penalize_unary": True}, 0.0),
+    "all pairs, biases penalized": ({"max_order__expand": "all", "max_order": 3, "penalize_biases": True}, 0.0),
     "gaps": ({"max_order__expand": "all", "max_order": 3}, 0.15),
     "four columns": ({"max_order__expand": "active", "max_order": 4}, 0.0),
     "cd": ({"max_order__expand": "active", "max_order": 3, "objective": "cd", "solver__certify": False}, 0.1),

@@ -60,15 +60,15 @@ def trainer_of(sample: DenseDataset, engine: Threads, rule: str = "cfi", **optio
 
 
 @pytest.mark.parametrize("rule", ["cfi", "grafting", "full"])
-@pytest.mark.parametrize("penalize_unary", [False, True])
-def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, penalize_unary: bool) -> None:
+@pytest.mark.parametrize("penalize_biases", [False, True])
+def test_the_path_begins_at_the_smallest_l1_that_selects_nothing(rule: str, penalize_biases: bool) -> None:
     sample = sample_of(chain(300))
     with Threads(1) as engine:
-        trainer = trainer_of(sample, engine, rule, l1=1e12, penalize_unary=penalize_unary)
+        trainer = trainer_of(sample, engine, rule, l1=1e12, penalize_biases=penalize_biases)
         trainer.trainer.run()
         first = trainer.l1_max()
         at, below = (
-            trainer_of(sample, engine, rule, l1=l1, penalize_unary=penalize_unary, kkt_tol=1e-4).trainer.run().field
+            trainer_of(sample, engine, rule, l1=l1, penalize_biases=penalize_biases, kkt_tol=1e-4).trainer.run().field
             for l1 in (1.001 * first, 0.98 * first)
         )
     assert len(at.weights) == 0
@@ -114,7 +114,7 @@ def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
     weights += weights.T
     expected = 0.0
     for k in range(8):
-        logit = field.unary[k] + X @ weights[k]
+        logit = field.biases[k] + X @ weights[k]
         size = np.count_nonzero(weights[k])
         expected += 2.0 * (np.logaddexp(0.0, logit) - X[:, k] * logit).sum()
         expected += size * np.log(400) + 2 * 0.25 * size * np.log(7)
@@ -138,7 +138,9 @@ def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
 
 @pytest.mark.slow
 def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> None:
-    made = make_markov_field(30, 2400, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=2400, seed=1)
+    made = make_markov_field(
+        30, 2400, neighbors=3, weights=(-2, 2), biases="balanced", burn_in=200, chains=2400, seed=1
+    )
     train, test = made.samples[:1200], made.samples[1200:]
     field = MarkovField(l1="auto", random_state=0, n_jobs=1).fit(train)
     path = field.field_.record.path
@@ -150,7 +152,9 @@ def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> Non
 
 @pytest.mark.slow
 def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
-    made = make_markov_field(30, 4000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=4000, seed=2)
+    made = make_markov_field(
+        30, 4000, neighbors=3, weights=(-2, 2), biases="balanced", burn_in=200, chains=4000, seed=2
+    )
     train, test = made.samples[:2000], made.samples[2000:]
     plain, refit = (
         MarkovField(l1="auto", selection="ebic", refit=again, n_jobs=1).fit(train) for again in (False, True)
@@ -170,7 +174,9 @@ def test_ebic_finds_the_network_and_a_refit_removes_the_shrinkage() -> None:
 
 @pytest.mark.slow
 def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
-    made = make_markov_field(40, 3000, neighbors=3, weights=(-2, 2), unary="balanced", burn_in=200, chains=3000, seed=3)
+    made = make_markov_field(
+        40, 3000, neighbors=3, weights=(-2, 2), biases="balanced", burn_in=200, chains=3000, seed=3
+    )
     train, test = made.samples[:1500], made.samples[1500:]
     shrunk, refit = (
         MarkovField(l1="auto", refit=again, random_state=0, n_jobs=1).fit(train) for again in (False, True)

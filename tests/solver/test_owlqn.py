@@ -215,11 +215,11 @@ def test_the_pseudo_gradient_is_the_violation_of_every_weight() -> None:
     np.testing.assert_allclose(np.abs(slope), expected)
 
 
-@pytest.mark.parametrize("on_unary", [[True, True], [True, False], [False, False]])
-def test_penalties_are_those_of_equation_5(on_unary) -> None:
-    penalty = Penalty(2.0, 3.0, np.array(on_unary))
+@pytest.mark.parametrize("on_biases", [[True, True], [True, False], [False, False]])
+def test_penalties_are_those_of_equation_5(on_biases) -> None:
+    penalty = Penalty(2.0, 3.0, np.array(on_biases))
     theta = np.array([1.0, -2.0, 3.0])
-    held = [*on_unary, True]
+    held = [*on_biases, True]
     assert penalty.value(theta) == pytest.approx(
         sum(2 * abs(t) + 1.5 * t * t for t, h in zip(theta, held, strict=True) if h)
     )

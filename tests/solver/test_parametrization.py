@@ -71,7 +71,7 @@ def test_a_change_to_the_same_centers_changes_nothing(make_problem) -> None:
         assert np.array_equal(transform(problem.theta), problem.theta)
 
 
-def test_pair_weights_and_plain_unary_weights_stay_as_they_are(make_problem) -> None:
+def test_pair_weights_and_plain_biases_stay_as_they_are(make_problem) -> None:
     problem, coordinates = setting(make_problem, 3)
     arcs = problem.layout.arcs(problem.pairs)
     n = problem.schema.n_states

@@ -124,14 +124,14 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
 
 
 def curvature(problem, engine, theta=None, centered=True):
-    """A problem's coordinates, arcs, and both kinds of uncertainty at its point."""
+    """A problem's coordinates, arcs, and both parts of the Hessian at its point."""
     theta = problem.theta if theta is None else theta
     evaluator = SparseEvaluator(sparse_sample(problem), engine)
     arcs = problem.layout.arcs(problem.pairs)
     compiled = evaluator.compile(arcs)
     evaluator.evaluate(compiled, theta)
     places = CenteredParametrization(*evaluator.moments(), np.broadcast_to(centered, problem.schema.n_states).copy())
-    return evaluator, places, arcs, evaluator.uncertainty(), evaluator.shared_uncertainty(compiled)
+    return evaluator, places, arcs, evaluator.bias_hessian(), evaluator.arc_hessian(compiled)
 
 
 @given(
@@ -177,10 +177,10 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
     make_problem, engine, monkeypatch, seed, kind, l2, centered
 ) -> None:
     """With u = sum p (1 - p) of an end and s = the same over rows in which the other end is on, the second derivatives
-    in plain coordinates are u at each unary weight, s between it and the pair weight, and the sum of s (+ l2) at the
-    pair weight. Eliminating unary weights leaves sum s (1 - s / u) + l2, and the means only shift the elimination:
+    in plain coordinates are u at each bias, s between it and the pair weight, and the sum of s (+ l2) at the
+    pair weight. Eliminating biases leaves sum s (1 - s / u) + l2, and the means only shift the elimination:
     exactly what `preconditioner` inverts, but for MIN_DIAGONAL. l2 is on the pair weight alone, as in a fit that leaves
-    unary weights free. An end that is not centered is not eliminated, so nothing is claimed of it but its diagonal."""
+    biases free. An end that is not centered is not eliminated, so nothing is claimed of it but its diagonal."""
     monkeypatch.setattr(parametrization, "MIN_DIAGONAL", 0.0)
     shape = (
         {"states": (2, 2), "observed_states": ()}
@@ -200,10 +200,8 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
         np.testing.assert_allclose(found, np.diag(1.0 / np.diag(exact)), atol=1e-5)
 
 
-def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_unary_weights(
-    make_problem, engine, monkeypatch
-) -> None:
-    """The inverse of the second derivatives in which pair weights that share an end only meet by way of its unary
+def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_biases(make_problem, engine, monkeypatch) -> None:
+    """The inverse of the second derivatives in which pair weights that share an end only meet by way of its biases
     weight's elimination: that block is taken to be diagonal."""
     monkeypatch.setattr(parametrization, "MIN_DIAGONAL", 0.0)
     problem = make_problem(2, missing=0.0, numbers=0, n_rows=40, states=(2,) * 5, observed_states=(2,))

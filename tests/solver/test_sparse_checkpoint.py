@@ -41,7 +41,7 @@ def all_matrices_are_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
 SETTINGS = {
     "cfi": {},
     "grafting": {"induction": "grafting"},
-    "two stages": {"solver__stages": 2, "penalize_unary": True},
+    "two stages": {"solver__stages": 2, "penalize_biases": True},
     "full": {"induction": "full"},
     "graph": {"induction": FixedGraph(edges=[(k, k + 1) for k in range(11)])},
     "no certificate": {"solver__certify": False, "solver__max_iter": 60},

@@ -61,8 +61,8 @@ def assert_same_optimum(one: MarkovField, other: MarkovField, tiny: float = 0.02
         {"induction": "cfi", "induction__threshold": 0.0},
         {"induction": "full"},
         {"induction": FixedGraph(edges=[(k, k + 1) for k in range(24)] + [(3, 9)])},
-        {"penalize_unary": True},
-        {"penalize_unary": True, "l2": 0.0},
+        {"penalize_biases": True},
+        {"penalize_biases": True, "l2": 0.0},
         {"l2": 0.0},
         {"l2": 5.0, "l1": 0.5},
         {"solver__stages": 2},
@@ -141,7 +141,7 @@ def test_the_certificate_is_that_of_the_dense_path() -> None:
     W = np.zeros((n, n))
     W[tuple(learned.pairs.T)] = learned.weights
     W += W.T
-    errors = 1 / (1 + np.exp(-(learned.unary + on @ W))) - on
+    errors = 1 / (1 + np.exp(-(learned.biases + on @ W))) - on
     gradient = errors.T @ on
     gradient = gradient + gradient.T + W
     outside = np.maximum(np.abs(gradient) - L1, 0.0)
@@ -151,7 +151,7 @@ def test_the_certificate_is_that_of_the_dense_path() -> None:
     assert field.kkt_violation_ == pytest.approx(worst, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("options", [{}, {"penalize_unary": True}, {"induction": "grafting"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"penalize_biases": True}, {"induction": "grafting"}], ids=str)
 def test_rows_of_weight_2_are_rows_twice(options) -> None:
     X = switches(5)
     often = np.random.default_rng(1).integers(0, 3, X.shape[0])
@@ -160,7 +160,7 @@ def test_rows_of_weight_2_are_rows_twice(options) -> None:
     options = {"solver__kkt_tol": 1e-6, "solver__tol": 1e-12, **options}
     one, other = fit(X, sample_weight=often, **options), fit(repeated, **options)
     assert one.objective_ == pytest.approx(other.objective_, rel=1e-9)
-    np.testing.assert_allclose(one.field_.unary, other.field_.unary, atol=1e-6)
+    np.testing.assert_allclose(one.field_.biases, other.field_.biases, atol=1e-6)
     mine, theirs = weights(one), weights(other)
     for pair in set(mine) | set(theirs):
         assert mine.get(pair, 0.0) == pytest.approx(theirs.get(pair, 0.0), abs=1e-6)

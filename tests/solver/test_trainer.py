@@ -27,7 +27,7 @@ def correlated(n_rows: int = 200, n_columns: int = 8, seed: int = 0) -> np.ndarr
 
 
 @pytest.mark.parametrize(("seed", "l1"), [(253, 2.0), (252, 0.5), (252, 2.0), (358, 0.5)])
-def test_a_unary_weight_close_to_its_kink_does_not_stop_a_fit(seed, l1) -> None:
+def test_a_bias_close_to_its_kink_does_not_stop_a_fit(seed, l1) -> None:
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(8, 50)), int(rng.integers(2, 12))
     X = rng.integers(0, rng.integers(2, 9, d), (n, d))
@@ -40,7 +40,7 @@ def test_history_tells_every_step() -> None:
     field = MarkovField(n_jobs=1, l1=1.0, induction=CFI(batch_size=5)).fit(correlated())
     history = field.history_
     assert history["iteration"].to_list() == list(range(1, field.n_iter_ + 1))
-    assert set(history["phase"]) <= {"unary", "induce", "optimize", "certify"}
+    assert set(history["phase"]) <= {"biases", "induce", "optimize", "certify"}
     assert history["objective"][-1] == field.objective_
     assert (history["active"] <= history["features"]).all()
     assert (history["active"] <= history["features"]).all()
@@ -64,15 +64,15 @@ def test_a_batch_is_never_larger_than_asked_for() -> None:
     assert (np.diff(induced) <= 3).all()
 
 
-def test_two_stages_let_unary_features_converge_first() -> None:
+def test_two_stages_let_biases_converge_first() -> None:
     X = correlated()
     X[:50] = 1
     history = MarkovField(l1=2.0, n_jobs=1, solver=Solver(stages=2)).fit(X).history_
     phases = history["phase"].to_list()
-    assert phases[0] == "unary"
-    assert "unary" not in phases[phases.index("induce") :]
-    assert set(history.filter(history["phase"] == "unary")["features"]) == {0}
-    assert "unary" not in MarkovField(l1=2.0, n_jobs=1, solver=Solver(stages=1)).fit(X).history_["phase"].to_list()
+    assert phases[0] == "biases"
+    assert "biases" not in phases[phases.index("induce") :]
+    assert set(history.filter(history["phase"] == "biases")["features"]) == {0}
+    assert "biases" not in MarkovField(l1=2.0, n_jobs=1, solver=Solver(stages=1)).fit(X).history_["phase"].to_list()
 
 
 def test_the_cap_on_iterations_holds_and_is_said_aloud() -> None:
@@ -94,10 +94,10 @@ def test_without_a_certificate_nothing_is_said() -> None:
 @pytest.mark.parametrize("induction", ["grafting", "cfi"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further_candidate(induction, seed) -> None:
-    """Where unary weights are penalized, they move as pairs join; of network 1 no candidate stands out before."""
+    """Where biases are penalized, they move as pairs join; of network 1 no candidate stands out before."""
     made = make_markov_field(8, 100, burn_in=100, thin=10, seed=seed)
     rule = CFI(threshold=0.0) if induction == "cfi" else induction
-    options = {"induction": rule, "l1": 2.0, "penalize_unary": True, "n_jobs": 1}
+    options = {"induction": rule, "l1": 2.0, "penalize_biases": True, "n_jobs": 1}
     states = {f"x{k}": (0, 1) for k in range(8)}
     field = (
         MarkovField(l1=2.0)
@@ -123,7 +123,9 @@ def test_without_a_certificate_induction_ends_where_an_optimum_brings_no_further
 def test_without_a_certificate_a_fit_with_missing_cells_ends_too(induction) -> None:
     X = correlated(80).astype(float)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    field = MarkovField(l1=2.0, induction=induction, solver=Solver(certify=False), penalize_unary=True, n_jobs=1).fit(X)
+    field = MarkovField(l1=2.0, induction=induction, solver=Solver(certify=False), penalize_biases=True, n_jobs=1).fit(
+        X
+    )
     assert field.n_iter_ < 500
     assert field.history_["phase"][-1] == "optimize"
 
@@ -132,7 +134,7 @@ def test_without_a_certificate_a_fit_with_missing_cells_ends_too(induction) -> N
 def test_a_penalty_beyond_every_gradient_leaves_nothing(missing) -> None:
     X = correlated().astype(float)
     X[np.random.default_rng(0).random(X.shape) < missing] = np.nan
-    field = MarkovField(n_jobs=1, l1=1e5, penalize_unary=True).fit(X)
+    field = MarkovField(n_jobs=1, l1=1e5, penalize_biases=True).fit(X)
     assert not field.field_.theta.any()
     assert field.converged_
     assert len(field.features_) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io.files import ReadOptions, list_columns, read_table
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _with_type_of(variable: Variable, column: pl.Series, missing_cell: pl.Series
         warnings.warn(
             f"{where} has {len(odd)} cell(s) with values that do not occur in training "
             f"(such as {odd[0]!r}); they are treated as missing and left unchanged.",
-            UnseenStateWarning,
+            UnknownStateWarning,
             stacklevel=2,
         )
     return made

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sparsefield.model import Field
 
 SHOWN_STATES = 6
-ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_unary")
+ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_biases")
 
 Features = Annotated[int, typer.Option("--features", min=0, help="Show this many features.")]
 Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")]

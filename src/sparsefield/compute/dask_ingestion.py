@@ -170,7 +170,7 @@ class _CompiledParts:
         active: Any = client.gather(client.map(_count_active, pieces, pure=False))
         if None in active:
             return None
-        refuse_beyond(client, config.BYTES_OF_CELL * float(sum(active)), f"{sum(active):,} active cells")
+        refuse_beyond(client, config.BYTES_OF_CELL * float(sum(active)), f"{sum(active):,} nonzero cells")
         cells, rows = np.cumsum([0, *active])[:-1].tolist(), np.cumsum([0, *counts])[:-1].tolist()
         ends: Any = client.gather(
             client.map(block_ends_within, pieces, [block_ends(sum(active))] * len(active), cells, rows, pure=False)
@@ -317,7 +317,7 @@ def _compile_sparse(part: Any, weight: Any, number: int, schema: Schema) -> Spar
 
 
 def _count_active(piece: SparseBlock | None) -> int | None:
-    return None if piece is None else piece.n_active
+    return None if piece is None else piece.n_nonzero
 
 
 def _make_shard(pieces: list[Piece], first: int, size: int, schema: Schema) -> Shard:

@@ -239,8 +239,8 @@ class SparseDataset:
 
     @property
     def n_cells(self) -> int:
-        # Each active cell influences about ten others.
-        return 10 * self.table.n_active
+        # Each nonzero cell influences about ten others.
+        return 10 * self.table.n_nonzero
 
     def local(self) -> SparseDataset:
         return self

@@ -111,7 +111,7 @@ class Layout:
     """A layout numbers the states and columns of tables that are connected by templates.
 
     Column numbers run over the tables, and within a table over its own columns and then its neighbor views. State
-    numbers run over the target states of all tables: they index unary weights. A feature is a pair (a, b) of column
+    numbers run over the target states of all tables: they index biases. A feature is a pair (a, b) of column
     numbers of one table: a target state, and an own column or a column of a view. A feature of two targets has a second
     arc, from a to the state of b; for a link, that arc belongs to the other table.
     """
@@ -173,7 +173,7 @@ class Layout:
 
     @property
     def n_states(self) -> int:
-        """Number of target states with a unary weight, over all tables."""
+        """Number of target states with a bias, over all tables."""
         return int(self.state_starts[-1])
 
     @property

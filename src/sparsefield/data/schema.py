@@ -18,7 +18,7 @@ Role = Literal["target", "observed", "latent"]
 class Variable:
     """A column: categorical with sorted states, or numeric and observed with a center and a scale.
 
-    The reference state ``base`` has no feature (its logit is 0), so a variable of K states has K - 1 columns in the
+    The reference state has no feature (its logit is 0), so a variable of K states has K - 1 columns in the
     flat numbering; a numeric variable has one, its standardized value. The reference state is the most frequent one,
     but 0 or False if the states are 0 and 1 or False and True.
     """
@@ -26,7 +26,7 @@ class Variable:
     name: str
     role: Role
     states: tuple[Label, ...] = ()
-    base: int = 0
+    reference: int = 0
     frequencies: tuple[float, ...] = ()
     center: float = 0.0
     scale: float = 1.0
@@ -42,8 +42,8 @@ class Variable:
     @cached_property
     def position_of_code(self) -> np.ndarray:
         """Index into ``states`` of the codes 0 (the reference state), 1, ..., K - 1, (K,)."""
-        others = [k for k in range(len(self.states)) if k != self.base]
-        return np.array([self.base, *others], dtype=np.int64)
+        others = [k for k in range(len(self.states)) if k != self.reference]
+        return np.array([self.reference, *others], dtype=np.int64)
 
     @cached_property
     def code_of_label(self) -> dict[Label, int]:
@@ -119,7 +119,7 @@ class Schema:
 
     @property
     def n_states(self) -> int:
-        """Number of target states with a unary weight."""
+        """Number of target states with a bias."""
         return int(self.state_offsets[-1])
 
     @property
@@ -160,9 +160,9 @@ class Schema:
         return np.concatenate([np.empty(0), *(v.column_frequencies for v in self.targets)])
 
     @cached_property
-    def base_frequencies(self) -> np.ndarray:
+    def reference_frequencies(self) -> np.ndarray:
         """Training frequency of the reference state of each target state's variable, (states,)."""
-        bases = np.array([v.frequencies[v.base] for v in self.targets], dtype=float)
+        bases = np.array([v.frequencies[v.reference] for v in self.targets], dtype=float)
         return np.repeat(bases, np.diff(self.state_offsets))
 
     @property
@@ -276,7 +276,7 @@ class BinarySchema(Schema):
         return targets.shares[targets.widths > 0]
 
     @cached_property
-    def base_frequencies(self) -> np.ndarray:
+    def reference_frequencies(self) -> np.ndarray:
         return 1.0 - self.state_frequencies
 
     @cached_property

@@ -125,11 +125,11 @@ def count_active(
 
 
 def pieces_of_rows(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive rows with about `PIECE` active cells, or with `PIECE` rows."""
-    start, n_rows, n_active = 0, len(offsets) - 1, int(offsets[-1])
+    """Yield (start, stop) of consecutive rows with about `PIECE` nonzero cells, or with `PIECE` rows."""
+    start, n_rows, n_nonzero = 0, len(offsets) - 1, int(offsets[-1])
     while start < n_rows:
         # With a number of another type, `searchsorted` would copy all offsets.
-        end = offsets.dtype.type(min(int(offsets[start]) + PIECE, n_active))
+        end = offsets.dtype.type(min(int(offsets[start]) + PIECE, n_nonzero))
         stop = int(np.searchsorted(offsets, end, side="right")) - 1
         stop = min(max(stop, start + 1), start + PIECE, n_rows)
         yield start, stop

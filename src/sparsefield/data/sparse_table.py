@@ -18,7 +18,7 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import BinarySchema, Schema
 from sparsefield.data.table import dense_bytes, digest_arrays, encode_column
-from sparsefield.errors import UnseenStateWarning
+from sparsefield.errors import UnknownStateWarning
 
 
 class SparseBlock(NamedTuple):
@@ -37,8 +37,8 @@ class SparseBlock(NamedTuple):
         return len(self.weight)
 
     @property
-    def n_active(self) -> int:
-        """Number of active cells."""
+    def n_nonzero(self) -> int:
+        """Number of nonzero cells."""
         return len(self.columns)
 
     def slice(self, start: int, stop: int) -> SparseBlock:
@@ -80,8 +80,8 @@ class SparseTable:
         return len(self.weight)
 
     @property
-    def n_active(self) -> int:
-        """Number of active cells."""
+    def n_nonzero(self) -> int:
+        """Number of nonzero cells."""
         return len(self.columns)
 
     @property
@@ -90,30 +90,30 @@ class SparseTable:
 
     @property
     def blocks(self) -> tuple[SparseBlock, ...]:
-        """Blocks with about equal numbers of active cells; their bounds depend only on the data."""
-        ends = np.searchsorted(self.offsets, block_ends(self.n_active))
+        """Blocks with about equal numbers of nonzero cells; their bounds depend only on the data."""
+        ends = np.searchsorted(self.offsets, block_ends(self.n_nonzero))
         bounds = np.unique(np.concatenate([[0], ends, [self.n_rows]])).tolist()
         return SparseBlock(0, self.offsets, self.columns, self.weight).cut(bounds)
 
 
-def block_ends(n_active: int) -> np.ndarray:
-    """Return the number of active cells before each block but the first; a block starts with the next row."""
-    count = int(np.clip(n_active // config.CELLS_OF_SPARSE_BLOCK, 1, config.MAX_SPARSE_BLOCKS))
-    return np.arange(1, count) * (n_active / count)
+def block_ends(n_nonzero: int) -> np.ndarray:
+    """Return the number of nonzero cells before each block but the first; a block starts with the next row."""
+    count = int(np.clip(n_nonzero // config.CELLS_OF_SPARSE_BLOCK, 1, config.MAX_SPARSE_BLOCKS))
+    return np.arange(1, count) * (n_nonzero / count)
 
 
 def block_ends_within(piece: SparseBlock, ends: np.ndarray, cells_before: int, rows_before: int) -> list[int]:
     """Return the rows of a table at which blocks end, within a piece.
 
-    ``ends`` come from `block_ends`; ``cells_before`` and ``rows_before`` count active cells and rows before the piece.
+    ``ends`` come from `block_ends`; ``cells_before`` and ``rows_before`` count nonzero cells and rows before the piece.
     """
-    mine = ends[(ends > cells_before) & (ends <= cells_before + piece.n_active)]
+    mine = ends[(ends > cells_before) & (ends <= cells_before + piece.n_nonzero)]
     return (rows_before + np.searchsorted(cells_before + piece.offsets, mine)).tolist()
 
 
 def concatenate_sparse(pieces: Sequence[SparseBlock], start: int) -> SparseBlock:
     """Join consecutive pieces of rows, the first of which is row ``start`` of the table."""
-    before = np.cumsum([0, *(piece.n_active for piece in pieces)])
+    before = np.cumsum([0, *(piece.n_nonzero for piece in pieces)])
     offsets = [np.zeros(1, dtype=np.int64)]
     offsets += [first + piece.offsets[1:] for first, piece in zip(before.tolist(), pieces, strict=False)]
     columns, weight = [piece.columns for piece in pieces], [piece.weight for piece in pieces]
@@ -132,10 +132,10 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
     return make_sparse_table(schema, matrix.indptr, matrix.indices, weight)
 
 
-def _is_sparse(n_active: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
+def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int, memory: float | None = None) -> bool:
     """Return whether sparse storage is faster, or the only one that fits into memory (by default, of this machine)."""
     cells = n_rows * schema.n_columns
-    return n_active <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > (
+    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > (
         machine_memory() if memory is None else memory
     )
 
@@ -143,7 +143,7 @@ def _is_sparse(n_active: float, schema: Schema, n_rows: int, memory: float | Non
 def _from_columns(source: Columns, schema: Schema, weight: np.ndarray) -> SparseTable | None:
     if not prefers_sparse(schema, source.n_rows) or not set(source.names).issuperset(schema.order):
         return None
-    cells = read_active_cells(source, schema)
+    cells = read_nonzero_cells(source, schema)
     if cells is None:
         return None
     refuse_too_large(schema, len(cells[1]))
@@ -157,19 +157,21 @@ def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> 
     """
     if any(variable.numeric for variable in schema.observed):
         return False
-    n_active = n_rows * sum(1.0 - v.frequencies[v.base] for part in (schema.targets, schema.observed) for v in part)
-    return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_active, schema, n_rows, memory)
+    n_nonzero = n_rows * sum(
+        1.0 - v.frequencies[v.reference] for part in (schema.targets, schema.observed) for v in part
+    )
+    return n_rows * schema.n_columns >= config.CELLS_FOR_SPARSE and _is_sparse(n_nonzero, schema, n_rows, memory)
 
 
 def compile_sparse_piece(source: Columns, schema: Schema, weight: np.ndarray | None = None) -> SparseBlock | None:
     """Encode a partition of a table; None if a cell is missing."""
-    cells = read_active_cells(source, schema)
+    cells = read_nonzero_cells(source, schema)
     weight = np.ones(source.n_rows, dtype=config.FLOAT) if weight is None else weight
     return None if cells is None else SparseBlock(0, *cells, weight)
 
 
-def read_active_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return offsets and columns of active cells, as in `SparseTable`; None if a cell is missing."""
+def read_nonzero_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return offsets and columns of nonzero cells, as in `SparseTable`; None if a cell is missing."""
     rows, columns = [], []
     for variable, first in zip((*schema.targets, *schema.observed), schema.offsets.tolist(), strict=False):
         codes = encode_column(source, variable, {})
@@ -185,10 +187,10 @@ def read_active_cells(source: Columns, schema: Schema) -> tuple[np.ndarray, np.n
     return offsets, column[order].astype(np.int32)
 
 
-def refuse_too_large(schema: Schema, n_active: int) -> None:
+def refuse_too_large(schema: Schema, n_nonzero: int) -> None:
     """Raise a DataError with the figures if a fit would exceed the memory of this machine."""
-    needed = config.BYTES_OF_CELL * n_active + config.BYTES_OF_STATE * schema.n_columns
-    what = f"{n_active:,} active cells in {schema.n_columns:,} columns"
+    needed = config.BYTES_OF_CELL * n_nonzero + config.BYTES_OF_STATE * schema.n_columns
+    what = f"{n_nonzero:,} nonzero cells in {schema.n_columns:,} columns"
     refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
 
 
@@ -222,6 +224,6 @@ def _warn_unknown_values(schema: BinarySchema, columns: np.ndarray) -> None:
         warnings.warn(
             f"Column {schema.order[odd[0]]!r} has cell(s) with values that do not occur in training (such as 1); they "
             "are treated as missing." + (f" So have {len(odd) - 1:,} other columns." if len(odd) > 1 else ""),
-            UnseenStateWarning,
+            UnknownStateWarning,
             stacklevel=2,
         )

@@ -16,7 +16,7 @@ from sparsefield.data.frames import Columns
 from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 
 
 class Block(NamedTuple):
@@ -172,7 +172,7 @@ def warn_unknown_values(column: str, count: int, example: Label, owner: str = ""
     warnings.warn(
         f"Column {column!r}{of_table} has {count} cell(s) with values that do not occur in training "
         f"(such as {example!r}); they are treated as missing.",
-        UnseenStateWarning,
+        UnknownStateWarning,
         stacklevel=2,
     )
 

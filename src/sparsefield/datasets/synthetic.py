@@ -49,7 +49,7 @@ def make_markov_field(
     states: int | Sequence[int] = 2,
     neighbors: float | None = None,
     weights: Bounds = (-5.0, 5.0),
-    unary: Bounds | Literal["balanced"] = (0.0, 0.0),
+    biases: Bounds | Literal["balanced"] = (0.0, 0.0),
     burn_in: int = 10_000,
     thin: int = 1_000,
     chains: int = 1,
@@ -72,8 +72,8 @@ def make_markov_field(
         Mean number of edges of a node, K in the paper; by default five, or ``nodes - 1`` if that is smaller.
     weights : (float, float)
         Bounds of the uniform distribution of the weights.
-    unary : (float, float) or "balanced"
-        Bounds of the unary weights, which the paper does not have. "balanced" cancels the mean effect of the edges of
+    biases : (float, float) or "balanced"
+        Bounds of the biases, which the paper does not have. "balanced" cancels the mean effect of the edges of
         a node, so that nodes with many neighbors are not nearly always in one state.
     burn_in, thin : int
         Sweeps before the first row of a chain, and between its rows.
@@ -114,10 +114,10 @@ def make_markov_field(
     schema = Schema.uniform({f"x{k}": range(width + 1) for k, width in enumerate(widths.tolist())})
     pairs = _state_pairs(ends, widths, schema.offsets)
     strengths = rng.uniform(*_bounds("weights", weights), size=len(pairs))
-    if isinstance(unary, str) and unary == "balanced":
+    if isinstance(biases, str) and biases == "balanced":
         biases = -_mean_edge_effect(pairs, strengths, schema)
     else:
-        biases = rng.uniform(*_bounds("unary", unary, "'balanced' or "), size=schema.n_states)
+        biases = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_states)
     field = MarkovField.from_field(Field(Layout.single(schema), biases, pairs, strengths), n_jobs=n_jobs)
     draw_seed = int(chain.generate_state(1)[0])
     samples = field.sample(rows, burn_in=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)

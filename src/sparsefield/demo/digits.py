@@ -13,7 +13,7 @@ import polars as pl
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.demo.digit_figures import CompletedPicture, PixelNetwork, are_neighbors
-from sparsefield.errors import UnseenStateWarning
+from sparsefield.errors import UnknownStateWarning
 from sparsefield.estimators import MarkovField
 from sparsefield.model import Field, compile_adjacency
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
@@ -75,7 +75,7 @@ def make_table(values: Array, missing: Array | None = None) -> pl.DataFrame:
 def field_predictions(field: MarkovField, digits: Digits) -> list[Array]:
     """Return, per column, (test rows, states): the field's probabilities of the missing cells."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenStateWarning)  # an unseen gray level is missing
+        warnings.simplefilter("ignore", UnknownStateWarning)  # an unseen gray level is missing
         answers = field.predict_proba(make_table(digits.test, digits.missing))
     beliefs = []
     for k, name in enumerate(NAMES):
@@ -151,7 +151,7 @@ def neighbor_shares(network: PixelNetwork) -> dict[str, float]:
 def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array]:
     """Return signals, errors without edges, and errors of the learned field: (states, rows) each."""
     table = compile_table(as_source(make_table(values)), field.schema)
-    alone = [np.log(v.column_frequencies / v.frequencies[v.base]) for v in field.schema.targets]
+    alone = [np.log(v.column_frequencies / v.frequencies[v.reference]) for v in field.schema.targets]
     no_edges = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
         evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)

@@ -188,7 +188,9 @@ def _draw(field: MarkovField, digits: Digits, network: PixelNetwork, beliefs: Se
     signals, before, after = signals_and_errors(field.field_, digits.train)
     large_signals, large_errors = (np.mean(np.abs(values) > threshold, axis=0) for values in (signals, after))
     share = float(np.mean(large_signals * large_errors))
-    base = next(variable.states[variable.base] for variable in field.field_.schema.targets if variable.name == "digit")
+    base = next(
+        variable.states[variable.reference] for variable in field.field_.schema.targets if variable.name == "digit"
+    )
     return {
         "network": Figure(
             draw_network(network),

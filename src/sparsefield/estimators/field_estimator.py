@@ -51,7 +51,7 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
 
     @property
     def biases_(self) -> Frame:
-        """Frame of the unary weights, strongest first: variable, state, weight; over linked tables, also the table.
+        """Frame of the biases, strongest first: variable, state, weight; over linked tables, also the table.
 
         The reference state of a variable has no weight, and is left out.
         """

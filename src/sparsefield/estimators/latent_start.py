@@ -13,7 +13,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data import DenseDataset, Layout, Schema, Source, Table, Variable, compile_table
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators.training import TrainingData
 from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
@@ -57,7 +57,7 @@ def latent_training_data(
     table = compile_table(source, schema, sample_weight=weight)
     schema, start = start_latent(table, latent, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenStateWarning)  # the first table has given it already
+        warnings.simplefilter("ignore", UnknownStateWarning)  # the first table has given it already
         extended = compile_table(source, schema, sample_weight=weight)
     without = DenseDataset.single(table)
     return TrainingData(DenseDataset.single(extended), source.kind, start=start, without_latent=without)
@@ -172,7 +172,7 @@ def _log_ratios(chances: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], sizes: Sequence[int]) -> WarmStart:
-    """Return a start with all pairs of a latent state, and unary weights that give the latent states their shares."""
+    """Return a start with all pairs of a latent state, and biases that give the latent states their shares."""
     first, last = len(logits), schema.n_states
     weights = np.zeros((last - first, schema.n_columns))
     at = 0
@@ -184,7 +184,7 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
     exponents = np.exp(np.clip(logits[:, None] + weights[:, :first].T @ members, -30.0, 30.0))
     starts = np.cumsum([0, *(size - 1 for size in sizes[:-1])])
     inside = np.log1p(np.add.reduceat(exponents, starts, axis=0)).sum(axis=0)
-    unary = [logits]
+    biases = [logits]
     chance = np.ones(members.shape[1])
     shape = [len(shift) for shift in shifts]
     share_of = [np.asarray(v.frequencies)[v.position_of_code] for v in schema.latent]
@@ -194,13 +194,13 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
     for k, share in enumerate(share_of):
         mean = np.moveaxis((chance * inside).reshape(shape), k, 0).reshape(shape[k], -1).sum(axis=1) / share
         level = np.log(share) - mean
-        unary.append(level[1:] - level[0])
+        biases.append(level[1:] - level[0])
     owner = schema.variable_of_column
     latent, column = np.divmod(np.arange(weights.size), schema.n_columns)
     latent += first
     wanted = (owner[latent] != owner[column]) & ((column < first) | (column > latent))
     pairs = np.sort(np.column_stack([column, latent])[wanted], axis=1)
-    return WarmStart(np.concatenate(unary), pairs, weights.ravel()[wanted])
+    return WarmStart(np.concatenate(biases), pairs, weights.ravel()[wanted])
 
 
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:

@@ -53,7 +53,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     ----------
     induction : {"cfi", "cfi-paper", "grafting", "ideal-parent", "full"} or an induction rule, default="cfi"
         Rule that adds features: contrastive feature induction, `CFI`; Algorithm 1 as the paper prints it, `PaperCFI`,
-        which differs where unary weights are penalized; exact gradients of all candidates, `Grafting`; the cosine of
+        which differs where biases are penalized; exact gradients of all candidates, `Grafting`; the cosine of
         signal and error, `IdealParent`; every candidate at once, `FullL1`. A rule with options is an object, such as
         ``CFI(threshold=0.2, batch_size="auto", steps_per_batch="auto")``; ``FixedGraph(edges=[("a", "b")])`` has a
         fixed structure.
@@ -71,8 +71,8 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
         weight the data do not support are dropped, unless the table is sparse. ``converged_`` and ``kkt_violation_``
         describe the field before the refit.
-    penalize_unary : bool, default=False
-        Apply the penalties to unary weights, too, as in the paper. False predicts better and is faster on all data
+    penalize_biases : bool, default=False
+        Apply the penalties to biases, too, as in the paper. False predicts better and is faster on all data
         that we measured. A state that is absent from the training data is penalized either way.
     max_order : int or `HigherOrder`, default=2
         Largest number of columns in a feature. With 3 and more, conjunctions of that many states are candidates (Eq.

@@ -99,7 +99,7 @@ class TrainingMethods(NestedParameters):
         return TrainingOptions(
             l1=1.0 if isinstance(self.l1, str) else self.l1,
             l2=self.l2,
-            penalize_unary=self.penalize_unary,
+            penalize_biases=self.penalize_biases,
             stages=solver.stages,
             max_order=order.max_order,
             expand=order.expand,

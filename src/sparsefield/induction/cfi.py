@@ -25,7 +25,7 @@ class CFI(ThresholdRule):
 
     The score is h_AB = sum_i signal_A error_B + signal_B error_A.
     The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept, so that with thresholds 0 the estimate
-    is the exact gradient whether or not unary features have converged.
+    is the exact gradient whether or not biases have converged.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class CFI(ThresholdRule):
 class PaperCFI(CFI):
     """Score pairs as Algorithm 1 of the paper does, without the rank-one term, with the options of `CFI`.
 
-    That term vanishes where unary features have converged and have no penalty. A penalized unary weight has a gradient
+    That term vanishes where biases have converged and have no penalty. A penalized bias has a gradient
     of up to l1 at its optimum, which then also contributes to the gradients of pairs with frequent states.
     """
 
@@ -86,24 +86,24 @@ class PaperCFI(CFI):
 
 
 def _rank_one_gradient(factors: GradientFactors) -> Callable[..., np.ndarray]:
-    """Return a `ScoreFunction.gradient` with the rank-one term: unary of A x mean of B + mean of A x unary of B."""
+    """Return a `ScoreFunction.gradient` with the rank-one term: bias_gradient of A x mean of B + mean of A x bias_gradient of B."""
     rank_one_factors = [_rank_one_factors(block, factors) for block in factors.layout.candidate_blocks]
 
     def gradient(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        (unary_left, mean_left), (unary_right, mean_right) = rank_one_factors[block.template]
-        total = sums.sum(axis=0) + unary_left[a] * mean_right[b]
-        return total + mean_left[a] * unary_right[b]
+        (bias_left, mean_left), (bias_right, mean_right) = rank_one_factors[block.template]
+        total = sums.sum(axis=0) + bias_left[a] * mean_right[b]
+        return total + mean_left[a] * bias_right[b]
 
     return gradient
 
 
 def _rank_one_factors(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the unary gradients and the means of the left columns, and of the right ones; 0 where there are none."""
+    """Return the bias gradients and the means of the left columns, and of the right ones; 0 where there are none."""
     found = []
     for side, other in ((block.left, block.right), (block.right, block.left)):
-        unary, mean = np.zeros(len(side.columns)), np.zeros(len(side.columns))
-        unary[: side.n_states] = factors.unary[side.table][side.columns[: side.n_states]]
+        bias_gradient, mean = np.zeros(len(side.columns)), np.zeros(len(side.columns))
+        bias_gradient[: side.n_states] = factors.bias_gradient[side.table][side.columns[: side.n_states]]
         if len(side.neighbor_columns):
             mean = factors.means[other.table][side.neighbor_columns]
-        found.append((unary, mean))
+        found.append((bias_gradient, mean))
     return found

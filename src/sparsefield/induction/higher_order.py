@@ -106,10 +106,10 @@ def score_expansions(
     def gradient(item: Expansion, sums: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         if exact:
             return sums[0]
-        unary = np.zeros(layout.schemas[item.table].n_columns)
-        unary[: len(factors.unary[item.table])] = factors.unary[item.table]
+        bias_gradient = np.zeros(layout.schemas[item.table].n_columns)
+        bias_gradient[: len(factors.bias_gradient[item.table])] = factors.bias_gradient[item.table]
         total = sums[0] + item.errors[row] * factors.means[item.table][column]
-        return total + item.mean[row] * unary[column]
+        return total + item.mean[row] * bias_gradient[column]
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)

@@ -214,11 +214,11 @@ def _order_columns(
     The gradient of (A, B) is the sum of B's errors where A is on and of A's errors where B is on. No error exceeds 1,
     so the first sum is at most n_A; the second is between -n_A and n_A + g_A, the sum of the predictions of A.
     """
-    states, total = len(factors.unary), factors.total_weight
+    states, total = len(factors.bias_gradient), factors.total_weight
     on_weight, baseline = factors.on_weight, np.zeros(len(factors.on_weight))
     baseline[:states] = factors.baseline[:, BELIEF]
     bound = on_weight.copy()
-    bound[:states] += on_weight[:states] + np.maximum(factors.unary, 0.0)
+    bound[:states] += on_weight[:states] + np.maximum(factors.bias_gradient, 0.0)
     candidates = np.flatnonzero(bound > min_gradient)
     score_bound_col = np.maximum(on_weight, total * baseline)
     column = candidates[np.argsort(-score_bound_col[candidates], kind="stable")]

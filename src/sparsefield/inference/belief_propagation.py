@@ -65,7 +65,7 @@ def propagate_messages(
     state = MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
         pending=np.zeros(graph.message_offsets[-1]),
-        beliefs=graph.unary.copy(),
+        beliefs=graph.unary_logits.copy(),
         queue=ResidualQueue(np.zeros(edges), np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)),
         order=np.empty(len(arity), dtype=np.int64),
         parent_edge=np.full(len(arity), -1, dtype=np.int64),

@@ -224,8 +224,8 @@ def _collect(
     tables = [np.zeros((*(shape.states[cell] for cell in clique), count)) for clique in plan.cliques]
     for step, cell in enumerate(plan.order):
         first = graph.offsets[batch.missing_cells[:, cell]]
-        unary = graph.unary[first + np.arange(shape.states[cell])[:, None]]
-        tables[step] += _widen(unary, (cell,), plan.cliques[step])
+        unary_logits = graph.unary_logits[first + np.arange(shape.states[cell])[:, None]]
+        tables[step] += _widen(unary_logits, (cell,), plan.cliques[step])
     for k, (factor, step) in enumerate(zip(shape.factors, plan.factor_steps, strict=True)):
         size = tuple(shape.states[cell] for cell in factor)
         first = graph.table_offsets[batch.factors[:, k]]

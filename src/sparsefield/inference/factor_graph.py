@@ -34,7 +34,7 @@ class FactorGraph(NamedTuple):
 
     offsets: Array
     """(cells + 1,): where the states of each cell, reference state first, begin in every list of states."""
-    unary: Array
+    unary_logits: Array
     """(states of all cells,): logits given the observed cells; 0 for the reference state."""
     factor_offsets: Array
     """(factors + 1,): the edges of factor f, one for each of its cells."""
@@ -89,8 +89,8 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
     start = _cell_positions(problem)
     n_cells, counts = len(start), problem.cell_width + 1
     cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, _offsets(counts))
-    unary, keys = np.zeros(cells.offsets[-1]), np.zeros(n_cells, dtype=np.uint64)
-    features = _ground(problem, theta, cells, unary, keys)
+    unary_logits, keys = np.zeros(cells.offsets[-1]), np.zeros(n_cells, dtype=np.uint64)
+    features = _ground(problem, theta, cells, unary_logits, keys)
     sets, set_of_feature = _group_by_cells(features, counts)
     tables = _feature_tables(features, sets, set_of_feature)
     factors, tables = _absorb(sets, tables)
@@ -101,7 +101,7 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
     component_of_factor = component[factors.cell[factors.offsets[:-1]]]
     return FactorGraph(
         offsets=cells.offsets,
-        unary=unary,
+        unary_logits=unary_logits,
         factor_offsets=factors.offsets,
         edge_cell=factors.cell,
         edge_factor=np.repeat(np.arange(len(arity)), arity),
@@ -178,15 +178,17 @@ def _offsets(counts: Array) -> Array:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _ground(problem: MissingProblem, theta: Array, cells: CellIndex, unary: Array, keys: Array) -> GroundFeatures:
+def _ground(
+    problem: MissingProblem, theta: Array, cells: CellIndex, unary_logits: Array, keys: Array
+) -> GroundFeatures:
     """Count the ground features, allocate them, and compute them."""
 
     def allocate(count: int, size: int) -> GroundFeatures:
         members = np.empty((2, size), dtype=np.int64)
         return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
 
-    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), unary, keys))
-    ground_features(problem, theta, cells, True, features, unary, keys)
+    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), unary_logits, keys))
+    ground_features(problem, theta, cells, True, features, unary_logits, keys)
     return features
 
 

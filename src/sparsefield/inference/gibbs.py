@@ -149,7 +149,7 @@ class Gibbs(InferenceMethod):
 
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(problem, theta)
-        beliefs = normalize(graph, graph.unary)
+        beliefs = normalize(graph, graph.unary_logits)
         means = run_chains(graph, self)
         sampled = np.isfinite(means.r_hat)
         beliefs[sampled] = means.value[sampled]

@@ -31,7 +31,7 @@ def sum_out_latent(block: Block, parts: LatentSplit, theta: np.ndarray, errors: 
     """Predict every observed cell from the others, and set the beliefs of latent variables to their posterior.
 
     ``errors`` (states, rows) receives (p - x) x row weight. For latent states it is the sum over observed cells of the
-    change of the posterior when the cell is left out, which is the gradient of their unary weights.
+    change of the posterior when the cell is left out, which is the gradient of their biases.
     """
     first, last, n_columns = parts.first, block.n_target_states, block.n_own_columns
     shift, level = parts.joint_state_logits(theta, n_columns)

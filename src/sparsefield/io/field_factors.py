@@ -140,9 +140,9 @@ def _values(variable: Variable, value: Any) -> np.ndarray:
 
 def _features(field: Field) -> Iterator[tuple[list[int], float]]:
     """Yield the columns, ascending, and the weight of every active feature."""
-    # The states of a single table are its first columns, so a unary weight has the index of its column.
-    for column in np.flatnonzero(field.unary).tolist():
-        yield [column], float(field.unary[column])
+    # The states of a single table are its first columns, so a bias has the index of its column.
+    for column in np.flatnonzero(field.biases).tolist():
+        yield [column], float(field.biases[column])
     for features, weights in ((field.pairs, field.weights), (field.conjunctions, field.conjunction_weights)):
         used = np.flatnonzero(weights)
         for columns, weight in zip(features[used].tolist(), weights[used].tolist(), strict=True):

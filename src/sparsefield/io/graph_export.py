@@ -42,9 +42,9 @@ def to_networkx(field: Field, *, flat: bool = False) -> Any:
     A node has the name of its column, or ``table.column`` for linked tables, and the attributes
 
     - ``role``: "target" or "observed"; "count" for the number of linked rows
-    - ``states`` and ``base``, the reference state of the weights; a numeric column has ``mean`` and ``deviation``
+    - ``states`` and ``reference``, the reference state of the weights; a numeric column has ``mean`` and ``deviation``
     - ``shares``: the frequency of each state in training, if the field was learned
-    - ``weights``: {state: unary weight}
+    - ``weights``: {state: bias}
 
     An edge has the attributes
 
@@ -107,9 +107,9 @@ def _nodes(field: Field, linked: bool) -> Iterator[tuple[str, Attributes]]:
     layout = field.layout
     known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
-        unary = field.unary[layout.state_starts[t] : layout.state_starts[t + 1]].tolist()
+        biases = field.biases[layout.state_starts[t] : layout.state_starts[t + 1]].tolist()
         weights: dict[str, dict[Any, float]] = {variable.name: {} for variable in schema.variables}
-        for (name, state), weight in zip(schema.column_names, unary, strict=False):
+        for (name, state), weight in zip(schema.column_names, biases, strict=False):
             weights[name] |= {state: weight} if weight else {}
         for variable in schema.variables:
             attributes: Attributes = {"table": table, "variable": variable.name} if linked else {}
@@ -121,7 +121,7 @@ def _nodes(field: Field, linked: bool) -> Iterator[tuple[str, Attributes]]:
 def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
     if variable.numeric:
         return {"mean": variable.center, "deviation": variable.scale}
-    attributes: dict[str, Any] = {"states": list(variable.states), "base": variable.states[variable.base]}
+    attributes: dict[str, Any] = {"states": list(variable.states), "reference": variable.states[variable.reference]}
     return {**attributes, "shares": list(variable.frequencies)} if known else attributes
 
 
@@ -169,7 +169,7 @@ def _without_states(name: FeatureName) -> FeatureName:
 def _flat_node(attributes: dict[str, Any]) -> dict[str, Any]:
     as_text: dict[str, Callable[[Any], str]] = {
         "states": lambda states: ", ".join(map(str, states)),
-        "base": str,
+        "reference": str,
         "shares": lambda shares: ", ".join(f"{share:.6g}" for share in shares),
         "weights": lambda weights: "; ".join(f"{state}: {weight:.6g}" for state, weight in weights.items()),
     }

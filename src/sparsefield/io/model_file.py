@@ -48,7 +48,7 @@ def save_field(field: Field, path: str | os.PathLike[str], extra: dict[str, Any]
     version = VERSION if len(field.conjunctions) or field.layout.has_latent else 3
     metadata = {"format": FORMAT, "version": str(version), "document": json.dumps(document)}
     tensors: dict[str, np.ndarray] = {
-        "unary": np.ascontiguousarray(field.unary),
+        "biases": np.ascontiguousarray(field.biases),
         "pairs": np.ascontiguousarray(field.pairs, dtype=np.int64),
         "weights": np.ascontiguousarray(field.weights),
     }
@@ -117,7 +117,7 @@ def _build(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> tuple[Fi
     record, extra = FitRecord.from_plain(document["record"]), document["extra"]
     if not isinstance(extra, dict):
         raise ValueError("the options are missing")
-    names = ["unary", "pairs", "weights"]
+    names = ["biases", "pairs", "weights"]
     names += ["conjunctions", "conjunction_weights"] if "conjunctions" in tensors else []
     field = Field(layout, **{name: tensors[name] for name in names}, record=record)
     check_field(field)
@@ -207,7 +207,7 @@ def _check_variable(variable: Variable) -> None:
         shares = np.asarray(variable.frequencies, dtype=float)
         fits = (
             len(set(variable.states)) == len(variable.states) == len(shares)
-            and variable.base in range(len(shares))
+            and variable.reference in range(len(shares))
             and np.isfinite(shares).all()
             and (shares >= 0).all()
         )
@@ -218,7 +218,7 @@ def _check_variable(variable: Variable) -> None:
 def check_field(field: Field) -> None:
     """Raise ValueError for a field that no fit can produce, because kernels trust a field."""
     layout, weights, others = field.layout, field.weights, field.conjunction_weights
-    if field.unary.shape != (layout.n_states,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
+    if field.biases.shape != (layout.n_states,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
         raise ValueError("the arrays do not match the schema")
     if field.conjunctions.shape[:1] != others.shape:
         raise ValueError("the conjunctions do not match their weights")
@@ -226,5 +226,5 @@ def check_field(field: Field) -> None:
         raise ValueError("a feature refers to a column that does not exist")
     if field.conjunctions.dtype.kind != "i" or not layout.are_valid_conjunctions(field.conjunctions):
         raise ValueError("a conjunction refers to a column that does not exist")
-    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.unary, weights, others)):
+    if any(array.dtype.kind != "f" or not np.isfinite(array).all() for array in (field.biases, weights, others)):
         raise ValueError("a weight is not a finite number")

@@ -110,23 +110,23 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
             UserWarning,
             stacklevel=2,
         )
-    unary = np.zeros(schema.n_states)
+    biases = np.zeros(schema.n_states)
     pairs, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     higher = []
     for order, found in sorted(parts.items()):
         columns, sums = _sum_by_feature(found)
         if order == 1:
-            unary[columns[:, 0]] = sums
+            biases[columns[:, 0]] = sums
         elif order == 2:
             pairs, weights = columns, sums
         else:
             higher.append((columns, sums))
     layout = Layout.single(schema)
     if not higher:
-        return Field(layout, unary, pairs, weights)
+        return Field(layout, biases, pairs, weights)
     widest = higher[-1][0].shape[1]
     conjunctions = np.concatenate([pad_features(columns, widest) for columns, _ in higher])
-    return Field(layout, unary, pairs, weights, conjunctions, np.concatenate([sums for _, sums in higher]))
+    return Field(layout, biases, pairs, weights, conjunctions, np.concatenate([sums for _, sums in higher]))
 
 
 def _as_text(found: FieldFactors) -> str:

@@ -46,10 +46,10 @@ def mix(key, value):
 
 
 @njit(nogil=True, cache=True)
-def ground_features(problem, theta, cells, write, out, unary, keys):
+def ground_features(problem, theta, cells, write, out, unary_logits, keys):
     """Count ground features and their members; with ``write``, also store them.
 
-    ``unary`` then receives the logits given the observed cells, and ``keys`` a hash of each missing cell, which depends
+    ``unary_logits`` then receives the logits given the observed cells, and ``keys`` a hash of each missing cell, which depends
     only on its variable and on the observed values that it shares features with.
     """
     count, size = 0, 0
@@ -63,7 +63,7 @@ def ground_features(problem, theta, cells, write, out, unary, keys):
                 total += more
                 more, count, size, key = _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key)
                 if write:
-                    unary[cells.offsets[g] + s + 1] = total + more
+                    unary_logits[cells.offsets[g] + s + 1] = total + more
             if write:
                 keys[g] = key
     return count, size

@@ -36,7 +36,7 @@ def _logits(graph, cell, codes, z):
     """Set z to the logits of a cell given the codes of all others and return the largest."""
     first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
     for s in range(states):
-        z[s] = graph.unary[first + s]
+        z[s] = graph.unary_logits[first + s]
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         edge = graph.cell_edges[k]
         f = graph.edge_factor[edge]
@@ -143,7 +143,7 @@ def log_potential(graph, component, codes):
     total = 0.0
     for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
         cell = graph.component_cells[k]
-        total += graph.unary[graph.offsets[cell] + codes[cell]]
+        total += graph.unary_logits[graph.offsets[cell] + codes[cell]]
     for k in range(graph.component_factor_offsets[component], graph.component_factor_offsets[component + 1]):
         f = graph.component_factors[k]
         entry = graph.table_offsets[f]

@@ -154,9 +154,9 @@ def sweep(block, graph, theta, sequential, current, errors):
     Parameters
     ----------
     block : codes, beliefs (q0), weight, cell_offsets, missing_rows
-    graph : index of the first unary weight, state_offsets of the targets, and arcs: for each target state its (source
+    graph : index of the first bias, state_offsets of the targets, and arcs: for each target state its (source
         column, feature)
-    theta : unary weights of all tables, then pair weights
+    theta : biases of all tables, then pair weights
     sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
     current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
     errors : (states, rows), output: (q1 - q0) x row weight
@@ -203,7 +203,7 @@ def sweep(block, graph, theta, sequential, current, errors):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def gradient(graph, errors, expectations, out):
-    """Set out[f] to the sum over the arcs of feature f of errors . expectations; unary features come first."""
+    """Set out[f] to the sum over the arcs of feature f of errors . expectations; biases come first."""
     for f in range(out.shape[0]):
         out[f] = 0.0
     for state in range(errors.shape[0]):
@@ -312,7 +312,7 @@ def average_into(current, beliefs, states):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def uncertainty(errors, weight, out):
+def bias_hessian(errors, weight, out):
     """Set out[s] to the sum over rows of p (1 - p), computed from the errors of observed cells."""
     for s in range(errors.shape[0]):
         total = 0.0

@@ -112,7 +112,7 @@ def _update_belief(graph, cell, state):
     """Sum the messages to a cell from scratch, so that rounding errors do not accumulate."""
     first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
     for s in range(states):
-        state.beliefs[first + s] = graph.unary[first + s]
+        state.beliefs[first + s] = graph.unary_logits[first + s]
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         start = graph.message_offsets[graph.cell_edges[k]]
         for s in range(states):

@@ -1,7 +1,7 @@
 """This module computes the conditionals of sparse rows: only the variables that a row touches are updated.
 
 A row touches the variables that are not in their reference state, and those that share a feature with a column that is
-on. All others have their baseline belief, the softmax of their unary weights, which is the same in every row and enters
+on. All others have their baseline belief, the softmax of their biases, which is the same in every row and enters
 in closed form. A pass is exact and costs (cells that are on) x (features of each), whatever the number of variables.
 """
 
@@ -16,7 +16,7 @@ _PRODUCT_LIMIT = 1e200
 """Largest product of the normalizers of a row before its logarithm is taken: one logarithm replaces many."""
 
 BIAS, BELIEF, VARIANCE, LOG_NORMALIZER = 0, 1, 2, 3
-"""Columns of ``baseline``: unary weight, baseline belief p, variance p (1 - p), and the log-normalizer of the
+"""Columns of ``baseline``: bias, baseline belief p, variance p (1 - p), and the log-normalizer of the
 variable, stored at its first state and 0 at the others."""
 
 

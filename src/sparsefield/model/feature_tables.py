@@ -30,8 +30,8 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
 
 
 def bias_table(field: Field, kind: str = "polars") -> Frame:
-    """Return the unary weights, strongest first: variable, state, weight; over linked tables, also the table."""
-    rows = sorted(_unary_rows(field), key=lambda row: -abs(row.weight))
+    """Return the biases, strongest first: variable, state, weight; over linked tables, also the table."""
+    rows = sorted(_bias_rows(field), key=lambda row: -abs(row.weight))
     terms = [row.terms[0] for row in rows]
     names = make_label_columns({"table": [term[0] for term in terms], "variable": [term[1] for term in terms]}, kind)
     states = make_label_columns({"state": [term[2] for term in terms]}, kind)
@@ -105,10 +105,10 @@ def _is_relational(field: Field) -> bool:
     return field.layout.tables != ("",)
 
 
-def _unary_rows(field: Field) -> Iterator[_Row]:
-    for state in np.flatnonzero(field.unary):
+def _bias_rows(field: Field) -> Iterator[_Row]:
+    for state in np.flatnonzero(field.biases):
         yield _Row(
-            "", (field.layout.own_column_name(int(field.layout.column_of_state[state])),), float(field.unary[state])
+            "", (field.layout.own_column_name(int(field.layout.column_of_state[state])),), float(field.biases[state])
         )
 
 

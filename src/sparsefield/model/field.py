@@ -20,14 +20,14 @@ class Adjacency(NamedTuple):
     """
 
     first: int
-    """Index of the table's first unary weight in theta."""
+    """Index of the table's first bias in theta."""
     state_offsets: np.ndarray
     """(targets + 1,)"""
     arc_offsets: np.ndarray
     """(states + 1,)"""
     arc_source: np.ndarray
     arc_feature: np.ndarray
-    """Index into theta: unary weights first, then pair weights, then those of conjunctions."""
+    """Index into theta: biases first, then pair weights, then those of conjunctions."""
     widest: int
     term_offsets: np.ndarray
     """(states + 1,): offsets of the arcs from conjunctions, that is, products of columns."""
@@ -121,10 +121,10 @@ def _runs(keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Field:
-    """A conditional random field (Eq. 1): a layout, unary weights, and weighted pairs and conjunctions of columns."""
+    """A conditional random field (Eq. 1): a layout, biases, and weighted pairs and conjunctions of columns."""
 
     layout: Layout
-    unary: np.ndarray
+    biases: np.ndarray
     """(states,)"""
     pairs: np.ndarray
     """(features, 2): column numbers of the layout, at least one of them a target state, ascending."""
@@ -155,7 +155,7 @@ class Field:
 
     @cached_property
     def theta(self) -> np.ndarray:
-        return np.concatenate([self.unary, self.weights, self.conjunction_weights])
+        return np.concatenate([self.biases, self.weights, self.conjunction_weights])
 
 
 def pad_features(features: np.ndarray, width: int) -> np.ndarray:

@@ -20,7 +20,7 @@ class IterationRecord:
     active: int
     """Size of the active set: features with a weight other than 0."""
     phase: str
-    """``"unary"``, ``"induce"``, ``"optimize"``, ``"certify"`` or ``"path"``."""
+    """``"biases"``, ``"induce"``, ``"optimize"``, ``"certify"`` or ``"path"``."""
     seconds: float | None = None
     """Time since the fit began. It differs between runs, so model files do not contain it."""
     scoring_seconds: float | None = None

@@ -35,10 +35,10 @@ def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
 def evaluate(
     part: EvaluatedBlock, layout: Layout, objective: Objective, graphs: Sequence[Adjacency], theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple[float, np.ndarray, np.ndarray]]:
-    """Return the part with errors and expectations; and the loss, the gradient and the `uncertainty`."""
+    """Return the part with errors and expectations; and the loss, the gradient and the `bias_hessian`."""
     loss, errors, expectations = objective.sweep(part.block, graphs[part.table], theta)
     part = part._replace(errors=errors, expectations=expectations)
-    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), uncertainty(part, layout))
+    return part, (loss, gradient(part, objective.averaged, graphs, len(theta)), bias_hessian(part, layout))
 
 
 def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
@@ -140,10 +140,10 @@ def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray)
     return total
 
 
-def uncertainty(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
+def bias_hessian(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """Return the sum over rows of p (1 - p), computed from the errors (states of all tables,)."""
     out = np.empty(len(part.errors))
-    kernels.uncertainty(part.errors, part.block.weight, out)
+    kernels.bias_hessian(part.errors, part.block.weight, out)
     return _scatter(out, layout.state_starts, part.table)
 
 

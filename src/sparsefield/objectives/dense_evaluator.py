@@ -28,8 +28,8 @@ class GradientFactors:
     """Items are `EvaluatedBlock`."""
     means: tuple[np.ndarray, ...]
     """Table by table, (columns,): weighted means of the expectations over all rows."""
-    unary: tuple[np.ndarray, ...]
-    """Table by table, (states,): gradient of each unary feature."""
+    bias_gradient: tuple[np.ndarray, ...]
+    """Table by table, (states,): gradient of each bias."""
     total_weights: Sequence[float]
     averaged: bool = False
     """Whether the expectations are (q0 + q1) / 2, see `Objective`."""
@@ -61,7 +61,7 @@ class DenseEvaluator:
         self.has_missing, self.total_weights = sample.has_missing, sample.total_weights
         self._objective, self._engine = objective, engine
         self._rows: BlockCollection = sample.hold_blocks(engine, block_evaluation.as_evaluated)
-        self._found, self._uncertainty = self._rows, np.empty(0)
+        self._found, self._bias_hessian = self._rows, np.empty(0)
         self._linked = sample.if_linked() if sample.has_missing else None
         """Linked rows with missing cells are imputed together, in this process."""
         self._blocks: list[tuple[int, Block]] = []
@@ -81,7 +81,7 @@ class DenseEvaluator:
         self._found, found = self._rows.map_update(
             block_evaluation.evaluate, self.layout, self._objective, graphs, theta
         )
-        loss, gradient, self._uncertainty = found
+        loss, gradient, self._bias_hessian = found
         return float(loss), gradient
 
     def gradient(self, graphs: Sequence[Adjacency], size: int) -> np.ndarray:
@@ -125,12 +125,12 @@ class DenseEvaluator:
 
     def gradient_factors(self) -> GradientFactors:
         """Return the errors and expectations of the last evaluation."""
-        sums, unary = self._found.sum(block_evaluation.sum_factors, self.layout)
+        sums, bias_gradient = self._found.sum(block_evaluation.sum_factors, self.layout)
         return GradientFactors(
             self.layout,
             self._found,
             means=tuple(self._per_weight(sums)),
-            unary=tuple(np.split(unary, self.layout.state_starts[1:-1])),
+            bias_gradient=tuple(np.split(bias_gradient, self.layout.state_starts[1:-1])),
             total_weights=self.total_weights,
             averaged=self._objective.averaged,
         )
@@ -148,15 +148,15 @@ class DenseEvaluator:
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
-    def uncertainty(self) -> np.ndarray:
-        """Return the sum over rows of p (1 - p) (states,), the curvature of unary weights."""
-        return self._uncertainty
+    def bias_hessian(self) -> np.ndarray:
+        """Return the sum over rows of p (1 - p) (states,), the curvature of biases."""
+        return self._bias_hessian
 
     def wald_statistics(self, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
         """Return Wald statistics (features,) at the point of the last evaluation: see `sparsefield.objectives.wald`."""
         return wald_statistics(self.layout, self._found, arcs, weights)
 
-    def shared_uncertainty(self, graphs: Sequence[Adjacency]) -> None:
+    def arc_hessian(self, graphs: Sequence[Adjacency]) -> None:
         """Return None: for single arcs it would take as long as a gradient."""
 
     def state(self, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.latent_features import LatentSplit, split_latent
-from sparsefield.objectives.block_evaluation import EvaluatedBlock, uncertainty
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
@@ -36,7 +36,7 @@ class LatentEvaluator(DenseEvaluator):
         return split_latent(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        self._found, (loss, gradient, self._uncertainty) = self._rows.map_update(_evaluate, self.layout, graphs, theta)
+        self._found, (loss, gradient, self._bias_hessian) = self._rows.map_update(_evaluate, self.layout, graphs, theta)
         self._rows = self._found  # with the new beliefs of latent variables
         return float(loss), gradient
 
@@ -51,12 +51,12 @@ class LatentEvaluator(DenseEvaluator):
 def _evaluate(
     part: EvaluatedBlock, layout: Layout, graphs: LatentSplit, theta: np.ndarray
 ) -> tuple[EvaluatedBlock, tuple]:
-    """Return the part with beliefs of latent variables, errors and expectations; loss, gradient and uncertainty."""
+    """Return the part with beliefs of latent variables, errors and expectations; loss, gradient and the diagonal of the Hessian."""
     block = part.block._replace(beliefs=part.block.beliefs.copy())
     errors = np.empty((block.n_target_states, block.n_rows))
     summed = sum_out_latent(block, graphs, theta, errors)
     part = EvaluatedBlock(part.table, block, errors, block.beliefs, summed)
-    return part, (summed.loss, _gradient(part, graphs, len(theta)), _uncertainty(part, layout, graphs.first))
+    return part, (summed.loss, _gradient(part, graphs, len(theta)), _bias_hessian(part, layout, graphs.first))
 
 
 def _gradient(part: EvaluatedBlock, graphs: LatentSplit, size: int) -> np.ndarray:
@@ -66,9 +66,9 @@ def _gradient(part: EvaluatedBlock, graphs: LatentSplit, size: int) -> np.ndarra
     return out
 
 
-def _uncertainty(part: EvaluatedBlock, layout: Layout, first: int) -> np.ndarray:
+def _bias_hessian(part: EvaluatedBlock, layout: Layout, first: int) -> np.ndarray:
     """Return the sum over rows of p (1 - p) (states,), of latent states from their beliefs instead of errors."""
-    out = uncertainty(part, layout)
+    out = bias_hessian(part, layout)
     q0 = part.block.beliefs[first : part.block.n_target_states]
     out[first:] = (q0 * (1.0 - q0)) @ part.block.weight
     return out

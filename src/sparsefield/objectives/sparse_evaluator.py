@@ -77,8 +77,8 @@ class SparseGradientFactors:
     """(arcs,)"""
     baseline: np.ndarray
     """(states, 4): see `sparsefield.kernels.sparse_conditionals`."""
-    unary: np.ndarray
-    """(states,): gradient of each unary feature."""
+    bias_gradient: np.ndarray
+    """(states,): gradient of each bias."""
     on_weight: np.ndarray
     """(columns,): weight of the rows in which each column is on."""
     total_weight: float
@@ -124,8 +124,8 @@ class SparseEvaluator:
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc[:, 0], len(theta))
         gradient[:n] = total * baseline[:, BELIEF] + per_state[:, 0] - self._on_weight[:n]
-        uncertainty = np.maximum(total * baseline[:, VARIANCE] + per_state[:, 1], 0.0)
-        self._last = SparseEvaluation(arcs, weights, baseline, gradient, uncertainty, per_arc[:, 1], touched)
+        bias_hessian = np.maximum(total * baseline[:, VARIANCE] + per_state[:, 1], 0.0)
+        self._last = SparseEvaluation(arcs, weights, baseline, gradient, bias_hessian, per_arc[:, 1], touched)
         return float(loss), gradient.copy()
 
     def gradient(self, arcs: ArcsBySource, size: int) -> np.ndarray:
@@ -139,11 +139,11 @@ class SparseEvaluator:
         gradient[:n] = last.gradient[:n]
         return gradient
 
-    def uncertainty(self) -> np.ndarray:
-        """Return the sum over rows of p (1 - p) (states,), the curvature of unary weights."""
-        return self._last.uncertainty
+    def bias_hessian(self) -> np.ndarray:
+        """Return the sum over rows of p (1 - p) (states,), the curvature of biases."""
+        return self._last.bias_hessian
 
-    def shared_uncertainty(self, arcs: ArcsBySource) -> np.ndarray:
+    def arc_hessian(self, arcs: ArcsBySource) -> np.ndarray:
         """Return the sum of p (1 - p) at the target of each arc over the rows in which its source is on (arcs,).
 
         Arcs are in the order before `compile`. Where the last evaluation did not have an arc, its source is assumed to
@@ -154,7 +154,7 @@ class SparseEvaluator:
             shared[arcs.order] = last.shared
             return shared
         known, wanted = self._keys(last.arcs), self._keys(arcs)
-        guess = (self._on_weight / self.total_weights[0])[self._source(arcs)] * last.uncertainty[arcs.target]
+        guess = (self._on_weight / self.total_weights[0])[self._source(arcs)] * last.bias_hessian[arcs.target]
         position = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
         evaluated = known[position] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
         guess[evaluated] = last.shared[position[evaluated]]
@@ -170,11 +170,11 @@ class SparseEvaluator:
 
     def state(self, arcs: ArcsBySource) -> dict[str, np.ndarray]:
         """Return what another evaluation at the same point, with other arcs, may not reproduce to the bit."""
-        return {"uncertainty": self._last.uncertainty, "shared": self.shared_uncertainty(arcs)}
+        return {"bias_hessian": self._last.bias_hessian, "arc_hessian": self.arc_hessian(arcs)}
 
     def restore(self, arcs: ArcsBySource, state: Mapping[str, np.ndarray]) -> None:
         """Restore what `state` returned."""
-        self._last = self._last._replace(uncertainty=state["uncertainty"], shared=state["shared"][arcs.order])
+        self._last = self._last._replace(bias_hessian=state["bias_hessian"], shared=state["arc_hessian"][arcs.order])
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return nothing of use: a sparse table has no conjunctions."""
@@ -194,7 +194,7 @@ class SparseEvaluator:
             arcs,
             weights,
             baseline,
-            unary=gradient[: self.layout.n_states],
+            bias_gradient=gradient[: self.layout.n_states],
             on_weight=self._on_weight,
             total_weight=self.total_weights[0],
             touched=self._last.touched,
@@ -220,7 +220,7 @@ class SparseEvaluation(NamedTuple):
     """(arcs,)"""
     baseline: np.ndarray
     gradient: np.ndarray
-    uncertainty: np.ndarray
+    bias_hessian: np.ndarray
     """(states,): p (1 - p) summed over rows."""
     shared: np.ndarray
     """(arcs,): p (1 - p) of the target, summed over the rows in which the source is on."""
@@ -254,17 +254,17 @@ def candidate_gradients(
     return out
 
 
-def baseline_beliefs(schema: Schema, unary: np.ndarray) -> np.ndarray:
-    """Return the array ``baseline`` (states, 4) of `sparsefield.kernels.sparse_conditionals` for unary weights."""
-    out = np.zeros((len(unary), 4))
+def baseline_beliefs(schema: Schema, biases: np.ndarray) -> np.ndarray:
+    """Return the array ``baseline`` (states, 4) of `sparsefield.kernels.sparse_conditionals` for biases."""
+    out = np.zeros((len(biases), 4))
     first = schema.state_offsets[:-1][np.diff(schema.state_offsets) > 0]
-    width = np.diff(np.append(first, len(unary)))
-    out[:, BIAS] = unary
-    if len(unary):
-        top = np.maximum(np.maximum.reduceat(unary, first), 0.0)
-        norm = np.exp(-top) + np.add.reduceat(np.exp(unary - np.repeat(top, width)), first)
+    width = np.diff(np.append(first, len(biases)))
+    out[:, BIAS] = biases
+    if len(biases):
+        top = np.maximum(np.maximum.reduceat(biases, first), 0.0)
+        norm = np.exp(-top) + np.add.reduceat(np.exp(biases - np.repeat(top, width)), first)
         log_norm = top + np.log(norm)
-        out[:, BELIEF] = np.exp(unary - np.repeat(log_norm, width))
+        out[:, BELIEF] = np.exp(biases - np.repeat(log_norm, width))
         out[first, LOG_NORMALIZER] = log_norm
     out[:, VARIANCE] = out[:, BELIEF] * (1.0 - out[:, BELIEF])
     return out

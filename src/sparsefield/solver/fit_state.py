@@ -18,7 +18,7 @@ class TrainingOptions:
 
     l1: float = 2.0
     l2: float = 1.0
-    penalize_unary: bool = False
+    penalize_biases: bool = False
     stages: Literal[1, 2] = 1
     certify: bool = True
     max_iter: int = 1000
@@ -35,7 +35,7 @@ class TrainingOptions:
 class WarmStart:
     """Initial weights of a field with latent variables: from zero, all latent states would remain equal."""
 
-    unary: np.ndarray
+    biases: np.ndarray
     """(states,)"""
     pairs: np.ndarray
     """(pairs, 2): all pairs of columns with a latent state. They are never dropped."""

@@ -16,11 +16,11 @@ MIN_DIAGONAL = 1e-2
 
 @dataclass(frozen=True)
 class CenteredParametrization:
-    """Centered coordinates: a pair weight acts on deviations from the mean, and unary weights absorb the rest.
+    """Centered coordinates: a pair weight acts on deviations from the mean, and biases absorb the rest.
 
-    Without it a pair weight also shifts its two unary weights, which makes the problem ill-conditioned. With it the
+    Without it a pair weight also shifts its two biases, which makes the problem ill-conditioned. With it the
     gradient of a pair is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
-    field. A unary weight that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
+    field. A bias that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
     """
 
     means: np.ndarray
@@ -71,33 +71,35 @@ class CenteredParametrization:
         return transform_step, transform_gradient
 
     def preconditioner(
-        self, arcs: Arcs, uncertainty: np.ndarray, shared: np.ndarray | None, l2: np.ndarray
+        self, arcs: Arcs, bias_hessian: np.ndarray, shared: np.ndarray | None, l2: np.ndarray
     ) -> Transform:
         """Return a function that multiplies a gradient by an approximation of the inverse Hessian.
 
-        ``uncertainty`` is p (1 - p) of a state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
+        ``bias_hessian`` is p (1 - p) of a state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
         summed over the rows in which its binary source is on. Without it, target and source are assumed independent,
-        and the approximation is diagonal. With it, the covariance of a pair weight with its two unary weights is
+        and the approximation is diagonal. With it, the covariance of a pair weight with its two biases is
         removed, too: where the target is uncertain, the source may be on far more often than on average.
         """
         target, source, feature = arcs[:3]
-        n_pairs = len(l2) - len(uncertainty)
+        n_pairs = len(l2) - len(bias_hessian)
         free = self.centered[target]
         mean = self.means[source] * free
         if shared is None:
-            curvature = uncertainty[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
-            diagonal = np.concatenate([uncertainty, np.bincount(feature, curvature, n_pairs)])
+            curvature = bias_hessian[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
+            diagonal = np.concatenate([bias_hessian, np.bincount(feature, curvature, n_pairs)])
             scale = 1.0 / (diagonal + l2 + MIN_DIAGONAL)
             return lambda gradient: scale * gradient
-        center = np.where(free, shared / (uncertainty[target] + MIN_DIAGONAL), 0.0)
-        diagonal = np.concatenate([uncertainty, np.bincount(feature, shared * (1.0 - center), n_pairs)])
+        center = np.where(free, shared / (bias_hessian[target] + MIN_DIAGONAL), 0.0)
+        diagonal = np.concatenate([bias_hessian, np.bincount(feature, shared * (1.0 - center), n_pairs)])
         scale, shift = 1.0 / (diagonal + l2 + MIN_DIAGONAL), center - mean
 
         def multiply(gradient: np.ndarray) -> np.ndarray:
             out = gradient.copy()
-            out[len(uncertainty) :] -= np.bincount(feature, shift * gradient[target], n_pairs)
+            out[len(bias_hessian) :] -= np.bincount(feature, shift * gradient[target], n_pairs)
             out *= scale
-            out[: len(uncertainty)] -= np.bincount(target, shift * out[len(uncertainty) :][feature], len(uncertainty))
+            out[: len(bias_hessian)] -= np.bincount(
+                target, shift * out[len(bias_hessian) :][feature], len(bias_hessian)
+            )
             return out
 
         return multiply
@@ -105,11 +107,11 @@ class CenteredParametrization:
     def _rank_one(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
         """Return E[B] g_A + E[A] g_B (pairs,), the last two terms of Eq. 13, for the centered ends."""
         target, source, feature = arcs[:3]
-        unary = gradient[: len(self.centered)] * self.centered
-        return np.bincount(feature, self.means[source] * unary[target], len(gradient) - len(unary))
+        biases = gradient[: len(self.centered)] * self.centered
+        return np.bincount(feature, self.means[source] * biases[target], len(gradient) - len(biases))
 
     def _shift(self, vector: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Return the sum of pair weights times means (states,) that is added to each centered unary weight."""
+        """Return the sum of pair weights times means (states,) that is added to each centered bias."""
         target, source, feature = arcs[:3]
         weights = vector[len(self.centered) :][feature]
         return np.bincount(target, self.means[source] * weights, len(self.centered)) * self.centered

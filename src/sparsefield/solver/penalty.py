@@ -13,14 +13,14 @@ class Penalty:
 
     l1: float
     l2: float
-    on_unary: np.ndarray
-    """(states,) bool: which unary weights are penalized."""
+    on_biases: np.ndarray
+    """(states,) bool: which biases are penalized."""
     factors: np.ndarray = field(default_factory=lambda: np.empty(0))
     """(features,): factors of l1; 1 for all features beyond the end."""
 
     def l1_of(self, size: int) -> np.ndarray:
-        """Return the L1 strength of each parameter (size,), unary weights first."""
-        vector, n = self._spread(self.l1, size), len(self.on_unary)
+        """Return the L1 strength of each parameter (size,), biases first."""
+        vector, n = self._spread(self.l1, size), len(self.on_biases)
         vector[n : n + len(self.factors)] *= self.factors[: max(size - n, 0)]
         return vector
 
@@ -33,7 +33,7 @@ class Penalty:
 
     def _spread(self, strength: float, size: int) -> np.ndarray:
         vector = np.full(size, float(strength))
-        vector[: len(self.on_unary)] *= self.on_unary
+        vector[: len(self.on_biases)] *= self.on_biases
         return vector
 
 

@@ -29,7 +29,7 @@ class Solver(OptionObject):
     certify : bool
         Whether every candidate is checked against the optimality conditions, and violators are added.
     stages : 1 or 2
-        2 optimizes the unary weights before any pair is added.
+        2 optimizes the biases before any pair is added.
     checkpoint : path, optional
         A folder where the state of the fit is saved, so that an interrupted fit can be continued.
 

@@ -88,9 +88,9 @@ class Trainer:
         self.evaluator: Evaluator = make_evaluator(sample, objective, engine)
         # The weight of a state without an example would diverge to minus infinity without a penalty.
         unseen = [
-            (schema.state_frequencies == 0.0) | (schema.base_frequencies == 0.0) for schema in self.layout.schemas
+            (schema.state_frequencies == 0.0) | (schema.reference_frequencies == 0.0) for schema in self.layout.schemas
         ]
-        penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_unary)
+        penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_biases)
         working_set = WorkingSet(
             self.layout,
             self.evaluator,
@@ -180,14 +180,16 @@ class Trainer:
         return FitResult(problem.field, tuple(self.log.records), problem.point.value, state.violation, state.converged)
 
     def _initialize(self) -> None:
-        """Set unary weights to the log-odds of the training frequencies, without pairs, or use the warm start."""
+        """Set biases to the log-odds of the training frequencies, without pairs, or use the warm start."""
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
-            parts.append(np.log(np.maximum(schema.state_frequencies, rare) / np.maximum(schema.base_frequencies, rare)))
+            parts.append(
+                np.log(np.maximum(schema.state_frequencies, rare) / np.maximum(schema.reference_frequencies, rare))
+            )
         theta = np.concatenate(parts)
         if self._warm_start is not None:
-            theta = np.concatenate([self._warm_start.unary, self._warm_start.weights])
+            theta = np.concatenate([self._warm_start.biases, self._warm_start.weights])
             self.problem.set_features(pad_features(self._warm_start.pairs, self.options.max_order))
             graphs = self.problem.working_set.graphs
             if self.evaluator.has_missing:
@@ -195,7 +197,7 @@ class Trainer:
             self.evaluator.evaluate(graphs, theta)  # computes beliefs of latent cells, whose moments are needed next
         self.problem.start_at(theta)
         if self.options.stages == 2:
-            self._start_optimization("unary", next_stage="start")
+            self._start_optimization("biases", next_stage="start")
 
     def _start(self) -> None:
         """Add the starting pairs of the rule."""

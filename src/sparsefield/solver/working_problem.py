@@ -19,7 +19,7 @@ MAX_INACTIVE = 0.1
 """Inactive features are dropped when they are more than this share of the working set."""
 
 ZERO = 1e-12
-"""Unary weights below this count as 0."""
+"""Biases below this count as 0."""
 
 
 class WorkingProblem:
@@ -50,7 +50,7 @@ class WorkingProblem:
 
     @property
     def theta(self) -> np.ndarray:
-        """Plain weights at the current point: unary weights, then those of the working set."""
+        """Plain weights at the current point: biases, then those of the working set."""
         return self.parametrization.to_theta(self.point.coordinates, self.working_set.arcs)
 
     @property
@@ -62,12 +62,12 @@ class WorkingProblem:
     def field(self) -> Field:
         """The field of the active features."""
         theta, working_set = self.theta, self.working_set
-        unary, weights = theta[: self.n_states], theta[self.n_states :]
+        biases, weights = theta[: self.n_states], theta[self.n_states :]
         kept = np.flatnonzero(weights)
         kept = kept[np.argsort(working_set.layout.keys(working_set.features[kept]), kind="stable")]
         higher = working_set.have_higher_order(working_set.features[kept])
         pairs, conjunctions = kept[~higher], kept[higher]
-        field = Field(working_set.layout, unary.copy(), working_set.features[pairs, :2], weights[pairs])
+        field = Field(working_set.layout, biases.copy(), working_set.features[pairs, :2], weights[pairs])
         if len(conjunctions):
             features, chosen = working_set.features[conjunctions], weights[conjunctions]
             field = replace(field, conjunctions=features, conjunction_weights=chosen)
@@ -102,7 +102,7 @@ class WorkingProblem:
         return True
 
     def recenter(self) -> None:
-        """Change coordinates of unary weights that reached 0 or left it, also in the memory of the optimizer."""
+        """Change coordinates of biases that reached 0 or left it, also in the memory of the optimizer."""
         theta, arcs, old = self.theta, self.working_set.arcs, self.parametrization
         theta[: self.n_states][np.abs(theta[: self.n_states]) < ZERO] = 0.0
         new = replace(old, centered=self._to_center(theta))
@@ -232,12 +232,12 @@ class WorkingProblem:
         return self.parametrization.from_plain_gradient(gradient, self.working_set.arcs)
 
     def _to_center(self, theta: np.ndarray) -> np.ndarray:
-        """Return which unary weights to center, (states,): those without a penalty, or away from 0."""
-        unary = theta[: self.n_states]
-        return self._centered & ((unary != 0.0) | (self.penalty.l1_of(len(unary)) == 0.0))
+        """Return which biases to center, (states,): those without a penalty, or away from 0."""
+        biases = theta[: self.n_states]
+        return self._centered & ((biases != 0.0) | (self.penalty.l1_of(len(biases)) == 0.0))
 
     def _stop_at_zero(self, coordinates: np.ndarray) -> np.ndarray:
-        """Keep penalized, centered unary weights from changing sign within a step."""
+        """Keep penalized, centered biases from changing sign within a step."""
         n = self.n_states
         before = self.theta[:n]
         after = self.parametrization.to_theta(coordinates, self.working_set.arcs)[:n]
@@ -247,6 +247,6 @@ class WorkingProblem:
 
     def _preconditioner(self) -> Transform:
         evaluator = self.evaluator
-        uncertainty = evaluator.uncertainty(), evaluator.shared_uncertainty(self.working_set.graphs)
+        bias_hessian = evaluator.bias_hessian(), evaluator.arc_hessian(self.working_set.graphs)
         l2 = self.penalty.l2_of(len(self.point.coordinates))
-        return self.parametrization.preconditioner(self.working_set.arcs, *uncertainty, l2)
+        return self.parametrization.preconditioner(self.working_set.arcs, *bias_hessian, l2)

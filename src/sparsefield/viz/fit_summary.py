@@ -19,12 +19,12 @@ NOT_ABOUT_CHANCE = (
 
 def describe_size(field: Field) -> str:
     """Return the numbers of features and of candidates as a sentence."""
-    unary, pairs = (int((weights != 0).sum()) for weights in (field.unary, field.weights))
+    biases, pairs = (int((weights != 0).sum()) for weights in (field.biases, field.weights))
     candidates = field.layout.n_candidate_pairs
     what = "candidates" if field.record.is_learned else "possible pairs"
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
-    return f"{count(unary, 'unary weight')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
+    return f"{count(biases, 'bias')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
 
 
 def l1_of(field: Field, params: Mapping[str, Any]) -> float:

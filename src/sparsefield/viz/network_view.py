@@ -162,7 +162,7 @@ def _describe(variable: Variable | None, has_frequencies: bool) -> str:
     ranked = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
     states = [f"{state} ({share:.0%})" if has_frequencies else f"{state}" for share, state in ranked[:MAX_STATES]]
     more = f", and {len(ranked) - MAX_STATES} more" if len(ranked) > MAX_STATES else ""
-    return f"{role}{', '.join(states)}{more}; reference state {variable.states[variable.base]}"
+    return f"{role}{', '.join(states)}{more}; reference state {variable.states[variable.reference]}"
 
 
 def _round(value: float) -> float:

@@ -94,6 +94,6 @@ def test_changes_in_the_picture_have_a_direction(field: MarkovField) -> None:
     moved = session.node_colors(found)
     direction, amount = moved[network.number("coughs")]
     coughs = network.variable(network.number("coughs"))
-    assert direction == (1 if coughs.states[1 - coughs.base] == "yes" else -1)
+    assert direction == (1 if coughs.states[1 - coughs.reference] == "yes" else -1)
     assert amount == 1.0
     assert smokes not in moved

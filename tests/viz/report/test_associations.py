@@ -39,7 +39,7 @@ def all_pairs(model: MarkovField) -> Field:
     pairs = [
         (a, b) for a in range(schema.n_states) for b in range(a + 1, schema.n_columns) if owner[a] != owner[b]
     ]  # fmt: skip
-    return Field(field.layout, field.unary, np.array(pairs), np.ones(len(pairs)), record=field.record)
+    return Field(field.layout, field.biases, np.array(pairs), np.ones(len(pairs)), record=field.record)
 
 
 def test_log_odds_ratios_are_those_of_the_rows() -> None:
@@ -63,7 +63,7 @@ def test_log_odds_ratios_are_those_of_the_rows() -> None:
     field = all_pairs(model)
     sample = DenseDataset.single(compile_table(as_source(data), field.schema))
     features = list_features(field)
-    bases = {variable.name: variable.states[variable.base] for variable in field.schema.variables}
+    bases = {variable.name: variable.states[variable.reference] for variable in field.schema.variables}
     found = find_associations(sample, features)
     assert len(found) == 2 + 2 + 1
     for feature, alone in zip(features, found, strict=True):

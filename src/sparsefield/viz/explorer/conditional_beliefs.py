@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Label
-from sparsefield.errors import DataError, UnseenStateWarning
+from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
 from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.inference import InferenceMethod
@@ -78,7 +78,7 @@ def collect_warnings() -> Iterator[list[str]]:
         warnings.simplefilter("always", UserWarning)
         # Whether columns have names does not matter here, and unknown values were reported at the start.
         warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
-        warnings.simplefilter("ignore", UnseenStateWarning)
+        warnings.simplefilter("ignore", UnknownStateWarning)
         yield lines
     lines += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
 

@@ -72,7 +72,7 @@ def _describe(variable: Variable) -> str:
     role = roles[variable.role]
     if variable.numeric:
         return f"{role}; numeric, mean {variable.center:.4g}, standard deviation {variable.scale:.4g}."
-    base = variable.states[variable.base]
+    base = variable.states[variable.reference]
     return f"{role}; {len(variable.states):,} states. Weights are relative to the reference state {base}."
 
 
@@ -139,7 +139,7 @@ def _change(network: Network, change: BeliefChange) -> html.Div:
     variable = network.variable(node)
     assert variable is not None
     # The belief in one of two states determines the other.
-    positions = [1 - variable.base] if len(change.states) == 2 else range(len(change.states))
+    positions = [1 - variable.reference] if len(change.states) == 2 else range(len(change.states))
     ranked = sorted(positions, key=lambda k: (-abs(change.after[k] - change.before[k]), -change.after[k]))
     lines = [_state_change(change, k) for k in ranked[:MAX_STATES]]
     attributes: Any = {"data-name": change.name}

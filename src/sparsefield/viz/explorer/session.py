@@ -75,7 +75,7 @@ class Session:
             variable = self.network.variable(node)
             direction = 0
             if variable is not None and len(variable.states) == 2:
-                direction = 1 if change.after[1 - variable.base] > change.before[1 - variable.base] else -1
+                direction = 1 if change.after[1 - variable.reference] > change.before[1 - variable.reference] else -1
             found[node] = direction, change.distance / largest
         return found
 
