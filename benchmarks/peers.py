@@ -234,8 +234,8 @@ class _Bench:
         try:
             row["l1"], projected = self._best_l1(method)
             if projected is not None and self.time_limit is not None and projected > self.time_limit:
-                told = f"not run: would take about {projected:.0f} s (projected from {len(self.some_nodes)} nodes)"
-                return row | {"projected_seconds": projected, "status": told}
+                status = f"not run: would take about {projected:.0f} s (projected from {len(self.some_nodes)} nodes)"
+                return row | {"projected_seconds": projected, "status": status}
             args = (method, self.data.train, row["l1"], self.repeats)
             limit = None if self.time_limit is None else self.time_limit + AROUND_A_FIT
             measured, fitted = in_child(_timed_fit, *args, time_limit=limit)

@@ -130,8 +130,8 @@ def _row(data: str, method: str, seconds: Sequence[float | str], beside: float |
 
 
 def _line(row: Row) -> str:
-    told = f"{row['seconds']:.2f} s" if row["status"] == "done" else row["status"]
-    return f"  {row['data']}, {row['method']}: {told}"
+    outcome = f"{row['seconds']:.2f} s" if row["status"] == "done" else row["status"]
+    return f"  {row['data']}, {row['method']}: {outcome}"
 
 
 def command(

@@ -65,6 +65,7 @@ CONTENTS = {
         "reference/relational",
         "reference/inference",
         "reference/data",
+        "reference/results",
         "reference/commands",
     ],
 }

@@ -55,11 +55,11 @@ def compare_edges(strengths: Array, true_edges: Array) -> dict[str, float]:
     score, truth = strengths[upper], true_edges[upper]
     found = score > 0
     right = int((found & truth).sum())
-    told = 0 < truth.sum() < truth.size
+    has_both = 0 < truth.sum() < truth.size
     return {
         "edges": float(found.sum()),
         "edge_precision": right / int(found.sum()) if found.any() else np.nan,
         "edge_recall": right / int(truth.sum()) if truth.any() else np.nan,
-        "edge_ap": float(average_precision_score(truth, score)) if told else np.nan,
-        "edge_roc": float(roc_auc_score(truth, score)) if told else np.nan,
+        "edge_ap": float(average_precision_score(truth, score)) if has_both else np.nan,
+        "edge_roc": float(roc_auc_score(truth, score)) if has_both else np.nan,
     }

@@ -139,8 +139,8 @@ def _end_with_parent() -> None:
 
 
 def _key(run: Run, settings: Settings) -> dict[str, Any]:
-    told = {"format": FORMAT, "version": sparsefield.__version__, "run": asdict(run), "settings": asdict(settings)}
-    return json.loads(json.dumps(told))
+    header = {"format": FORMAT, "version": sparsefield.__version__, "run": asdict(run), "settings": asdict(settings)}
+    return json.loads(json.dumps(header))
 
 
 def _sound(records: Any) -> bool:

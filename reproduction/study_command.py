@@ -134,14 +134,14 @@ def _plan(
     plan = QUICK if quick else Plan()
     own = {"folds": folds, "rows": rows, "states": states, "penalize_biases": False if free_biases else None}
     settings = replace(plan.settings, **{name: value for name, value in own.items() if value is not None})
-    told = {
+    given = {
         "nodes": tuple(sorted(set(nodes))) if nodes else None,
         "size": size,
         "thresholds": tuple(sorted(set(threshold))) if threshold else None,
         "seeds": seeds,
         "objectives": tuple(dict.fromkeys(objective)) if objective else None,
     }
-    return replace(plan, settings=settings, **{name: value for name, value in told.items() if value is not None})
+    return replace(plan, settings=settings, **{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager

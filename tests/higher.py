@@ -10,7 +10,7 @@ from oracle import SlowField, candidate_features
 
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Schema
-from sparsefield.model import Adjacency, Field, compile_adjacency, widen
+from sparsefield.model import Adjacency, Field, compile_adjacency, pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 
@@ -46,7 +46,7 @@ def with_conjunctions(problem: Any, seed: int, orders: tuple[int, ...] = (3, 4),
     parts = []
     for order in orders:
         every = np.array(candidate_features(problem.schema, order)).reshape(-1, order)
-        parts.append(widen(every[np.sort(rng.permutation(len(every))[:8])], max(orders)))
+        parts.append(pad_features(every[np.sort(rng.permutation(len(every))[:8])], max(orders)))
     conjunctions = np.concatenate(parts)
     weights = rng.normal(scale=size, size=len(conjunctions))
     biases, pair_weights = np.split(problem.theta, [problem.schema.n_states])

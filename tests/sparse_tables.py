@@ -1,4 +1,4 @@
-"""Sparse tables by hand: the rows of a dense table without gaps, or a random matrix of 0 and 1."""
+"""Sparse tables by hand: the rows of a dense table without missing cells, or a random matrix of 0 and 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sparse_of(table: Table) -> SparseTable:
 
 
 def sparse_sample(problem) -> DenseDataset:
-    """The sample of a problem without gaps and numbers, sparse."""
+    """The sample of a problem without missing cells and numbers, sparse."""
     return DenseDataset.single(sparse_of(problem.table))
 
 

@@ -51,7 +51,7 @@ def test_rows_are_those_of_the_library(run, made: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert done.out == f"7 rows drawn with 2 chains of 35 sweeps each; wrote {out}.\n"
     assert "Drawing 7 rows ..." in done.err
-    expected = load(made).sample(7, chains=2, sweeps=20, thin=5, random_state=3)
+    expected = load(made).sample(7, chains=2, burn_in=20, thin=5, random_state=3)
     assert pl.read_csv(out).equals(expected)
     assert os.listdir(tmp_path) == ["out.csv"]
 
@@ -143,7 +143,7 @@ def test_missing_values_are_sampled_and_other_cells_stay(run, weather: Path, ask
             {"heat": [25.0, 12.5, None], "mood": [None, "bad", "fair"], "wet": [None, 1, 0],
              "umbrella": [False, None, True]}
         ),
-        chains=4, sweeps=20, thin=5, random_state=0,
+        chains=4, burn_in=20, thin=5, random_state=0,
     )  # fmt: skip
     assert one["mood"].to_list() == expected["mood"][:40].to_list()
     assert two["umbrella"].to_list() == [str(v).lower() for v in expected["umbrella"][40:80]]

@@ -46,11 +46,11 @@ def table(missing: float = 0.0, n_rows: int = 200, columns: int = 5) -> np.ndarr
     return X
 
 
-FULL, GAPS = table(), table(missing=0.1)
+FULL, MISSING = table(), table(missing=0.1)
 
 
 def village() -> Relational:
-    """Two linked tables with gaps."""
+    """Two linked tables with missing cells."""
     rng = np.random.default_rng(2)
     mood = rng.integers(0, 2, 60)
     town = [None if rng.random() < 0.1 else "ab"[int(m ^ (rng.random() < 0.2))] for m in mood]
@@ -63,10 +63,10 @@ def village() -> Relational:
 
 
 WAYS = {
-    "gaps": ({}, GAPS),
-    "cd": ({"objective": "cd"}, GAPS),
+    "missing": ({}, MISSING),
+    "cd": ({"objective": "cd"}, MISSING),
     "order 3": ({"max_order": 3}, FULL),
-    "hidden": ({"latent": {"topic": 2}}, GAPS),
+    "latent": ({"latent": {"topic": 2}}, MISSING),
     "ideal parent": ({"induction": "ideal-parent"}, FULL),
     "chosen l1": ({"l1": "auto", "selection": "ebic", "refit": True}, FULL[:100, :3]),
 }
@@ -116,12 +116,14 @@ def test_bytes_are_those_of_threads_on_any_workers_and_with_any_shards(here, tmp
         here.wait_for(count)
         scattered_at_random(monkeypatch, count)
         monkeypatch.setattr(dask_engine, "SHARDS_PER_THREAD", 2 * count - 3)
-        assert_same_bytes(MarkovField(l1=6.0, solver=Solver(kkt_tol=0.3)), GAPS, here.client, tmp_path)
+        assert_same_bytes(MarkovField(l1=6.0, solver=Solver(kkt_tol=0.3)), MISSING, here.client, tmp_path)
     assert_same_bytes(RelationalField(l1=2.0).set_params(**FEW_STEPS | {"l1": 2.0}), village(), here.client, tmp_path)
     monkeypatch.setattr(dask_cluster, "INLINE_BYTES", 0)  # all shared values are scattered
     monkeypatch.setattr(dask_cluster, "INLINE_BYTES_ANY", 0)
     monkeypatch.setattr(dask_cluster, "CACHED_VALUES", 2)
-    assert_same_bytes(MarkovField(l1=2.0).set_params(**FEW_STEPS), GAPS, here.address.replace("tcp", "dask"), tmp_path)
+    assert_same_bytes(
+        MarkovField(l1=2.0).set_params(**FEW_STEPS), MISSING, here.address.replace("tcp", "dask"), tmp_path
+    )
 
 
 @pytest.mark.cluster

@@ -192,7 +192,7 @@ def test_the_true_field_predicts_new_rows_better_than_one_learned_from_few() -> 
     made = make_markov_field(
         15, 50, neighbors=3.0, weights=(-2.0, 2.0), biases="balanced", burn_in=200, thin=50, seed=1
     )
-    fresh = made.field.sample(2000, sweeps=200, chains=20, thin=20, random_state=1).to_numpy()
+    fresh = made.field.sample(2000, burn_in=200, chains=20, thin=20, random_state=1).to_numpy()
     learned = MarkovField(l1=2.0, n_jobs=1).fit(made.samples)
     # The true field is the best in expectation; these rows are enough to show it.
     assert made.field.score(fresh) > learned.score(fresh) + 0.1
@@ -208,7 +208,7 @@ def test_a_synthetic_field_can_be_saved_and_loaded(tmp_path: Path) -> None:
     assert back.field_.schema == made.field.field_.schema
     assert back.field_.theta.tobytes() == made.field.field_.theta.tobytes()
     assert back.score(made.samples) == made.field.score(made.samples)
-    draws = [field.sample(5, sweeps=10, random_state=1) for field in (made.field, back)]
+    draws = [field.sample(5, burn_in=10, random_state=1) for field in (made.field, back)]
     assert draws[0].equals(draws[1])
     back.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()

@@ -109,7 +109,7 @@ def test_tables_come_and_go_without_the_hidden_column(field) -> None:
 
 
 def test_rows_and_answers_name_the_hidden_column(field) -> None:
-    drawn = field.sample(20, random_state=0, sweeps=20)
+    drawn = field.sample(20, random_state=0, burn_in=20)
     assert drawn.columns == [*(f"x{k}" for k in range(16)), "topic"]
     assert field.states_["topic"] == [0, 1, 2]
     assert "topic" in set(field.edges_["variable_a"]) | set(field.edges_["variable_b"])

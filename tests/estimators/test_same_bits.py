@@ -37,7 +37,7 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, inductio
             random_state=5,
         ).fit(X)
         field.save(tmp_path / "field")
-        answers = (field.score(X), field.predict_proba(X)["x4"].tobytes(), field.sample(600, sweeps=5).rows())
+        answers = (field.score(X), field.predict_proba(X)["x4"].tobytes(), field.sample(600, burn_in=5).rows())
         outcomes.append(((tmp_path / "field").read_bytes(), *answers))
     assert outcomes[0] == outcomes[1] == outcomes[2]
 

@@ -47,26 +47,26 @@ def rows(frame: pl.DataFrame) -> list[tuple]:
 
 
 def test_rows_stand_chain_after_chain(loose: MarkovField) -> None:
-    options = {"chains": 3, "sweeps": 4, "thin": 2}
+    options = {"chains": 3, "burn_in": 4, "thin": 2}
     nine = rows(loose.sample(9, **options))
     assert len(set(nine)) == 9
     assert rows(loose.sample(3, **options)) == [nine[0], nine[3], nine[6]], "the first row of each chain"
-    later = rows(loose.sample(3, chains=3, sweeps=6))
+    later = rows(loose.sample(3, chains=3, burn_in=6))
     assert later == [nine[1], nine[4], nine[7]], "the second, two sweeps later"
 
 
 def test_the_first_chains_give_one_row_more_where_they_cannot_all_give_as_many(loose: MarkovField) -> None:
-    options = {"chains": 3, "sweeps": 4, "thin": 2}
+    options = {"chains": 3, "burn_in": 4, "thin": 2}
     nine = rows(loose.sample(9, **options))
     assert rows(loose.sample(7, **options)) == [*nine[0:3], *nine[3:5], *nine[6:8]]
     assert rows(loose.sample(8, **options)) == [*nine[0:3], *nine[3:6], *nine[6:8]]
 
 
 def test_a_row_needs_no_more_than_one_chain(loose: MarkovField) -> None:
-    apart = rows(loose.sample(4, sweeps=5))
-    assert rows(loose.sample(4, sweeps=5, chains=4, thin=77)) == apart
-    assert rows(loose.sample(4, sweeps=5, chains=1000)) == apart
-    assert rows(loose.sample(4, sweeps=5, chains=2)) != apart
+    apart = rows(loose.sample(4, burn_in=5))
+    assert rows(loose.sample(4, burn_in=5, chains=4, thin=77)) == apart
+    assert rows(loose.sample(4, burn_in=5, chains=1000)) == apart
+    assert rows(loose.sample(4, burn_in=5, chains=2)) != apart
 
 
 @pytest.mark.parametrize(("n", "chains"), [(1, 1), (4, 1), (4, 2), (5, 2), (3, None), (3, 8)])
@@ -74,12 +74,12 @@ def test_every_given_row_has_its_own_chains(loose: MarkovField, n: int, chains: 
     given = np.full((3, 20), np.nan)
     given[:, 0] = [2, 0, 1]
     given[1] = np.arange(20) % 3
-    drawn = loose.sample(n, given=given, chains=chains, sweeps=3, thin=2).to_numpy()
+    drawn = loose.sample(n, given=given, chains=chains, burn_in=3, thin=2).to_numpy()
     assert drawn.shape == (3 * n, 20)
     assert drawn[:, 0].tolist() == [2] * n + [0] * n + [1] * n
     assert (drawn[n : 2 * n] == given[1]).all(), "a row without gaps stays"
     assert len(set(map(tuple, drawn.tolist()))) == 2 * n + 1
-    firsts = rows(loose.sample(min(chains or n, n), given=given, chains=chains, sweeps=3))
+    firsts = rows(loose.sample(min(chains or n, n), given=given, chains=chains, burn_in=3))
     starts = np.cumsum([0, *(len(part) for part in np.array_split(range(n), len(firsts) // 3))])[:-1]
     assert [tuple(drawn[k * n + s].tolist()) for k in range(3) for s in starts] == firsts
 
@@ -90,9 +90,9 @@ def lag_one(draws: np.ndarray) -> float:
 
 def test_rows_close_together_in_a_chain_are_alike_and_those_far_apart_are_not(sticky: MarkovField) -> None:
     n = 4000
-    close = sticky.sample(n, chains=1, sweeps=100, thin=1)["a"].to_numpy()
-    apart = sticky.sample(n, chains=1, sweeps=100, thin=200)["a"].to_numpy()
-    own = sticky.sample(n, sweeps=100)["a"].to_numpy()
+    close = sticky.sample(n, chains=1, burn_in=100, thin=1)["a"].to_numpy()
+    apart = sticky.sample(n, chains=1, burn_in=100, thin=200)["a"].to_numpy()
+    own = sticky.sample(n, burn_in=100)["a"].to_numpy()
     # The column turns over with probability 0.05 or so in a sweep, so that neighbors are correlated by 0.9 or so.
     assert lag_one(close) > 0.8
     # Independent rows are correlated by less than five deviations but once in two million.
@@ -106,22 +106,22 @@ def test_rows_close_together_in_a_chain_are_alike_and_those_far_apart_are_not(st
 
 
 def test_seeds_decide(loose: MarkovField) -> None:
-    one, same, other = (loose.sample(5, sweeps=2, chains=2, random_state=seed) for seed in (1, 1, 2))
+    one, same, other = (loose.sample(5, burn_in=2, chains=2, random_state=seed) for seed in (1, 1, 2))
     assert one.equals(same)
     assert not one.equals(other)
-    assert loose.sample(5, sweeps=2).equals(loose.sample(5, sweeps=2, random_state=0)), "the estimator's own"
-    first, second = (loose.sample(5, sweeps=2, random_state=state) for state in [np.random.RandomState(3)] * 2)
+    assert loose.sample(5, burn_in=2).equals(loose.sample(5, burn_in=2, random_state=0)), "the estimator's own"
+    first, second = (loose.sample(5, burn_in=2, random_state=state) for state in [np.random.RandomState(3)] * 2)
     assert not first.equals(second), "a RandomState goes on"
-    assert loose.sample(5, sweeps=2, random_state=np.random.RandomState(3)).equals(first)
+    assert loose.sample(5, burn_in=2, random_state=np.random.RandomState(3)).equals(first)
     free = MarkovField.from_field(loose.field_, n_jobs=1)
-    assert not free.sample(5, sweeps=2).equals(free.sample(5, sweeps=2))
+    assert not free.sample(5, burn_in=2).equals(free.sample(5, burn_in=2))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_progress_is_heard_up_to_the_end(loose: MarkovField, jobs: int) -> None:
     field = MarkovField.from_field(loose.field_, n_jobs=jobs)
     heard: list[tuple[int, int]] = []
-    field.sample(1500, chains=500, sweeps=10, thin=4, progress=lambda *told: heard.append(told))
+    field.sample(1500, chains=500, burn_in=10, thin=4, progress=lambda *told: heard.append(told))
     assert {total for _, total in heard} == {2 * 18}, "500 chains are two blocks"
     assert [done for done, _ in heard] == sorted({done for done, _ in heard})
     assert [told for told in heard if told[0] == told[1]] == heard[-1:]
@@ -135,11 +135,11 @@ def test_whoever_hears_may_interrupt(loose: MarkovField, jobs: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        field.sample(600, sweeps=10**9, progress=stop)
-    assert field.sample(600, sweeps=2).equals(loose.sample(600, sweeps=2))
+        field.sample(600, burn_in=10**9, progress=stop)
+    assert field.sample(600, burn_in=2).equals(loose.sample(600, burn_in=2))
 
 
-@pytest.mark.parametrize("option", ["n", "chains", "sweeps", "thin"])
+@pytest.mark.parametrize("option", ["n", "chains", "burn_in", "thin"])
 def test_counts_are_at_least_one(loose: MarkovField, option: str) -> None:
     with pytest.raises(ValueError, match=f"{option} must be at least 1, got 0"):
         loose.sample(**{option: 0})

@@ -10,7 +10,7 @@ from sparse_tables import switches
 from sparsefield import MarkovField, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_sparse, learn_schema
-from sparsefield.induction import Grafting, select
+from sparsefield.induction import Grafting, best_proposals
 from sparsefield.io import save_rows
 from sparsefield.objectives import SparseEvaluator
 
@@ -58,4 +58,4 @@ def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
         arguments = evaluator.gradient_factors(), sample.layout, 0.01, np.empty(0, dtype=np.int64)
         everyone, few = Grafting().score(*arguments), Grafting().score(*arguments, 30)
     assert len(everyone) > 500
-    np.testing.assert_array_equal(few.features, select(everyone, 30).features)
+    np.testing.assert_array_equal(few.features, best_proposals(everyone, 30).features)

@@ -25,7 +25,7 @@ GRADIENT = {"pl": SlowField.pl_gradient, "cd": SlowField.cd_gradient}
 
 def score(rule, problem, factors, cut: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
     found = rule.score(factors, problem.layout, cut, NOTHING)
-    values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
+    values = zip(found.gradient.tolist(), found.score.tolist(), strict=True)
     return dict(zip(map(tuple, found.features.tolist()), values, strict=True))
 
 
@@ -37,7 +37,7 @@ def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, o
     pairs = candidate_pairs(problem.schema)
     exact = GRADIENT[objective](problem.slow, problem.rows, pairs)[problem.schema.n_states :]
     assert [found.get(pair, (0.0, 0.0))[0] for pair in pairs] == pytest.approx(exact.tolist(), abs=1e-11)
-    assert all(rank == abs(gradient) for gradient, rank in found.values())
+    assert all(score == abs(gradient) for gradient, score in found.values())
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -129,14 +129,14 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     err, sig = factors.errors[0][0], factors.expectations[0][0] - factors.means[0][:, None]
     found = score(IdealParent(0.0), problem, factors)
     assert found
-    for (a, b), (gradient, rank) in found.items():
+    for (a, b), (gradient, found_score) in found.items():
         product, cosine = 0.0, 0.0
         for one, other in ((a, b), (b, a)):
             if one < n:
                 product += err[one] @ sig[other]
                 cosine = max(cosine, abs(err[one] @ sig[other]) / np.linalg.norm(err[one]) / np.linalg.norm(sig[other]))
         assert gradient == pytest.approx(product, abs=1e-11)
-        assert rank == pytest.approx(cosine, abs=1e-11)
+        assert found_score == pytest.approx(cosine, abs=1e-11)
 
 
 def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:

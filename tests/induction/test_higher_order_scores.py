@@ -15,8 +15,15 @@ from oracle import candidate_features, candidate_pairs, columns_of
 from sparsefield import RelationalField, config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Layout, Relational
-from sparsefield.induction import Proposals, all_expandable, higher_order, merge, score_expansions, select
-from sparsefield.model import widen
+from sparsefield.induction import (
+    Proposals,
+    all_expandable,
+    best_proposals,
+    concatenate_proposals,
+    higher_order,
+    score_expansions,
+)
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytestmark = pytest.mark.grid(keep=2)
@@ -37,7 +44,7 @@ def score(factors, layout, expandable, thresholds=EXACT, cut=-1.0, known=NOBODY)
 
 
 def features_of_order(schema, order: int) -> np.ndarray:
-    return widen(np.array(candidate_features(schema, order)), order + 1)
+    return pad_features(np.array(candidate_features(schema, order)), order + 1)
 
 
 def test_all_expandable_are_all_candidate_pairs(make_problem) -> None:
@@ -58,7 +65,7 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
     n = problem.schema.n_states
     exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
     np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
-    assert np.array_equal(found.rank, np.abs(found.gradient))
+    assert np.array_equal(found.score, np.abs(found.gradient))
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -96,7 +103,7 @@ def test_thresholds_leave_out_what_plain_loops_leave_out(make_problem, small_pie
     problem = with_conjunctions(make_problem(5, missing=0.2), 6)
     evaluator, _, _ = evaluate(problem, name)
     expandable = np.concatenate(
-        [all_expandable(problem.layout, 4)[::3], widen(features_of_order(problem.schema, 3), 4)[::9]]
+        [all_expandable(problem.layout, 4)[::3], pad_features(features_of_order(problem.schema, 3), 4)[::9]]
     )
     found = score(evaluator.gradient_factors(), problem.layout, expandable, thresholds)
     expected = slow_estimates(problem, name, expandable, thresholds)
@@ -166,8 +173,8 @@ def test_the_cut_and_known_features_leave_the_others_as_they_are(make_problem, t
     problem = with_conjunctions(make_problem(7), 7)
     factors, layout = evaluate(problem, "pl")[0].gradient_factors(), problem.layout
     every = score(factors, layout, all_expandable(layout, 3), thresholds)
-    cut = float(np.median(every.rank))
-    beyond = every.take(np.flatnonzero(every.rank > cut))
+    cut = float(np.median(every.score))
+    beyond = every.take(np.flatnonzero(every.score > cut))
     known = beyond.features[::2]
     found = score(factors, layout, all_expandable(layout, 3), thresholds, cut, np.sort(layout.keys(known)))
     rest = beyond.take(np.arange(1, len(beyond), 2))
@@ -249,7 +256,7 @@ def test_features_over_links_are_not_expanded() -> None:
         over = np.flatnonzero(layout.variable_of_own_column < 0)
         mine = layout.column_starts[layout.table_of_column[over]]
         assert len(over) > 3
-        expandable = widen(np.column_stack([mine, over]), 3)
+        expandable = pad_features(np.column_stack([mine, over]), 3)
         assert len(score(evaluator.gradient_factors(), layout, expandable)) == 0
 
 
@@ -259,9 +266,9 @@ def test_features_over_links_are_not_expanded() -> None:
 def test_the_best_of_all_orders_are_chosen_and_ties_go_by_position() -> None:
     features = np.array([[0, 1, 2], [0, 1, -1], [0, 3, -1], [1, 2, 3], [0, 2, 3]])
     found = Proposals(features, np.array([1.0, -3.0, 2.0, 2.0, -2.0]), np.array([1.0, 3.0, 2.0, 2.0, 2.0]))
-    assert select(found, 10).features.tolist() == features[[1, 4, 2, 3, 0]].tolist()
-    assert select(found, 3).features.tolist() == features[[1, 4, 2]].tolist()
-    nothing = merge([], 3)
+    assert best_proposals(found, 10).features.tolist() == features[[1, 4, 2, 3, 0]].tolist()
+    assert best_proposals(found, 3).features.tolist() == features[[1, 4, 2]].tolist()
+    nothing = concatenate_proposals([], 3)
     assert nothing.features.shape == (0, 3)
-    both = merge([merge([]), found], 3)
+    both = concatenate_proposals([concatenate_proposals([]), found], 3)
     assert np.array_equal(both.features, features)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle import candidate_pairs
 
 from sparsefield.compute import Threads
-from sparsefield.induction import RULES, FixedGraph, Proposals, all_pairs, select
+from sparsefield.induction import RULES, FixedGraph, Proposals, all_pairs, best_proposals
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytestmark = pytest.mark.grid(keep=4)
@@ -46,11 +46,11 @@ def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     assert set(proposed) <= {tuple(pair) for pair in candidates.tolist()}
     assert not set(proposed) & {tuple(pair) for pair in taken.tolist()}
     assert (np.abs(found.gradient) > cut).all()
-    assert np.isfinite(found.rank).all()
-    assert len(found.features) == len(found.gradient) == len(found.rank)
+    assert np.isfinite(found.score).all()
+    assert len(found.features) == len(found.gradient) == len(found.score)
 
 
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.closed])
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.fixed_candidates])
 def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_threads(make_problem, name) -> None:
     problem = make_problem(2, n_rows=700, states=(2, 3, 2, 4, 2, 2), size=0.4)
     assert len(factors_of(problem).errors[0]) > 1
@@ -63,11 +63,11 @@ def test_an_open_rule_proposes_what_stands_out_and_the_same_on_any_number_of_thr
             outcomes.append(RULES[name]().score(evaluator.gradient_factors(), problem.layout, 1.0, nobody))
     assert len(outcomes[0])
     for other in outcomes[1:]:
-        for part in ("features", "gradient", "rank"):
+        for part in ("features", "gradient", "score"):
             assert np.array_equal(getattr(outcomes[0], part), getattr(other, part))
 
 
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.closed])
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.fixed_candidates])
 def test_a_closed_rule_proposes_nothing(make_problem, name) -> None:
     problem = make_problem(2)
     found = RULES[name]().score(factors_of(problem), problem.layout, 0.0, np.empty(0, dtype=np.int64))
@@ -97,8 +97,8 @@ def test_full_starts_with_every_candidate_there_is(make_problem, shape) -> None:
     assert RULES["full"]().start(layout).tolist() == all_pairs(layout).tolist()
 
 
-def test_selection_takes_the_highest_ranks_and_breaks_ties_by_position(make_problem) -> None:
+def test_selection_takes_the_highest_scores_and_breaks_ties_by_position(make_problem) -> None:
     pairs = np.array([[3, 4], [0, 2], [0, 1], [2, 9]])
     found = Proposals(pairs, np.array([1.0, -5.0, 5.0, -9.0]), np.array([1.0, 5.0, 5.0, 0.5]))
-    assert select(found, 3).features.tolist() == [[0, 1], [0, 2], [3, 4]]
-    assert select(found, 99).gradient.tolist() == [5.0, -5.0, 1.0, -9.0]
+    assert best_proposals(found, 3).features.tolist() == [[0, 1], [0, 2], [3, 4]]
+    assert best_proposals(found, 99).gradient.tolist() == [5.0, -5.0, 1.0, -9.0]

@@ -45,7 +45,7 @@ def factors_at(sample, engine, pairs, theta):
 
 def as_dict(found) -> dict[tuple[int, int], float]:
     assert len(set(map(tuple, found.features.tolist()))) == len(found)
-    assert np.array_equal(found.rank, np.abs(found.gradient))
+    assert np.array_equal(found.score, np.abs(found.gradient))
     return dict(zip(map(tuple, found.features.tolist()), found.gradient.tolist(), strict=True))
 
 
@@ -242,7 +242,7 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> N
             assert isinstance(factors, SparseGradientFactors)
             assert len(factors.parts) > 5
             found = score_sparse_pairs(factors, problem.layout, threshold, 1.0, NOTHING)
-            outcomes.append([part.tobytes() for part in (found.features, found.gradient, found.rank)])
+            outcomes.append([part.tobytes() for part in (found.features, found.gradient, found.score)])
     assert len(outcomes[0][0]) > 0
     assert outcomes[0] == outcomes[1] == outcomes[2]
 

@@ -43,7 +43,7 @@ def factors_at(sample, engine, pairs, theta):
 
 
 def bits(found) -> list[bytes]:
-    return [part.tobytes() for part in (found.features, found.gradient, found.rank)]
+    return [part.tobytes() for part in (found.features, found.gradient, found.score)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -81,10 +81,10 @@ def test_at_the_cut_the_last_bit_decides(make_problem, n_workers) -> None:
         factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
         everyone = score_sparse_pairs(factors, problem.layout, 0.0, 0.0, NOTHING)
         assert len(everyone) == 36
-        for size in everyone.rank.tolist():
+        for size in everyone.score.tolist():
             for cut in (np.nextafter(size, 0.0), size):
                 found = score_sparse_pairs(factors, problem.layout, 0.0, cut, NOTHING)
-                np.testing.assert_array_equal(found.features, everyone.features[everyone.rank > cut])
+                np.testing.assert_array_equal(found.features, everyone.features[everyone.score > cut])
 
 
 @pytest.mark.parametrize("entries", [10**9, 300, 40])

@@ -147,7 +147,7 @@ def test_samples_of_a_learned_field_have_the_moments_of_its_data() -> None:
     rng = np.random.default_rng(2)
     a = rng.random(2000) < 0.3
     X = np.column_stack([a, a ^ (rng.random(2000) < 0.1)]).astype(int)
-    drawn = MarkovField(l1=0.1, n_jobs=1, random_state=1).fit(X).sample(4000, sweeps=60).to_numpy()
+    drawn = MarkovField(l1=0.1, n_jobs=1, random_state=1).fit(X).sample(4000, burn_in=60).to_numpy()
     assert drawn.mean(axis=0) == pytest.approx(X.mean(axis=0), abs=0.03)
     assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(np.corrcoef(X.T)[0, 1], abs=0.05)
 

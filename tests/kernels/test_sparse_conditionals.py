@@ -40,9 +40,9 @@ class Case:
         self.baseline = baseline_beliefs(self.schema, self.theta[: self.schema.n_states])
         dense = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
         self.loss, self.gradient = dense.evaluate(dense.compile(self.layout.arcs(self.pairs)), self.theta)
-        contrast = dense.gradient_factors()
-        self.on = contrast.expectations[0][0]
-        self.errors = contrast.errors[0][0] / self.block.weight
+        factors = dense.gradient_factors()
+        self.on = factors.expectations[0][0]
+        self.errors = factors.errors[0][0] / self.block.weight
         self.beliefs = self.errors + self.on[: self.schema.n_states]
 
     def evaluate(self):

@@ -16,7 +16,7 @@ from sparsefield.data import Layout, as_source, learn_schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io import load_field, save_field
 from sparsefield.io.model_file import check_field
-from sparsefield.model import Field, bias_table, edge_table, feature_table, widen
+from sparsefield.model import Field, bias_table, edge_table, feature_table, pad_features
 
 
 def small() -> Field:
@@ -67,7 +67,7 @@ def test_a_feature_leads_to_each_of_its_target_states_from_all_its_other_columns
 def test_feature_keys_are_distinct_and_ordered(make_problem) -> None:
     schema = make_problem(0).schema
     layout = Layout.single(schema)
-    every = np.concatenate([widen(np.array(candidate_features(schema, order)), 4) for order in (2, 3, 4)])
+    every = np.concatenate([pad_features(np.array(candidate_features(schema, order)), 4) for order in (2, 3, 4)])
     keys = layout.keys(every)
     assert len(np.unique(keys)) == len(every)
     assert np.array_equal(np.argsort(keys), np.lexsort(every.T[::-1]))

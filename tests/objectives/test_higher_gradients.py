@@ -14,7 +14,7 @@ from oracle import SlowField, candidate_features
 from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 pytestmark = pytest.mark.grid(keep=6)
@@ -74,13 +74,13 @@ def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_bl
 
 def test_errors_of_cd_are_those_of_one_sequential_sweep(make_problem) -> None:
     problem = with_conjunctions(make_problem(12, missing=0.3), 5)
-    contrast = evaluate(problem, "cd")[0].gradient_factors()
+    factors = evaluate(problem, "cd")[0].gradient_factors()
     n = problem.schema.n_states
-    assert contrast.averaged
+    assert factors.averaged
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
-        np.testing.assert_allclose(contrast.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(contrast.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(factors.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(factors.expectations[0][0][:, i], (q0 + q1) / 2, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -98,7 +98,9 @@ def test_conjunctions_change_the_errors_at_all(make_problem, name) -> None:
 def test_a_gradient_for_more_features_comes_from_the_errors_at_hand(make_problem, name) -> None:
     problem = with_conjunctions(make_problem(8, share=0.3), 8)
     evaluator, _, _ = evaluate(problem, name)
-    features = np.concatenate([widen(np.array(candidate_features(problem.schema, order)), 4) for order in (2, 3, 4)])
+    features = np.concatenate(
+        [pad_features(np.array(candidate_features(problem.schema, order)), 4) for order in (2, 3, 4)]
+    )
     graphs = graphs_with(problem.layout, features)
     found = evaluator.gradient(graphs, problem.schema.n_states + len(features))
     expected = GRADIENT[name](problem.slow, problem.rows, features)

@@ -67,10 +67,10 @@ def energy(slow: SlowField, q: list[float]) -> float:
     return sum(w * q[s] for s, w in enumerate(slow.biases)) + sum(w * q[a] * q[b] for a, b, w in slow.pairs)
 
 
-HIDDEN = [(2,), (4,), (2, 3)]
+LATENT = [(2,), (4,), (2, 3)]
 
 
-@pytest.mark.parametrize("latent", HIDDEN)
+@pytest.mark.parametrize("latent", LATENT)
 def test_loss_is_the_pseudo_likelihood_by_enumeration(latent) -> None:
     problem = Problem(0, latent=latent)
     evaluator = LatentEvaluator(problem.sample, Threads(1))
@@ -79,7 +79,7 @@ def test_loss_is_the_pseudo_likelihood_by_enumeration(latent) -> None:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("latent", HIDDEN)
+@pytest.mark.parametrize("latent", LATENT)
 def test_gradient_is_the_derivative_of_the_loss(latent, missing) -> None:
     problem = Problem(1, latent=latent, missing=missing)
     evaluator = LatentEvaluator(problem.sample, Threads(1))
@@ -98,8 +98,8 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
     problem = Problem(2, latent=(3,))
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
-    contrast, n = evaluator.gradient_factors(), problem.schema.n_states
-    (errors,), (expectations,) = contrast.errors[0], contrast.expectations[0]
+    factors, n = evaluator.gradient_factors(), problem.schema.n_states
+    (errors,), (expectations,) = factors.errors[0], factors.expectations[0]
     latent = range(problem.schema.state_offsets[-2], n)
     for k, (a, b) in enumerate(problem.pairs):
         if a in latent or b in latent:

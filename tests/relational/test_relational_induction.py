@@ -37,7 +37,7 @@ def scores(rule, problem, contrast, *, cut: float = 0.0, known=NOTHING) -> dict:
     found = rule.score(contrast, problem.layout, cut, known)
     names = names_of(problem.slow, problem.layout, found.features)
     assert len(set(names)) == len(names)
-    values = zip(found.gradient.tolist(), found.rank.tolist(), strict=True)
+    values = zip(found.gradient.tolist(), found.score.tolist(), strict=True)
     return dict(zip(names, values, strict=True))
 
 

@@ -14,7 +14,7 @@ from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.inference import MeanField
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import Trainer, TrainingOptions, working_problem
 from sparsefield.solver.checkpoint import NAME, Checkpoint
@@ -57,7 +57,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
     """Over all features of these orders, in the field or not, by an evaluation that starts from nothing."""
     source, field = as_source(X), model.field_
     table = compile_table(source, field.schema)
-    every = np.concatenate([widen(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
+    every = np.concatenate([pad_features(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
     place = {tuple(c for c in feature if c >= 0): k for k, feature in enumerate(every.tolist())}
     n = field.layout.n_states
     theta = np.concatenate([field.biases, np.zeros(len(every))])
@@ -230,7 +230,7 @@ class Watched(WorkingProblem):
         after = self._weights()
         assert all(after.get(feature, 0.0) == weight for feature, weight in before.items())
         np.testing.assert_allclose(self.theta[: self.n_states], biases, rtol=0, atol=1e-12)
-        fresh, gradient = self._objective(self.point.theta)
+        fresh, gradient = self._objective(self.point.coordinates)
         assert self.point.value == value == pytest.approx(fresh, rel=1e-12)
         np.testing.assert_allclose(self.point.gradient, gradient, rtol=0, atol=1e-8)
         n_columns, conjunctions = self.working_set.layout.n_columns, self.working_set.arcs.conjunctions

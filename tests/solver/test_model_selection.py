@@ -88,7 +88,7 @@ def test_going_down_ends_where_a_fresh_fit_does(max_order: int) -> None:
             assert walked.objective == pytest.approx(fresh.objective, rel=2e-3)
         # With its certificate it is the very optimum, also on the way up.
         for l1 in (10.0, 30.0):
-            again, fresh = trainer.refit_at(l1), trainer_of(sample, engine, l1=l1, **options).trainer.run()
+            again, fresh = trainer.fit_at(l1), trainer_of(sample, engine, l1=l1, **options).trainer.run()
             assert again.converged
             assert again.objective == pytest.approx(fresh.objective, rel=1e-6)
 
@@ -195,7 +195,7 @@ def test_judging_a_refit_leaves_the_trainer_as_it_was(missing: float) -> None:
         around.trainer.run()
         _final(around, SelectionOptions(refit_l2=0.1))
         assert around.trainer.problem.field.theta.tolist() == straight.trainer.problem.field.theta.tolist()
-        assert around.refit_at(10.0).field.theta.tolist() == straight.refit_at(10.0).field.theta.tolist()
+        assert around.fit_at(10.0).field.theta.tolist() == straight.fit_at(10.0).field.theta.tolist()
 
 
 def test_weights_that_say_nothing_go_and_those_that_do_stay() -> None:

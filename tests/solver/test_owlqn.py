@@ -64,7 +64,7 @@ def minimize(evaluate, l1, start, *, steps: int = 3000, scale=None, optimizer=No
 
 
 def worst(point: Point, l1) -> float:
-    return max(violation(t, g, p) for t, g, p in zip(point.theta, point.gradient, l1, strict=True))
+    return max(violation(t, g, p) for t, g, p in zip(point.coordinates, point.gradient, l1, strict=True))
 
 
 @given(
@@ -88,7 +88,7 @@ def test_it_reaches_the_optimality_conditions_and_never_climbs(seed, size, stren
 def test_a_strong_penalty_leaves_exact_zeros() -> None:
     l1 = np.full(30, 0.8)
     point, _ = minimize(with_l1(quadratic(3, 30), l1), l1, np.random.default_rng(0).normal(size=30))
-    assert 0 < np.count_nonzero(point.theta) < 30
+    assert 0 < np.count_nonzero(point.coordinates) < 30
 
 
 def test_a_step_stays_in_its_orthant() -> None:
@@ -101,7 +101,7 @@ def test_a_step_stays_in_its_orthant() -> None:
         found = optimizer.step(point, l1, lambda g: 5.0 * g, evaluate, anywhere)
         if found is None:
             break
-        assert not (found.theta * point.theta < 0).any()
+        assert not (found.coordinates * point.coordinates < 0).any()
         point = found
 
 
@@ -121,10 +121,10 @@ def test_numbers_that_are_none_never_come_back(where, bad) -> None:
     none = np.zeros(3)
     start = np.zeros(3)
     point, values = minimize(evaluate, none, start, steps=50, scale=np.full(3, 10.0))
-    assert np.isfinite(point.theta).all()
+    assert np.isfinite(point.coordinates).all()
     assert np.isfinite(point.value)
     assert np.isfinite(point.gradient).all()
-    assert np.abs(point.theta).max() <= 1.0
+    assert np.abs(point.coordinates).max() <= 1.0
     assert point.value < values[0]
 
 
@@ -154,7 +154,7 @@ def test_the_last_evaluation_is_at_the_point_that_is_returned() -> None:
         found = optimizer.step(point, l1, lambda g: 30.0 * g, evaluate, anywhere)
         if found is None:
             break
-        assert np.array_equal(calls[-1], found.theta)
+        assert np.array_equal(calls[-1], found.coordinates)
         point = found
     assert len(calls) > 5
 
@@ -173,7 +173,7 @@ def test_parameters_may_join_on_the_way(seed) -> None:
     first, _ = minimize(with_l1(of_four, few), few, np.zeros(4), steps=5, optimizer=optimizer)
     optimizer.grow(8)
     evaluate = with_l1(smooth, all_of_them)
-    second, values = minimize(evaluate, all_of_them, np.r_[first.theta, np.zeros(8)], optimizer=optimizer)
+    second, values = minimize(evaluate, all_of_them, np.r_[first.coordinates, np.zeros(8)], optimizer=optimizer)
     fresh, _ = minimize(evaluate, all_of_them, np.zeros(12))
     assert values[0] == pytest.approx(first.value)
     assert (np.diff(values) <= 0).all()
@@ -196,7 +196,7 @@ def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
         value, gradient = smooth(M @ place)
         return value, M.T @ gradient
 
-    place = np.linalg.solve(M, point.theta)
+    place = np.linalg.solve(M, point.coordinates)
     one = plain._direction(point.gradient, np.zeros(5, dtype=bool), np.copy)
     other = moved._direction(turned(place)[1], np.zeros(5, dtype=bool), np.copy)
     assert one @ point.gradient < 0

@@ -85,14 +85,14 @@ def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_
     problem = make_problem(4, missing=0.0)
     evaluator = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
     _, gradient = evaluator.evaluate(problem.graphs, problem.theta)
-    contrast = evaluator.gradient_factors()
+    factors = evaluator.gradient_factors()
     mean, variance = evaluator.moments()
     n = problem.schema.n_states
     coordinates = CenteredParametrization(mean, variance, np.ones(n, dtype=bool))
     transformed = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
     errors = np.zeros((problem.schema.n_columns, problem.table.n_rows))
-    errors[:n] = contrast.errors[0][0]
-    signals = contrast.expectations[0][0] - mean[:, None]
+    errors[:n] = factors.errors[0][0]
+    signals = factors.expectations[0][0] - mean[:, None]
     expected = [errors[a] @ signals[b] + errors[b] @ signals[a] for a, b in problem.pairs]
     np.testing.assert_allclose(transformed[n:], expected, atol=1e-11)
     weight = problem.table.blocks[0].weight

@@ -68,7 +68,7 @@ def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> N
     smooth, optimizer = quadratic(seed, 14), OrthantLBFGS()
     l1 = np.full(14, 0.8)
     point = minimize(smooth, l1, np.zeros(14), optimizer, 8)
-    places = np.flatnonzero(point.theta)
+    places = np.flatnonzero(point.coordinates)
     assert 0 < len(places) < 14
 
     def of_those(theta):
@@ -78,10 +78,10 @@ def test_without_what_was_let_go_the_optimum_is_that_of_a_fresh_start(seed) -> N
         return value, gradient[places]
 
     optimizer.keep(places)
-    end = minimize(of_those, l1[places], point.theta[places], optimizer, 2000)
+    end = minimize(of_those, l1[places], point.coordinates[places], optimizer, 2000)
     fresh = minimize(of_those, l1[places], np.zeros(len(places)), OrthantLBFGS(), 2000)
     assert end.value == pytest.approx(fresh.value, rel=1e-6)
-    worst = max(violation(t, g, 0.8) for t, g in zip(end.theta, end.gradient, strict=True))
+    worst = max(violation(t, g, 0.8) for t, g in zip(end.coordinates, end.gradient, strict=True))
     assert worst < 1e-4
 
 
@@ -98,17 +98,17 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
         if not dropped[-1]:
             return
         assert self.point.value == value
-        assert len(self.point.theta) == len(self.point.gradient) == n + len(self.working_set)
+        assert len(self.point.coordinates) == len(self.point.gradient) == n + len(self.working_set)
         kept = np.isin(layout.keys(before), self.working_set.pair_keys)
         assert np.array_equal(before[kept], self.working_set.features)
         assert not theta[n:][~kept].any()
         # The same field at the same point: what left was at 0.
         np.testing.assert_allclose(self.theta, np.concatenate([theta[:n], theta[n:][kept]]), atol=1e-12)
-        found, gradient = self._objective(self.point.theta)
+        found, gradient = self._objective(self.point.coordinates)
         assert found == pytest.approx(value, rel=1e-12)
         np.testing.assert_allclose(gradient, self.point.gradient, atol=1e-7)
         for s, y in zip(self.optimizer.s_history, self.optimizer.y_history, strict=True):
-            assert s.shape == self.point.theta.shape
+            assert s.shape == self.point.coordinates.shape
             assert s @ y > 0.0
 
     monkeypatch.setattr(WorkingProblem, "drop_inactive", watched)

@@ -252,7 +252,7 @@ def test_a_field_from_a_sparse_table_answers_for_dense_tables_with_missing_cells
     assert not np.isnan(filled).any()
     assert np.array_equal(filled[~np.isnan(incomplete)], incomplete[~np.isnan(incomplete)])
     np.testing.assert_allclose(field.score(X), field.score(X.toarray()))
-    assert field.sample(5, sweeps=3).shape == (5, 25)
+    assert field.sample(5, burn_in=3).shape == (5, 25)
 
 
 def rewritten(saved, path, tensors=None, document=None) -> None:

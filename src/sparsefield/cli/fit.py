@@ -25,7 +25,7 @@ from sparsefield.cli.input_data import (
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.io.files import ReadOptions
-from sparsefield.viz.fit_summary import certificate, size
+from sparsefield.viz.fit_summary import describe_convergence, describe_size
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
@@ -171,13 +171,13 @@ def _show_fit(field: AnyField, seconds: float) -> None:
         tried, by = len(record.path), SELECTIONS[record.criterion].description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
         show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
-    show(f"Learned {size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
+    show(f"Learned {describe_size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:
         each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
         show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
     show_features(field.field_, SHOWN_FEATURES, "  none: no pair of columns depends on each other at this l1.")
-    show(f"\n{certificate(field.field_, field.get_params())}")
+    show(f"\n{describe_convergence(field.field_, field.get_params())}")
 
 
 def _show_check(checked: Fold | None, *, auto: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
 from sparsefield.option_objects import as_expression
-from sparsefield.viz.fit_summary import WEIGHTS, certificate, size
+from sparsefield.viz.fit_summary import WEIGHTS, describe_convergence, describe_size
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable
@@ -31,7 +31,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
 
     field: Any = load(model)
     record, layout = field.field_.record, field.field_.layout
-    learned, sentence = record.is_learned, certificate(field.field_, field.get_params())
+    learned, sentence = record.is_learned, describe_convergence(field.field_, field.get_params())
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     show(f"{model}: {type(field).__name__}, written by sparsefield {record.version}")
     show(f"Learned from {record.n_rows:,} rows in {field.n_iter_:,} iterations." if learned else sentence)
@@ -39,7 +39,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
-    show(f"Features: {size(field.field_)}.")
+    show(f"Features: {describe_size(field.field_)}.")
     if learned:
         show(sentence)
         show(f"Options: {_options(field)}.")

@@ -94,7 +94,7 @@ def sample(
         return
     check_output(output, TABLES)
     rows = rows or (ROWS if given is None else 1)
-    plan = {"chains": min(chains or CHAINS, rows), "sweeps": burn_in, "thin": thin or THIN, "random_state": seed}
+    plan = {"chains": min(chains or CHAINS, rows), "burn_in": burn_in, "thin": thin or THIN, "random_state": seed}
     if given is None:
         drawn = _draw_rows(field, rows, plan)
     else:
@@ -160,6 +160,6 @@ def _draw_missing(
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:
     """Return a sentence with the numbers of rows, chains and sweeps."""
     chains, each = plan["chains"], "" if given is None else f", {rows:,} for each row of {given},"
-    sweeps = plan["sweeps"] + plan["thin"] * (-(-rows // chains) - 1)
+    sweeps = plan["burn_in"] + plan["thin"] * (-(-rows // chains) - 1)
     how = f"1 chain of {sweeps:,} sweeps" if chains == 1 else f"{chains:,} chains of {sweeps:,} sweeps each"
     return f"{height:,} rows drawn{each} with {how}"

@@ -14,7 +14,7 @@ Kind = Literal["within", "across", "shared", "swapped", "joined"]
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """A link from rows of ``table`` to the rows of ``to`` whose keys are in ``column``; a missing cell is no link."""
+    """Declare links from rows of ``table`` to rows of ``to`` by the keys in ``column``; a missing cell is no link."""
 
     table: str
     column: str
@@ -28,7 +28,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class OffsetLink:
-    """A link from each row to the one ``by`` positions later: one link makes a sequence, two make a grid.
+    """Declare a link from each row to the one ``by`` positions later: one makes a sequence, two make a grid.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ Link = ForeignKey | OffsetLink
 
 @dataclass(frozen=True)
 class Template:
-    """A kind of pair of rows over which features are defined; all its pairs share one weight per feature.
+    """Declare a kind of pair of rows over which features are defined; its pairs share one weight per feature.
 
     Two rows form at most one pair, even if several rows join them.
 

@@ -18,7 +18,7 @@ SHOWN_OFFENDERS = 3
 
 
 class Relational:
-    """Several tables whose rows are linked.
+    """Declare tables and the links between their rows.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def make_markov_field(
         biases = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_states)
     field = MarkovField.from_field(Field(Layout.single(schema), biases, pairs, strengths), n_jobs=n_jobs)
     draw_seed = int(chain.generate_state(1)[0])
-    samples = field.sample(rows, sweeps=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)
+    samples = field.sample(rows, burn_in=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)
     return SyntheticField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
 
 

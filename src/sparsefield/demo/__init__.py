@@ -1,0 +1,1 @@
+"""This package contains the demonstrations of the command line."""

@@ -30,7 +30,7 @@ from sparsefield.demo.digits import (
 from sparsefield.estimators import MarkovField
 from sparsefield.evaluation.baselines import ChainedRegressions, column_frequencies
 from sparsefield.io.atomic_write import write_atomically
-from sparsefield.viz.fit_summary import certificate, size
+from sparsefield.viz.fit_summary import describe_convergence, describe_size
 from sparsefield.viz.html_page import Figure, make_page
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -104,8 +104,8 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> DemoResult:
     network = learned_network(field, digits)
     neighbors = neighbor_shares(network)
     lead += [
-        f"Learned {size(field.field_)}, in {seconds:.1f} s and {field.n_iter_} iterations.",
-        certificate(field.field_, field.get_params()),
+        f"Learned {describe_size(field.field_)}, in {seconds:.1f} s and {field.n_iter_} iterations.",
+        describe_convergence(field.field_, field.get_params()),
         f"The field does not know which pixels are neighbors, but of the {STRONGEST} strongest edges among pixels "
         f"{neighbors['strongest']:.0%} connect neighbors ({neighbors['chance']:.0%} by chance). Of all "
         f"{len(network.pairs):,} edges, most of them weak, {neighbors['all']:.0%} do.",

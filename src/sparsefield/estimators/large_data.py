@@ -22,6 +22,7 @@ from sparsefield.io.out_of_core import ColumnRoles, check_blocks, open_table_wri
 from sparsefield.io.partitioned_tables import is_dask_collection, is_parquet_source, open_partitions
 from sparsefield.io.row_blocks import is_stream, open_stream
 from sparsefield.solver import HeldOut
+from sparsefield.solver.model_selection import held_out_refusal
 
 States = Mapping[str, Sequence[Label]] | None
 
@@ -41,12 +42,9 @@ def open_large_data(
     return open_data(estimator, X, y, observed, sample_weight, states)
 
 
-def _refuse_held_out(estimator: FieldEstimator, where: str, rows: str) -> None:
+def _refuse_held_out(estimator: FieldEstimator) -> None:
     if estimator.l1 == "auto" and isinstance(estimator._resolve("selection"), HeldOut):
-        raise DataError(
-            f"l1='auto' with selection='heldout' holds rows back, for which all rows must be {where}. For {rows} use "
-            "selection='ebic', or give l1 a number."
-        )
+        raise held_out_refusal()
 
 
 @contextmanager
@@ -62,7 +60,7 @@ def _open_stream(
             f"{option} needs all rows in memory. Blocks of rows are learned with objective='pl', max_order=2 and "
             "induction='cfi', 'grafting', 'full' or a FixedGraph."
         )
-    _refuse_held_out(estimator, "in memory", "blocks of rows")
+    _refuse_held_out(estimator)
     with temporary_folder() as folder:
         table, kind = _write_table(estimator, folder, X, observed, sample_weight, states)
         check_y(y, table.n_rows)
@@ -105,7 +103,7 @@ def _open_distributed(
     from sparsefield.compute.dask_engine import DaskEngine, ShardFutures
     from sparsefield.compute.dask_ingestion import distribute_rows
 
-    _refuse_held_out(estimator, "here", "rows on a cluster")
+    _refuse_held_out(estimator)
     with DaskEngine(estimator.engine, estimator.n_jobs) as engine:
         client = RetryingClient(engine)
         parts = open_partitions(client, X)

@@ -310,7 +310,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         n: int = 1,
         *,
         given: Any = None,
-        sweeps: int = 500,
+        burn_in: int = 500,
         chains: int | None = None,
         thin: int = 100,
         random_state: int | np.random.RandomState | None = None,
@@ -322,14 +322,14 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         ----------
         n : number of rows; with ``given``, for each of its rows
         given : table whose missing cells are drawn; necessary if the field has observed columns
-        sweeps : number of sweeps of each chain before its first row (burn-in)
+        burn_in : number of sweeps of each chain before its first row
         chains : number of chains that share the ``n`` rows, which come chain after chain; None gives every row its own
         thin : number of sweeps between two rows of a chain
         random_state : seed, or a RandomState to draw one from; None takes the estimator's
         progress : function that is called from time to time with the number of sweeps done and their total number
         """
         check_is_fitted(self)
-        for name, value in {"n": n, "chains": chains, "sweeps": sweeps, "thin": thin}.items():
+        for name, value in {"n": n, "chains": chains, "burn_in": burn_in, "thin": thin}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
         chains = n if chains is None else min(chains, n)
@@ -347,7 +347,14 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         length = -(-n // chains)
         with self._engine(sample) as engine:
             (codes,) = draw_often(
-                self.field_, sample, count=length, sweeps=sweeps, thin=thin, seed=seed, engine=engine, progress=progress
+                self.field_,
+                sample,
+                count=length,
+                sweeps=burn_in,
+                thin=thin,
+                seed=seed,
+                engine=engine,
+                progress=progress,
             )
         # (draws, targets, rows of given x chains) to (targets, rows of given x n), chain after chain. The first chains
         # contribute one row more if n is no multiple of their number.

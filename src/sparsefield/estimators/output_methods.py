@@ -16,7 +16,7 @@ from sparsefield.data import DenseDataset, Label, Relational, Source, as_source,
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model import Field
-from sparsefield.viz.report.repeat_fit import Fitted
+from sparsefield.viz.report.repeat_fit import FitDescription
 
 if TYPE_CHECKING:
     import networkx
@@ -128,9 +128,9 @@ class OutputMethods:
         bundle = super()._repr_mimebundle_(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]
         return {**bundle, "text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
-    def _as_fitted(self, data_name: str | None = None, left_out: tuple[str, ...] = ()) -> Fitted:
+    def _as_fitted(self, data_name: str | None = None, left_out: tuple[str, ...] = ()) -> FitDescription:
         estimator: Any = self
-        return Fitted(
+        return FitDescription(
             type(self).__name__,
             self.field_,
             estimator.get_params() | {"solver": estimator._solver_to_save()},

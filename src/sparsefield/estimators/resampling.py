@@ -19,7 +19,7 @@ from sparsefield.estimators.answer_tables import path_frame
 from sparsefield.estimators.validation import as_seed
 from sparsefield.frame_protocol import Frame
 from sparsefield.induction import FixedGraph
-from sparsefield.model import Field, LeftOutFeature, StabilityRecord, selection_table, widen
+from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features, selection_table
 from sparsefield.solver import PathSelection
 from sparsefield.solver.model_selection import LONG_PATIENCE
 from sparsefield.solver.stability_selection import Selections, count_selections, halved_by
@@ -159,7 +159,7 @@ class ResamplingMethods:
     def _store_stability(self, found: Selections, **how: Any) -> Frame:
         """Store the frequencies of the field's features in the field, and return those of all features as a frame."""
         field, width = self.field_, found.features.shape[1]
-        own = field.layout.keys(widen(field.features, width))
+        own = field.layout.keys(pad_features(field.features, width))
         frequencies, all_frequencies = found.frequencies_of(own), found.times / found.resamples
         others = np.flatnonzero(~np.isin(found.keys, own))
         often = others[all_frequencies[others] >= LEFT_OUT_SHARE]
@@ -181,7 +181,7 @@ class ResamplingMethods:
             **how,
         )
         self.field_ = replace(field, record=replace(field.record, stability=stability))
-        every = np.concatenate([widen(field.features, width), found.features[others]])
+        every = np.concatenate([pad_features(field.features, width), found.features[others]])
         weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(others))])
         return _make_table(field, every, weights, np.concatenate([frequencies, all_frequencies[others]]), self.kind_)
 

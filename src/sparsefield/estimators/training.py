@@ -89,7 +89,7 @@ class TrainingMethods(NestedParameters):
     def _accepts_sparse(self) -> bool:
         """Return whether induction rule and objective can work on a sparse table."""
         order = self._resolve("max_order").max_order
-        return self._resolve("induction").sparse and self.objective == "pl" and order == 2
+        return self._resolve("induction").supports_sparse and self.objective == "pl" and order == 2
 
     def _training_options(self) -> TrainingOptions:
         if self.l1 != "auto":

@@ -1,0 +1,1 @@
+"""This package holds out cells, predicts them, and scores predictions and their calibration."""

@@ -1,6 +1,6 @@
 """This package contains the rules that choose features to add. A new rule is a file here and a line in `RULES`."""
 
-from sparsefield.induction.candidates import Proposals, all_pairs, merge, select
+from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.cfi import CFI, PaperCFI
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.full_l1 import FullL1
@@ -27,7 +27,7 @@ __all__ = [
     "Proposals",
     "all_expandable",
     "all_pairs",
-    "merge",
+    "best_proposals",
+    "concatenate_proposals",
     "score_expansions",
-    "select",
 ]

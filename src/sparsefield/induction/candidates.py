@@ -8,42 +8,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Candidate features whose gradient exceeds a cut."""
+    """Candidate features whose gradient exceeds a bound."""
 
     features: np.ndarray
     """(candidates, columns): padded with -1."""
     gradient: np.ndarray
     """Exact or estimated."""
-    rank: np.ndarray
+    score: np.ndarray
     """The larger, the better."""
 
     def __len__(self) -> int:
         return len(self.gradient)
 
     def take(self, index: np.ndarray) -> Proposals:
-        return Proposals(self.features[index], self.gradient[index], self.rank[index])
+        return Proposals(self.features[index], self.gradient[index], self.score[index])
 
 
-def merge(parts: Sequence[Proposals], width: int = 2) -> Proposals:
+def concatenate_proposals(parts: Sequence[Proposals], width: int = 2) -> Proposals:
     """Concatenate proposals of at most ``width`` columns."""
     return Proposals(
-        np.concatenate([np.empty((0, width), dtype=np.int64), *(widen(part.features, width) for part in parts)]),
+        np.concatenate([np.empty((0, width), dtype=np.int64), *(pad_features(part.features, width) for part in parts)]),
         np.concatenate([np.empty(0), *(part.gradient for part in parts)]),
-        np.concatenate([np.empty(0), *(part.rank for part in parts)]),
+        np.concatenate([np.empty(0), *(part.score for part in parts)]),
     )
 
 
-def select(found: Proposals, limit: int) -> Proposals:
-    """Return the ``limit`` proposals of highest rank; equal ranks are ordered by columns, so the choice is unique."""
+def best_proposals(found: Proposals, limit: int) -> Proposals:
+    """Return the ``limit`` proposals of highest score; equal scores are ordered by columns, so the choice is unique."""
     if len(found) > limit:
-        least = np.partition(found.rank, len(found) - limit)[len(found) - limit]
-        found = found.take(np.flatnonzero(found.rank >= least))
-    order = np.lexsort((*found.features.T[::-1], -found.rank))
+        least = np.partition(found.score, len(found) - limit)[len(found) - limit]
+        found = found.take(np.flatnonzero(found.score >= least))
+    order = np.lexsort((*found.features.T[::-1], -found.score))
     return found.take(order[:limit])
 
 

@@ -21,8 +21,9 @@ from sparsefield.objectives.dense_evaluator import GradientFactors
 
 @dataclass(frozen=True)
 class CFI(ThresholdRule):
-    """Contrastive feature induction: h_AB = sum_i signal_A error_B + signal_B error_A over entries above thresholds.
+    """Score a pair by the sum of signal x error over entries above thresholds (contrastive feature induction).
 
+    The score is h_AB = sum_i signal_A error_B + signal_B error_A.
     The rank-one term E[B] g_A + E[A] g_B of the decomposition (Eq. 13) is kept, so that with thresholds 0 the estimate
     is the exact gradient whether or not biases have converged.
 
@@ -42,56 +43,61 @@ class CFI(ThresholdRule):
     """
 
     name = "cfi"
-    has_margins: ClassVar[bool] = True
+    keeps_rank_one_term: ClassVar[bool] = True
     """Whether the rank-one term is kept."""
     product: ClassVar[Literal["auto", "dense", "sparse"]] = "auto"
     """The matrix product; "auto" takes the one with fewer operations. Both agree up to rounding errors."""
 
     def score(
-        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+        self,
+        factors: AnyGradientFactors,
+        layout: Layout,
+        min_gradient: float,
+        known: np.ndarray,
+        limit: int | None = None,
     ) -> Proposals:
         errors, signals = self.thresholds
         if isinstance(factors, SparseGradientFactors):
             # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
-            return score_sparse_pairs(factors, layout, errors, cut, known, limit)
+            return score_sparse_pairs(factors, layout, errors, min_gradient, known, limit)
         thresholds = Thresholds(errors, signals, factors.means)
-        function = ScoreFunction(_gradient_with_margins(factors)) if self.has_margins else ScoreFunction()
+        function = ScoreFunction(_rank_one_gradient(factors)) if self.keeps_rank_one_term else ScoreFunction()
         products, dense_products = factors.parts.sum(count_products, thresholds)
         advantage = products * config.SPARSE_ADVANTAGE < dense_products
         if self.product == "sparse" or (self.product == "auto" and advantage):
             parts, _ = factors.parts.map_update(gather_large_values, thresholds)
-            return score_pairs_dense(parts, layout, cut, known, function=function, limit=limit, sparse=True)
+            return score_pairs_dense(parts, layout, min_gradient, known, function=function, limit=limit, sparse=True)
         # An estimate without the small terms loses nothing by single precision, and is twice as fast.
         dtype = config.FLOAT if errors == signals == 0.0 else np.float32
         parts, _ = factors.parts.map_update(keep_large_values, thresholds, dtype)
-        return score_pairs_dense(parts, layout, cut, known, function=function, limit=limit)
+        return score_pairs_dense(parts, layout, min_gradient, known, function=function, limit=limit)
 
 
 class PaperCFI(CFI):
-    """Algorithm 1 as printed in the paper, without the rank-one term, with the options of `CFI`.
+    """Score pairs as Algorithm 1 of the paper does, without the rank-one term, with the options of `CFI`.
 
     That term vanishes where biases have converged and have no penalty. A penalized bias has a gradient
     of up to l1 at its optimum, which then also contributes to the gradients of pairs with frequent states.
     """
 
     name = "cfi-paper"
-    sparse = False
-    has_margins = False
+    supports_sparse = False
+    keeps_rank_one_term = False
 
 
-def _gradient_with_margins(factors: GradientFactors) -> Callable[..., np.ndarray]:
+def _rank_one_gradient(factors: GradientFactors) -> Callable[..., np.ndarray]:
     """Return a `ScoreFunction.gradient` with the rank-one term: bias gradient x mean, of A and B and of B and A."""
-    margins = [_margins(block, factors) for block in factors.layout.candidate_blocks]
+    rank_one_factors = [_rank_one_factors(block, factors) for block in factors.layout.candidate_blocks]
 
     def gradient(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        (bias_left, mean_left), (bias_right, mean_right) = margins[block.template]
+        (bias_left, mean_left), (bias_right, mean_right) = rank_one_factors[block.template]
         total = sums.sum(axis=0) + bias_left[a] * mean_right[b]
         return total + mean_left[a] * bias_right[b]
 
     return gradient
 
 
-def _margins(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
+def _rank_one_factors(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the bias gradients and the means of the left columns, and of the right ones; 0 where there are none."""
     found = []
     for side, other in ((block.left, block.right), (block.right, block.left)):

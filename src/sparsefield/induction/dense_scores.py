@@ -14,7 +14,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
 from sparsefield.data import CandidateBlock, Layout
-from sparsefield.induction.candidates import Proposals, admissible, merge, pairs_at, select
+from sparsefield.induction.candidates import Proposals, admissible, best_proposals, concatenate_proposals, pairs_at
 from sparsefield.kernels.sparse_products import add_products
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.sparse_evaluator import Entries
@@ -45,12 +45,12 @@ def _sum_layers(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.nd
 
 @dataclass(frozen=True)
 class ScoreFunction:
-    """The functions that turn sums over all rows into gradients and ranks."""
+    """The functions that turn sums over all rows into gradients and scores."""
 
     gradient: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] = _sum_layers
     """Takes a block, sums (layers, ...) and the positions (...) of pairs among its left and right columns."""
-    rank: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
-    """None ranks by the size of the gradient."""
+    score: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
+    """None takes the size of the gradient."""
     layers: int = 1
     """2 sums (error of A x signal of B) and (signal of A x error of B) separately."""
 
@@ -63,14 +63,14 @@ class ScoreFunction:
 def score_pairs_dense(
     parts: BlockCollection,
     layout: Layout,
-    cut: float,
+    min_gradient: float,
     known: np.ndarray,
     *,
     function: ScoreFunction = ScoreFunction(),  # noqa: B008
     limit: int | None = None,
     sparse: bool = False,
 ) -> Proposals:
-    """Return pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``, at most the best ``limit``.
+    """Return the best ``limit`` pairs whose gradient exceeds ``min_gradient`` in size and whose key is not ``known``.
 
     ``parts`` have the errors and signals to be multiplied; with ``sparse`` these are `Entries`.
     """
@@ -78,7 +78,7 @@ def score_pairs_dense(
 
     def excess(tile: Tile, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block, a, b = blocks[tile.block], rows + tile.top, columns + tile.left
-        beyond = np.abs(function.gradients(block, sums, a, b)) - cut
+        beyond = np.abs(function.gradients(block, sums, a, b)) - min_gradient
         return np.where(a <= b, beyond, -np.inf) if block.mirrored else beyond
 
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -88,14 +88,14 @@ def score_pairs_dense(
         tile, block = found.item, blocks[found.item.block]
         a, b = found.positions[0] + tile.top, found.positions[1] + tile.left
         gradient = function.gradients(block, found.sums, a, b)
-        rank = np.abs(gradient) if function.rank is None else function.rank(block, found.sums, a, b)
-        return Proposals(pairs_at(block, layout, a, b), gradient, rank)
+        score = np.abs(gradient) if function.score is None else function.score(block, found.sums, a, b)
+        return Proposals(pairs_at(block, layout, a, b), gradient, score)
 
-    largest = limit if function.rank is None else None
+    largest = limit if function.score is None else None
     query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
     tiles = [tile for k, block in enumerate(blocks) for tile in (_bands if sparse else _squares)(k, block)]
-    found = merge([propose(large) for large in parts.top_entries(query, tiles)])
-    return found if limit is None else select(found, limit)
+    found = concatenate_proposals([propose(large) for large in parts.top_entries(query, tiles)])
+    return found if limit is None else best_proposals(found, limit)
 
 
 def _squares(number: int, block: CandidateBlock) -> list[Tile]:

@@ -11,15 +11,15 @@ from sparsefield.data import Layout
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import DataError
 from sparsefield.induction.candidates import pairs_at
-from sparsefield.induction.rule import ClosedRule
+from sparsefield.induction.rule import FixedCandidatesRule
 
 VariableIndex = tuple[int, int]
 """The number of a table, and of a variable in its schema."""
 
 
 @dataclass(frozen=True)
-class FixedGraph(ClosedRule):
-    """All pairs of states of the given pairs of variables.
+class FixedGraph(FixedCandidatesRule):
+    """Restrict features to the pairs of states of given pairs of variables.
 
     Parameters
     ----------

@@ -10,12 +10,12 @@ from sparsefield import config
 from sparsefield.data import Layout
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.candidates import all_pairs
-from sparsefield.induction.rule import ClosedRule
+from sparsefield.induction.rule import FixedCandidatesRule
 
 
 @dataclass(frozen=True)
-class FullL1(ClosedRule):
-    """All pairs at once; the L1 penalty selects."""
+class FullL1(FixedCandidatesRule):
+    """Put all pairs into the working set at once; the L1 penalty selects."""
 
     name = "full"
 

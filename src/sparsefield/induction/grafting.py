@@ -16,7 +16,9 @@ from sparsefield.objectives import AnyGradientFactors, SparseGradientFactors
 
 @dataclass(frozen=True)
 class Grafting(InductionRule):
-    """Exact gradients: g_AB = sum_i error_A expectation_B + error_B expectation_A. The certificate uses them too.
+    """Score every candidate by its exact gradient.
+
+    That is g_AB = sum_i error_A expectation_B + error_B expectation_A, which the certificate uses, too.
 
     Parameters
     ----------
@@ -28,8 +30,13 @@ class Grafting(InductionRule):
     name = "grafting"
 
     def score(
-        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+        self,
+        factors: AnyGradientFactors,
+        layout: Layout,
+        min_gradient: float,
+        known: np.ndarray,
+        limit: int | None = None,
     ) -> Proposals:
         if isinstance(factors, SparseGradientFactors):
-            return score_sparse_pairs(factors, layout, 0.0, cut, known, limit)
-        return score_pairs_dense(factors.parts, layout, cut, known, limit=limit)
+            return score_sparse_pairs(factors, layout, 0.0, min_gradient, known, limit)
+        return score_pairs_dense(factors.parts, layout, min_gradient, known, limit=limit)

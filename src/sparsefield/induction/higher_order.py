@@ -16,7 +16,7 @@ from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.thresholding import Thresholds
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import GradientFactors
 from sparsefield.option_objects import OptionObject
@@ -27,7 +27,7 @@ FEATURES_PER_ITEM = 128
 
 @dataclass(frozen=True)
 class HigherOrder(OptionObject):
-    """Which conjunctions of states are candidates, and how strongly they are penalized.
+    """Allow features of three columns and more, and set how strongly they are penalized.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def all_expandable(layout: Layout, width: int) -> np.ndarray:
         owner = schema.variable_of_column
         keep = (a < schema.n_states) & (owner[a] != owner[b])
         found.append(start + np.column_stack([a[keep], b[keep]]))
-    return widen(np.concatenate(found), width)
+    return pad_features(np.concatenate(found), width)
 
 
 class Expansion(NamedTuple):
@@ -84,11 +84,11 @@ def score_expansions(
     layout: Layout,
     expandable: np.ndarray,
     thresholds: tuple[float, float],
-    cut: float,
+    min_gradient: float,
     known: np.ndarray,
     order_penalty: float = 1.0,
 ) -> Proposals:
-    """Return expansions whose gradient exceeds ``cut`` in size and whose key is not ``known`` (sorted).
+    """Return expansions whose gradient exceeds ``min_gradient`` in size and whose key is not ``known`` (sorted).
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def score_expansions(
     thresholds : (t_err, t_sig)
         Smaller errors and signals are ignored, as by CFI; with (0, 0) gradients are exact.
     order_penalty : float
-        Each column beyond two multiplies the cut by this factor, and divides the rank by it.
+        Each column beyond two multiplies ``min_gradient`` by this factor, and divides the score by it.
     """
     own = layout.variable_of_own_column[expandable[:, :2]].min(axis=1) >= 0
     exact, width = thresholds == (0.0, 0.0), expandable.shape[1]
@@ -112,8 +112,8 @@ def score_expansions(
         return total + item.mean[row] * bias_gradient[column]
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        cuts = cut * order_penalty ** (_sizes(item.members) - 1.0)
-        return np.abs(gradient(item, sums, rows, columns)) - cuts[rows]
+        min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)
+        return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows]
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]
@@ -137,8 +137,8 @@ def score_expansions(
     if len(known):
         position = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
         chosen = chosen[known[position] != keys[chosen]]
-    rank = np.abs(gradients[chosen]) / order_penalty ** (_sizes(features[chosen]) - 2.0)
-    return Proposals(features[chosen], gradients[chosen], rank)
+    score = np.abs(gradients[chosen]) / order_penalty ** (_sizes(features[chosen]) - 2.0)
+    return Proposals(features[chosen], gradients[chosen], score)
 
 
 def _sizes(features: np.ndarray) -> np.ndarray:

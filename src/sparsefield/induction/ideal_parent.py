@@ -17,23 +17,28 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 @dataclass(frozen=True)
 class IdealParent(ThresholdRule):
-    """A rule that ranks a pair by the larger of ``|cos(error_A, signal_B)|`` and ``|cos(signal_A, error_B)|``.
+    """Rank pairs by the larger of ``|cos(error_A, signal_B)|`` and ``|cos(signal_A, error_B)|``.
 
     A pair may enter, as with the other rules, when its (estimated) gradient exceeds l1. Options are those of `CFI`.
     """
 
     name = "ideal-parent"
-    sparse = False
+    supports_sparse = False
 
     def score(
-        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+        self,
+        factors: AnyGradientFactors,
+        layout: Layout,
+        min_gradient: float,
+        known: np.ndarray,
+        limit: int | None = None,
     ) -> Proposals:
-        assert not isinstance(factors, SparseGradientFactors)  # `sparse` is False
+        assert not isinstance(factors, SparseGradientFactors)  # `supports_sparse` is False
         thresholds = Thresholds(*self.thresholds, factors.means)
         parts, (errors, signals) = factors.parts.map_update(_keep_large_and_sum_squares, thresholds, layout)
         error_norm, signal_norm = (np.where(sums > 0, np.sqrt(sums), 1.0) for sums in (errors, signals))
 
-        def rank(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        def score(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
             left_errors, right_errors = np.abs(sums)
             left, right = layout.column_starts[block.left.table], layout.column_starts[block.right.table]
             cosines = [np.zeros(left_errors.shape)]
@@ -45,7 +50,9 @@ class IdealParent(ThresholdRule):
                 cosines.append(right_errors / (own * signal_norm[right + block.left.neighbor_columns[a]]))
             return np.maximum.reduce(cosines)
 
-        return score_pairs_dense(parts, layout, cut, known, function=ScoreFunction(rank=rank, layers=2), limit=limit)
+        return score_pairs_dense(
+            parts, layout, min_gradient, known, function=ScoreFunction(score=score, layers=2), limit=limit
+        )
 
 
 def _keep_large_and_sum_squares(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Proposals, merge
+from sparsefield.induction.candidates import Proposals, concatenate_proposals
 from sparsefield.objectives import AnyGradientFactors
 from sparsefield.option_objects import OptionObject
 
@@ -19,9 +19,9 @@ class InductionRule(OptionObject, ABC):
     """A rule starts with some pairs and proposes more while the fit proceeds."""
 
     name: ClassVar[str]
-    closed: ClassVar[bool] = False
+    fixed_candidates: ClassVar[bool] = False
     """True when the starting pairs are all candidates; the certificate then covers only those."""
-    sparse: ClassVar[bool] = True
+    supports_sparse: ClassVar[bool] = True
     """Whether the rule can score the candidates of a sparse table."""
     batch_size: int | str = "auto"
     """Features that are added at a time."""
@@ -44,11 +44,16 @@ class InductionRule(OptionObject, ABC):
 
     @abstractmethod
     def score(
-        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+        self,
+        factors: AnyGradientFactors,
+        layout: Layout,
+        min_gradient: float,
+        known: np.ndarray,
+        limit: int | None = None,
     ) -> Proposals:
-        """Return pairs whose gradient exceeds ``cut`` in size and whose key is not in ``known`` (sorted).
+        """Return pairs whose gradient exceeds ``min_gradient`` in size and whose key is not in ``known`` (sorted).
 
-        With a ``limit``, only that many of the highest rank are returned.
+        With a ``limit``, only that many of the highest score are returned.
         """
 
 
@@ -90,15 +95,20 @@ class ThresholdRule(InductionRule):
             )
 
 
-class ClosedRule(InductionRule):
+class FixedCandidatesRule(InductionRule):
     """A rule that proposes nothing after its starting pairs."""
 
-    closed = True
+    fixed_candidates = True
 
     def score(
-        self, factors: AnyGradientFactors, layout: Layout, cut: float, known: np.ndarray, limit: int | None = None
+        self,
+        factors: AnyGradientFactors,
+        layout: Layout,
+        min_gradient: float,
+        known: np.ndarray,
+        limit: int | None = None,
     ) -> Proposals:
-        return merge([])
+        return concatenate_proposals([])
 
 
 def _check_count(name: str, value: Any, *words: str) -> None:

@@ -160,11 +160,11 @@ def summarize(engine: Engine, worker: WorkerRows) -> WorkerSummary:
     return WorkerSummary(worker.weight, worker.bounds.on_weight, work)
 
 
-def score_tile(worker: WorkerRows, tile: tuple[int, int], lowest: int, cut_per_weight: float) -> LocalScores:
-    """Return pairs of a column of a tile and a column from ``lowest`` on that exceed the worker's share of the cut."""
-    cut = cut_per_weight * worker.weight
+def score_tile(worker: WorkerRows, tile: tuple[int, int], lowest: int, min_gradient_per_weight: float) -> LocalScores:
+    """Return pairs of a column of a tile and one from ``lowest`` on that exceed the worker's share of the bound."""
+    min_gradient = min_gradient_per_weight * worker.weight
     a, b, sums, count = score_pairs(  # pyright: ignore
-        *tile, lowest, worker.on, worker.errors, worker.bounds, worker.known, worker.unit, cut
+        *tile, lowest, worker.on, worker.errors, worker.bounds, worker.known, worker.unit, min_gradient
     )
     counts = np.bincount(a[:count] - tile[0], minlength=tile[1] - tile[0]).astype(np.int32)
     return LocalScores(counts, b[:count].copy(), sums[:count].copy())

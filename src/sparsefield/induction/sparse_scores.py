@@ -3,7 +3,7 @@
 With thresholds 0 a score is the exact gradient. No array of rows x states or states x states is made.
 
 A gradient is a sum over rows, which may be on several workers. Each worker reports pairs whose gradient in its own rows
-exceeds its share of the cut, so a pair that no worker reports cannot exceed the cut. For reported pairs a partial sum
+exceeds its share of the bound, so a pair that no worker reports cannot exceed it. For reported pairs a partial sum
 and a bound are known, and only pairs that these leave undecided are summed exactly in a second round. With one worker,
 its report is the result.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import WorkerData
 from sparsefield.data import Layout
-from sparsefield.induction.candidates import Proposals, merge, select
+from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals
 from sparsefield.induction.sparse_score_parts import (
     ColumnBounds,
     KnownPairs,
@@ -44,31 +44,31 @@ TILES = 64
 """Number of runs of columns, of about equal work, that are divided among threads."""
 
 UNREPORTED_SHARE = 0.7
-"""Share of the cut below which workers report nothing, where there are several. A smaller share means more reported
-pairs, a larger one more undecided pairs."""
+"""Share of ``min_gradient`` below which workers report nothing, where there are several. A smaller share means more
+reported pairs, a larger one more undecided pairs."""
 
 
 def score_sparse_pairs(
     factors: SparseGradientFactors,
     layout: Layout,
     threshold: float,
-    cut: float,
+    min_gradient: float,
     known: np.ndarray,
     limit: int | None = None,
 ) -> Proposals:
-    """Return pairs whose gradient exceeds ``cut`` in size and whose key is not ``known``, at most the best ``limit``.
+    """Return the best ``limit`` pairs whose gradient exceeds ``min_gradient`` in size and whose key is not ``known``.
 
     An error of at most ``threshold`` becomes the baseline error. Columns are renumbered by falling bounds, so that
-    frequently used ones are adjacent in memory; columns that no pair beyond the cut can contain are left out.
+    frequently used ones are adjacent in memory; columns that no pair beyond ``min_gradient`` can contain are left out.
     """
-    column, bounds = _order_columns(factors, layout, cut)
+    column, bounds = _order_columns(factors, layout, min_gradient)
     if not len(column):
-        return merge([])
+        return concatenate_proposals([])
     inside = _known(known, layout.n_columns, column)
-    task = ScoringTask(factors, threshold, float(cut), column, bounds, inside, limit)
-    found = merge([_score_round(task, *both) for both in _rounds(factors, bounds)])
+    task = ScoringTask(factors, threshold, float(min_gradient), column, bounds, inside, limit)
+    found = concatenate_proposals([_score_round(task, *both) for both in _rounds(factors, bounds)])
     if limit is not None:
-        return select(found, limit)
+        return best_proposals(found, limit)
     return found.take(np.lexsort(found.features.T[::-1]))
 
 
@@ -77,7 +77,7 @@ class ScoringTask(NamedTuple):
 
     factors: SparseGradientFactors
     threshold: float
-    cut: float
+    min_gradient: float
     column: np.ndarray
     """Columns in the order of their new numbers."""
     bounds: ColumnBounds
@@ -104,7 +104,7 @@ class BoundSums(NamedTuple):
 
 
 class OpenPairs(NamedTuple):
-    """Pairs that may exceed the cut, with partial sums and bounds; see `combine_bounds`."""
+    """Pairs that may exceed ``min_gradient``, with partial sums and bounds; see `combine_bounds`."""
 
     a: np.ndarray
     b: np.ndarray
@@ -133,7 +133,7 @@ def _score_round(task: ScoringTask, first: slice, second: slice) -> Proposals:
     pairs = _complete_sums(workers, _collect_scores(task, workers, bounds, width, 0 if first == second else width))
     gradient = pairs.sums * task.unit + bounds.on_weight[pairs.a] * bounds.baseline[pairs.b]
     gradient += bounds.on_weight[pairs.b] * bounds.baseline[pairs.a]
-    beyond = np.abs(gradient) > task.cut
+    beyond = np.abs(gradient) > task.min_gradient
     gradient, ends = gradient[beyond], (column[members[pairs.a[beyond]]], column[members[pairs.b[beyond]]])
     return Proposals(np.sort(np.column_stack(ends), axis=1), gradient, np.abs(gradient))
 
@@ -145,12 +145,14 @@ def _collect_scores(task: ScoringTask, workers: WorkerData, bounds: ColumnBounds
     """
     known: list[WorkerSummary] = workers.map(summarize)
     on_weight = np.stack([worker.on_weight for worker in known])
-    cut_per_weight = (task.cut if len(workers) == 1 else UNREPORTED_SHARE * task.cut) / task.factors.total_weight
-    least = np.array([cut_per_weight * worker.weight for worker in known])
+    min_gradient_per_weight = (
+        task.min_gradient if len(workers) == 1 else UNREPORTED_SHARE * task.min_gradient
+    ) / task.factors.total_weight
+    least = np.array([min_gradient_per_weight * worker.weight for worker in known])
     tiles = _tiles(np.sum([worker.work for worker in known], axis=0), width)
-    shared = on_weight, bounds.baseline, task.unit, least, task.cut, BoundSums.empty(len(bounds.baseline))
+    shared = on_weight, bounds.baseline, task.unit, least, task.min_gradient, BoundSums.empty(len(bounds.baseline))
     found, held = [], 0
-    for tile, reported in zip(tiles, workers.stream(score_tile, tiles, lowest, cut_per_weight), strict=True):
+    for tile, reported in zip(tiles, workers.stream(score_tile, tiles, lowest, min_gradient_per_weight), strict=True):
         found.append(_combine_tile(reported, tile[0], *shared))
         held += len(found[-1].a)
         if task.limit is not None and held > 2 * task.limit + MANY_PAIRS:
@@ -204,7 +206,9 @@ def _rounds(factors: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[
     return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
 
 
-def _order_columns(factors: SparseGradientFactors, layout: Layout, cut: float) -> tuple[np.ndarray, ColumnBounds]:
+def _order_columns(
+    factors: SparseGradientFactors, layout: Layout, min_gradient: float
+) -> tuple[np.ndarray, ColumnBounds]:
     """Return the columns that may be part of a pair, in the order of their new numbers, and their bounds.
 
     The gradient of (A, B) is the sum of B's errors where A is on and of A's errors where B is on. No error exceeds 1,
@@ -215,7 +219,7 @@ def _order_columns(factors: SparseGradientFactors, layout: Layout, cut: float) -
     baseline[:states] = factors.baseline[:, BELIEF]
     bound = on_weight.copy()
     bound[:states] += on_weight[:states] + np.maximum(factors.bias_gradient, 0.0)
-    candidates = np.flatnonzero(bound > cut)
+    candidates = np.flatnonzero(bound > min_gradient)
     score_bound_col = np.maximum(on_weight, total * baseline)
     column = candidates[np.argsort(-score_bound_col[candidates], kind="stable")]
     owner = layout.schemas[0].variable_of_column[column]

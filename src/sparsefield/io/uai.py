@@ -24,7 +24,7 @@ from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.io.field_factors import FieldFactors, moebius_transform, to_factors
-from sparsefield.model.field import Field, widen
+from sparsefield.model.field import Field, pad_features
 
 Place = str | os.PathLike[str]
 Names = Mapping[str, list[Label]]
@@ -125,7 +125,7 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
     if not higher:
         return Field(layout, biases, pairs, weights)
     widest = higher[-1][0].shape[1]
-    conjunctions = np.concatenate([widen(columns, widest) for columns, _ in higher])
+    conjunctions = np.concatenate([pad_features(columns, widest) for columns, _ in higher])
     return Field(layout, biases, pairs, weights, conjunctions, np.concatenate([sums for _, sums in higher]))
 
 

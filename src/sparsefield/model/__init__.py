@@ -1,7 +1,7 @@
 """This package holds the learned field, its features and weights, and tables of them."""
 
 from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
-from sparsefield.model.field import Adjacency, Field, compile_adjacency, widen
+from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_features
 from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
 __all__ = [
@@ -16,6 +16,6 @@ __all__ = [
     "compile_adjacency",
     "edge_table",
     "feature_table",
+    "pad_features",
     "selection_table",
-    "widen",
 ]

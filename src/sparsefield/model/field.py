@@ -147,7 +147,7 @@ class Field:
         """Return (features, columns): pairs, then conjunctions, in the order of their weights in theta."""
         if not len(self.conjunctions):
             return self.pairs
-        return np.concatenate([widen(self.pairs, self.conjunctions.shape[1]), self.conjunctions])
+        return np.concatenate([pad_features(self.pairs, self.conjunctions.shape[1]), self.conjunctions])
 
     @cached_property
     def graphs(self) -> tuple[Adjacency, ...]:
@@ -158,6 +158,6 @@ class Field:
         return np.concatenate([self.biases, self.weights, self.conjunction_weights])
 
 
-def widen(features: np.ndarray, width: int) -> np.ndarray:
+def pad_features(features: np.ndarray, width: int) -> np.ndarray:
     """Return (features, width): the features padded with -1."""
     return np.pad(features, ((0, 0), (0, width - features.shape[1])), constant_values=-1)

@@ -11,7 +11,7 @@ from sparsefield.objectives.objective import Objective
 
 
 class ContrastiveDivergence(Objective):
-    """F0 - F1 per row, where q1 comes from q0 by one sequential sweep over the variables.
+    """Minimize F0 - F1 per row, where q1 comes from q0 by one sequential sweep over the variables.
 
     In a sequential sweep each update lowers the free energy by KL(q0 || q1) of its cell, so the loss is their sum and
     never negative; with all cells updated at once it would be unbounded below. The gradient is that of Eq. 10, which

@@ -11,7 +11,7 @@ from sparsefield.objectives.objective import Objective
 
 
 class PseudoLikelihood(Objective):
-    """Minus the sum over rows and observed cells of ln q1(cell).
+    """Minimize the negative pseudo-log-likelihood: minus the sum over rows and observed cells of ln q1(cell).
 
     It is convex, its gradient is exact, and the expectations are q0.
     """

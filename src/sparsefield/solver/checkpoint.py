@@ -16,7 +16,7 @@ from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 
 NAME = "fit.checkpoint"
-VERSION = "1"
+VERSION = "2"
 
 
 class Checkpoint:

@@ -70,7 +70,7 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class FitCallbacks:
-    """Functions that are called during a fit; None for those that are not wanted."""
+    """Set functions that are called during a fit; None calls nothing."""
 
     on_iteration: Callable[[IterationRecord], None] | None = None
     """Called after each step of the optimizer."""
@@ -104,9 +104,9 @@ class FitState:
     """How many times missing values may still be imputed during the current optimization."""
     optimized: bool = False
     """Whether the working set has been optimized since features were last added."""
-    tol: float = 0.0
+    objective_tol: float = 0.0
     """Relative change of the objective below which a step counts as one without progress."""
-    tolerance: float = 0.0
+    kkt_tolerance: float = 0.0
     """Violation of the optimality conditions within the working set at which an optimization ends."""
     steps_without_progress: int = 0
     stalled: bool = False

@@ -155,6 +155,14 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
     return refitted
 
 
+def held_out_refusal() -> DataError:
+    """Return the error for rows that cannot be held out, because they are on a cluster or come block by block."""
+    return DataError(
+        "l1='auto' with selection='heldout' needs all rows in the memory of this process: pass selection='ebic', or a "
+        "number as l1."
+    )
+
+
 def _folds(
     sample: Dataset, inference: InferenceMethod, engine: Engine, options: SelectionOptions
 ) -> tuple[Sequence[TrainingFold], float, SelectionCriterion]:
@@ -166,10 +174,7 @@ def _folds(
     criterion = options.criterion
     if isinstance(criterion, HeldOut):
         if not sample.is_local:
-            raise DataError(
-                "l1='auto' with selection='heldout' holds rows back, for which all rows must be here, and these are on "
-                "a cluster: take selection='ebic', or give l1 a number."
-            )
+            raise held_out_refusal()
         found = _held_out_folds(sample.local(), criterion, inference, engine, options)
         if found is not None:
             return *found, criterion

@@ -25,7 +25,8 @@ Transform = Callable[[np.ndarray], np.ndarray]
 class Point:
     """A point that the optimizer has reached."""
 
-    theta: np.ndarray
+    coordinates: np.ndarray
+    """Parameters of the optimizer, which need not be the weights: see `CenteredParametrization`."""
     value: float
     """Loss and penalties."""
     gradient: np.ndarray
@@ -85,12 +86,12 @@ class OrthantLBFGS:
         ``precondition`` multiplies a gradient by a positive approximation of the inverse Hessian; ``project`` maps a
         trial to one that the caller allows. The last call of ``evaluate`` is always at the point returned.
         """
-        slope = pseudo_gradient(point.theta, point.gradient, l1)
+        slope = pseudo_gradient(point.coordinates, point.gradient, l1)
         while True:
-            direction = self._direction(slope, (l1 > 0.0) & (point.theta == 0.0), precondition)
+            direction = self._direction(slope, (l1 > 0.0) & (point.coordinates == 0.0), precondition)
             found = self._search(point, l1, slope, direction, evaluate, project)
             if found is not None:
-                self._remember(found.theta - point.theta, found.gradient - point.gradient)
+                self._remember(found.coordinates - point.coordinates, found.gradient - point.gradient)
                 return found
             if not self.s_history:
                 return None
@@ -106,13 +107,13 @@ class OrthantLBFGS:
         project: Transform,
     ) -> Point | None:
         """Search along a line, by backtracking, within the orthant of ``point`` and its pseudo-gradient."""
-        orthant = np.where(point.theta != 0.0, np.sign(point.theta), np.sign(-slope))
+        orthant = np.where(point.coordinates != 0.0, np.sign(point.coordinates), np.sign(-slope))
         length = 1.0
         for _ in range(MAX_TRIALS):
-            theta = point.theta + length * direction
+            theta = point.coordinates + length * direction
             theta[(l1 > 0.0) & (theta * orthant <= 0.0)] = 0.0
             theta = project(theta)
-            predicted = float(slope @ (theta - point.theta))
+            predicted = float(slope @ (theta - point.coordinates))
             if predicted >= 0.0:  # too many parameters were set to 0; a shorter step sets fewer
                 length *= 0.5
                 continue

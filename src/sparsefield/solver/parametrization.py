@@ -1,4 +1,4 @@
-"""This module defines the coordinates in which the optimizer works."""
+"""This module defines the centered parametrization, in which the optimizer works."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MIN_DIAGONAL = 1e-2
 class CenteredParametrization:
     """Centered coordinates: a pair weight acts on deviations from the mean, and biases absorb the rest.
 
-    In the plain coordinates a pair weight also shifts its two biases, which makes for long narrow valleys; in
-    centered ones its gradient is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
+    Without it a pair weight also shifts its two biases, which makes the problem ill-conditioned. With it the
+    gradient of a pair is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
     field. A bias that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
     """
 
@@ -31,19 +31,19 @@ class CenteredParametrization:
     """(states,): bool."""
 
     def to_theta(self, point: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Return the plain weights of a point."""
+        """Return the weights at a point."""
         theta = point.copy()
         theta[: len(self.centered)] -= self._shift(point, arcs)
         return theta
 
     def from_theta(self, theta: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Return the point with given plain weights."""
+        """Return the point with given weights."""
         point = theta.copy()
         point[: len(self.centered)] += self._shift(theta, arcs)
         return point
 
     def from_plain_gradient(self, gradient: np.ndarray, arcs: Arcs) -> np.ndarray:
-        """Return the gradient in these coordinates, from that of the plain weights."""
+        """Return the gradient in this parametrization, from that of the weights."""
         out = gradient.copy()
         out[len(self.centered) :] -= self._rank_one(gradient, arcs)
         return out

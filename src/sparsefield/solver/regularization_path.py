@@ -44,16 +44,16 @@ class PathTrainer:
         """
         trainer = self.trainer
         if trainer.options.max_order > 2:
-            return self.refit_at(l1)  # many conjunctions look useful until a few of them are added
+            return self.fit_at(l1)  # many conjunctions look useful until a few of them are added
         last = trainer.options.l1
         near = max(2.0 * l1 - last, 0.5 * l1) if last < 2.0 * l1 else l1
         trainer.set_l1(l1)
-        if trainer.closed:
+        if trainer.fixed_candidates:
             return trainer.optimize_with(np.empty((0, 2), dtype=np.int64), near)
         found = trainer.violators(None if trainer.evaluator.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
         return trainer.optimize_with(found.features, near)
 
-    def refit_at(self, l1: float) -> FitResult:
+    def fit_at(self, l1: float) -> FitResult:
         """Fit at another l1, with a certificate."""
         self.trainer.set_l1(l1)
         return self.trainer.certify()
@@ -61,7 +61,7 @@ class PathTrainer:
     def l1_max(self) -> float:
         """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""
         trainer = self.trainer
-        if trainer.closed:
+        if trainer.fixed_candidates:
             gradient, n = trainer.problem.loss_gradient, trainer.layout.n_states
             strength = replace(trainer.problem.penalty, l1=1.0).l1_of(len(gradient))
             return float(np.abs(gradient[n:] / strength[n:]).max(initial=0.0))
@@ -69,14 +69,14 @@ class PathTrainer:
         while l1 > MIN_L1:
             found = trainer.violators(1, l1=l1)
             if len(found):
-                return float(found.rank.max())
+                return float(found.score.max())
             l1 *= 0.5
         return 0.0
 
     def refit_without_l1(self, kept: np.ndarray, l2: float) -> Field:
         """Fit some features of the working set, a mask, by L2 alone, and nothing else."""
         self.trainer.drop_l1(kept, l2)
-        return self.refit_at(0.0).field
+        return self.fit_at(0.0).field
 
     def branch(self) -> PathTrainer:
         """Return a copy whose steps leave this one unchanged."""

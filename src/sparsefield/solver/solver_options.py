@@ -16,7 +16,7 @@ from sparsefield.option_objects import OptionObject
 
 @dataclass(frozen=True)
 class Solver(OptionObject):
-    """How, and how exactly, a field is optimized.
+    """Set the tolerances, the limits and the checkpoint of the optimizer.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class SelectionCriterion(OptionObject, ABC):
 
 @dataclass(frozen=True)
 class HeldOut(SelectionCriterion):
-    """The log-likelihood of rows, or of cells, that were held out.
+    """Select l1 by the log-likelihood of rows, or of cells, that were held out.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class HeldOut(SelectionCriterion):
 
 @dataclass(frozen=True)
 class EBIC(SelectionCriterion):
-    """The extended Bayesian information criterion of one regression per state.
+    """Select l1 by the extended Bayesian information criterion, summed over one regression per state.
 
     Parameters
     ----------

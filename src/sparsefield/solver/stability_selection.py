@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from sparsefield.data import LocalDataset, deduplicate_rows, weigh_rows
-from sparsefield.model import widen
+from sparsefield.model import pad_features
 from sparsefield.solver.trainer import Trainer
 
 MAX_COMPONENT = 0.1
@@ -71,7 +71,7 @@ def count_selections(
         learned = make(half).run()
         field = learned.field
         chosen = np.concatenate([field.weights, field.conjunction_weights])  # none is 0
-        every = np.concatenate([features, widen(field.features, width)])
+        every = np.concatenate([features, pad_features(field.features, width)])
         keys, first, place = np.unique(layout.keys(every), return_index=True, return_inverse=True)
         features = every[first]
         times = np.bincount(place, np.concatenate([times, np.ones(len(chosen))]), len(keys))

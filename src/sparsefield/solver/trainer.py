@@ -10,9 +10,17 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
-from sparsefield.induction import Grafting, InductionRule, Proposals, all_expandable, merge, score_expansions, select
+from sparsefield.induction import (
+    Grafting,
+    InductionRule,
+    Proposals,
+    all_expandable,
+    best_proposals,
+    concatenate_proposals,
+    score_expansions,
+)
 from sparsefield.inference import InferenceMethod
-from sparsefield.model import IterationRecord, widen
+from sparsefield.model import IterationRecord, pad_features
 from sparsefield.objectives import Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
@@ -72,7 +80,7 @@ class Trainer:
         start: WarmStart | None = None,
     ) -> None:
         self.layout = sample.layout
-        self.rule, self.options, self.closed = rule, options, rule.closed
+        self.rule, self.options, self.fixed_candidates = rule, options, rule.fixed_candidates
         self._inference, self._warm_start = inference, start
         self._checkpoint = None
         if checkpoint is not None:
@@ -92,7 +100,7 @@ class Trainer:
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
         self.log = TrainingLog(engine, callbacks or FitCallbacks())
-        self.state = FitState(tol=options.tol, tolerance=0.5 * self.allowed_violation)
+        self.state = FitState(objective_tol=options.tol, kkt_tolerance=0.5 * self.allowed_violation)
 
     @property
     def allowed_violation(self) -> float:
@@ -111,7 +119,7 @@ class Trainer:
         """Change l1 and keep the weights."""
         self.options = replace(self.options, l1=l1)
         self.problem.penalty = replace(self.problem.penalty, l1=l1)
-        self.state.steps_without_progress, self.state.tol = 0, self.options.tol
+        self.state.steps_without_progress, self.state.objective_tol = 0, self.options.tol
         self.log.records = []
         self.problem.evaluate_again()
         self.problem.recenter()
@@ -119,7 +127,7 @@ class Trainer:
     def drop_l1(self, kept: np.ndarray, l2: float) -> None:
         """Keep only some features, by a mask, and penalize them by L2 alone; no other feature can be added."""
         allowed = self.allowed_violation
-        self.closed, self._checkpoint = True, None  # the checkpoint belongs to the fit with L1
+        self.fixed_candidates, self._checkpoint = True, None  # the checkpoint belongs to the fit with L1
         self.problem.keep(kept)
         self.options = replace(self.options, l1=0.0, l2=l2, kkt_tol=allowed, certify=True)
         self.problem.penalty = replace(self.problem.penalty, l1=0.0, l2=l2)
@@ -129,7 +137,7 @@ class Trainer:
         self._drop_inactive()
         if len(candidates):
             self._add_features(candidates, min_gradient)
-        self.state.tolerance = 0.5 * self.allowed_violation
+        self.state.kkt_tolerance = 0.5 * self.allowed_violation
         self._start_optimization("path", next_stage="end")
         return self._loop()
 
@@ -137,8 +145,8 @@ class Trainer:
         """Continue with the certificate from the current weights."""
         self.state = FitState(
             stage="certify",
-            tol=self.state.tol,
-            tolerance=self.state.tolerance,
+            objective_tol=self.state.objective_tol,
+            kkt_tolerance=self.state.kkt_tolerance,
             steps_without_progress=self.state.steps_without_progress,
             stalled=self.state.stalled,
         )
@@ -155,8 +163,8 @@ class Trainer:
         return twin
 
     def violators(self, limit: int | None = None, l1: float | None = None) -> Proposals:
-        """Return candidates outside the working set that violate optimality; a closed rule has none."""
-        return self._no_proposals() if self.closed else self._score(Grafting(), limit, l1=l1)
+        """Return candidates outside the working set that violate optimality; a rule with fixed candidates has none."""
+        return self._no_proposals() if self.fixed_candidates else self._score(Grafting(), limit, l1=l1)
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -182,7 +190,7 @@ class Trainer:
         theta = np.concatenate(parts)
         if self._warm_start is not None:
             theta = np.concatenate([self._warm_start.biases, self._warm_start.weights])
-            self.problem.set_features(widen(self._warm_start.pairs, self.options.max_order))
+            self.problem.set_features(pad_features(self._warm_start.pairs, self.options.max_order))
             graphs = self.problem.working_set.graphs
             if self.evaluator.has_missing:
                 self.evaluator.impute_missing(self._inference, graphs, theta)
@@ -197,8 +205,8 @@ class Trainer:
         if self._warm_start is not None:
             start = start[~np.isin(self.layout.keys(start), self.problem.working_set.pair_keys)]
         if len(start):
-            self._add_features(widen(start, self.options.max_order))
-        if self.closed:
+            self._add_features(pad_features(start, self.options.max_order))
+        if self.fixed_candidates:
             self._end_induction()
         else:
             self.state.stage = "induce"
@@ -208,7 +216,7 @@ class Trainer:
         proceed = self._iterations_left()
         found = self._score(self.rule, self._score_limit(), pairs_first=True) if proceed else self._no_proposals()
         self._drop_inactive()
-        proposed = select(found, self._batch_size()).features
+        proposed = best_proposals(found, self._batch_size()).features
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
         if not added or (self.options.certify and useful < FEW_CANDIDATES * len(self.problem.working_set)):
@@ -218,7 +226,7 @@ class Trainer:
         if self.rule.steps_per_batch == "auto" and self.options.certify and self._batches_are_expensive:
             # With the working set near its optimum, fewer features are added that have to be dropped later.
             worst = float(self._excess(found).max())
-            self.state.tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
+            self.state.kkt_tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
             self._start_optimization("induce", next_stage="induce", imputations=0)
             return
         if self.rule.steps_per_batch == "converge":
@@ -233,11 +241,11 @@ class Trainer:
         certify, keeps_errors = self.options.certify, self.evaluator.keeps_errors
         if self.state.optimized or (certify and keeps_errors):
             self.state.stage = "certify"
-        elif not certify and not self.closed:
+        elif not certify and not self.fixed_candidates:
             self.state.optimized = True
             self._start_optimization("optimize", next_stage="induce")
         else:
-            self.state.tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
+            self.state.kkt_tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
             self._start_optimization("optimize", next_stage="certify")
 
     def _start_optimization(self, phase: str, *, next_stage: str, imputations: int = MAX_IMPUTATIONS) -> None:
@@ -250,7 +258,7 @@ class Trainer:
         state = self.state
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
-            if progress and not (self.options.certify and self.problem.is_optimal_within(state.tolerance)):
+            if progress and not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance)):
                 return
             if state.imputations_left > 0 and self._impute():
                 state.imputations_left -= 1
@@ -278,11 +286,11 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(select(violators, max(self._batch_size(), MIN_BATCH)).features)
+            self._add_features(best_proposals(violators, max(self._batch_size(), MIN_BATCH)).features)
         if inside > 0.5 * allowed:
-            state.tol *= 0.1
+            state.objective_tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
-        state.tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
+        state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
         self._start_optimization("certify", next_stage="certify")
 
     # -- parts of stages -----------------------------------------------------------------------------------------
@@ -295,8 +303,8 @@ class Trainer:
         state.stalled = not moved
         self.log.add(phase, problem)
         value, norm = problem.point.value, np.abs(problem.theta).sum()
-        idle = abs(old_value - value) <= state.tol * max(abs(value), 1.0)
-        idle &= abs(norm - old_norm) <= 10 * state.tol * max(norm, 1.0)
+        idle = abs(old_value - value) <= state.objective_tol * max(abs(value), 1.0)
+        idle &= abs(norm - old_norm) <= 10 * state.objective_tol * max(norm, 1.0)
         state.steps_without_progress = state.steps_without_progress + 1 if idle else 0
         return moved
 
@@ -316,13 +324,13 @@ class Trainer:
         The others, which an inexact score proposed, would only cost time.
         """
         min_gradient = self.options.l1 if min_gradient is None else min_gradient
-        filtered = self.options.certify and not self.closed
+        filtered = self.options.certify and not self.fixed_candidates
         self.state.steps_without_progress = 0
         return self.problem.add_features(features, min_gradient if filtered else None)
 
     def _drop_inactive(self) -> None:
         # Imputation changes the objective, and a dropped feature might return again and again.
-        if self.options.certify and not self.closed and not self.evaluator.has_missing:
+        if self.options.certify and not self.fixed_candidates and not self.evaluator.has_missing:
             self.problem.drop_inactive()
 
     def _score(
@@ -342,7 +350,7 @@ class Trainer:
                 known, penalty = working_set.conjunction_keys, self.options.order_penalty
                 expandable, thresholds = self._expandable(), rule.thresholds
                 higher = [score_expansions(factors, self.layout, expandable, thresholds, l1, known, penalty)]
-        return merge([found, *higher], width)
+        return concatenate_proposals([found, *higher], width)
 
     def _expandable(self) -> np.ndarray:
         """Return the features that may be expanded by a column: the active ones, or, with "all", every pair as well."""
@@ -354,7 +362,7 @@ class Trainer:
         return active
 
     def _no_proposals(self) -> Proposals:
-        return merge([], self.options.max_order)
+        return concatenate_proposals([], self.options.max_order)
 
     def _excess(self, found: Proposals) -> np.ndarray:
         """Return by how much gradients exceed penalties, (candidates,)."""

@@ -51,7 +51,7 @@ class WorkingProblem:
     @property
     def theta(self) -> np.ndarray:
         """Plain weights at the current point: biases, then those of the working set."""
-        return self.parametrization.to_theta(self.point.theta, self.working_set.arcs)
+        return self.parametrization.to_theta(self.point.coordinates, self.working_set.arcs)
 
     @property
     def active(self) -> np.ndarray:
@@ -86,7 +86,7 @@ class WorkingProblem:
 
     def evaluate_again(self) -> None:
         """Evaluate at the current point, after a change of penalties or of imputed values."""
-        self.evaluate_at(self.point.theta)
+        self.evaluate_at(self.point.coordinates)
 
     def step(self) -> bool:
         """Take one step of the optimizer; return False where no step lowers the objective."""
@@ -95,7 +95,7 @@ class WorkingProblem:
             before, self.l1_penalties(), self._preconditioner(), self._objective, self._stop_at_zero
         )
         if found is None:
-            self.evaluate_at(before.theta)
+            self.evaluate_at(before.coordinates)
             return False
         self.point = found
         self.recenter()
@@ -117,13 +117,13 @@ class WorkingProblem:
 
     def l1_penalties(self) -> np.ndarray:
         """Return the L1 strength of each parameter that the optimizer has to treat as not differentiable at 0."""
-        penalties = self.penalty.l1_of(len(self.point.theta))
+        penalties = self.penalty.l1_of(len(self.point.coordinates))
         penalties[: self.n_states][self.parametrization.centered] = 0.0
         return penalties
 
     def is_optimal_within(self, tolerance: float) -> bool:
         """Return whether no parameter violates its optimality condition by more, in the optimizer's coordinates."""
-        slope = pseudo_gradient(self.point.theta, self.point.gradient, self.l1_penalties())
+        slope = pseudo_gradient(self.point.coordinates, self.point.gradient, self.l1_penalties())
         return bool(np.abs(slope).max(initial=0.0) <= tolerance)
 
     def violation(self) -> float:
@@ -151,7 +151,7 @@ class WorkingProblem:
         gradient[:n] = self.point.gradient[:n]
         added = self._moments.extend(self.parametrization, arcs).from_plain_gradient(gradient, arcs)[n:]
         self.set_features(np.concatenate([working_set.features, features]))
-        coordinates = np.concatenate([self.point.theta, np.zeros(len(features))])
+        coordinates = np.concatenate([self.point.coordinates, np.zeros(len(features))])
         self.point = Point(coordinates, self.point.value, np.concatenate([self.point.gradient, added]))
         self.optimizer.grow(len(features))
         return len(features)
@@ -169,7 +169,7 @@ class WorkingProblem:
         n = self.n_states
         positions = np.concatenate([np.arange(n), n + np.flatnonzero(kept)])
         self.set_features(self.working_set.features[kept])
-        self.point = Point(self.point.theta[positions], self.point.value, self.point.gradient[positions])
+        self.point = Point(self.point.coordinates[positions], self.point.value, self.point.gradient[positions])
         self.loss_gradient = self.loss_gradient[positions]
         self.optimizer.keep(positions)
 
@@ -192,7 +192,7 @@ class WorkingProblem:
         """Return what `restore` needs, except for the value of the objective."""
         return {
             "pairs": self.working_set.features,
-            "theta": self.point.theta,
+            "theta": self.point.coordinates,
             "gradient": self.point.gradient,
             "centered": self.parametrization.centered,
             "means": self.parametrization.means,
@@ -248,5 +248,5 @@ class WorkingProblem:
     def _preconditioner(self) -> Transform:
         evaluator = self.evaluator
         bias_hessian = evaluator.bias_hessian(), evaluator.arc_hessian(self.working_set.graphs)
-        l2 = self.penalty.l2_of(len(self.point.theta))
+        l2 = self.penalty.l2_of(len(self.point.coordinates))
         return self.parametrization.preconditioner(self.working_set.arcs, *bias_hessian, l2)

@@ -1,1 +1,1 @@
-"""Pages and pictures of fields, as SVG and HTML without a drawing library."""
+"""This package draws fields as pages and pictures, in SVG and HTML, without a drawing library."""

@@ -20,7 +20,7 @@ NOT_ABOUT_CHANCE = (
 )
 
 
-def size(field: Field) -> str:
+def describe_size(field: Field) -> str:
     """Return the numbers of features and of candidates as a sentence."""
     biases, pairs = (int((weights != 0).sum()) for weights in (field.biases, field.weights))
     candidates = field.layout.n_candidate_pairs
@@ -35,7 +35,7 @@ def l1_of(field: Field, params: Mapping[str, Any]) -> float:
     return float(params["l1"] if field.record.l1 is None else field.record.l1)
 
 
-def certificate(field: Field, params: Mapping[str, Any]) -> str:
+def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
     """Return sentences on whether the fit converged; ``params`` are the estimator's, those of option objects included.
 
     The violation is that of the optimality conditions, over all candidates, whether they have a weight or not.

@@ -15,7 +15,7 @@ from sparsefield.viz.charts import Curve, CurvePoint, HistogramPanel, LinePanel,
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
-from sparsefield.viz.report.repeat_fit import Fitted
+from sparsefield.viz.report.repeat_fit import FitDescription
 from sparsefield.viz.svg import Drawing, shorten
 
 MAX_SCORES, MAX_MISSING_COLUMNS, BAR = 400, 36, 120.0
@@ -39,7 +39,7 @@ class ScoredRows:
     """Columns of the data that the field does not have."""
 
 
-def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
+def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
     """Return scores by column, compared with frequencies, and calibration."""
     name, title = "quality", "Prediction quality"
     if scored is None:
@@ -76,7 +76,7 @@ def render_quality(fitted: Fitted, scored: ScoredRows | None) -> str:
     )
 
 
-def _describe_rows(fitted: Fitted, scored: ScoredRows) -> str:
+def _describe_rows(fitted: FitDescription, scored: ScoredRows) -> str:
     """Return a statement on whether these may be the rows of training."""
     n_used = scored.sample.n_rows
     part = f" Only {n_used:,} evenly spaced rows were used." if n_used < scored.n_rows else ""

@@ -29,7 +29,7 @@ LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitDescription:
     """What is needed to repeat the fit of an estimator."""
 
     kind: str
@@ -48,7 +48,7 @@ class Fitted:
         return self.kind == "RelationalField"
 
 
-def changed_options(fitted: Fitted) -> dict[str, Any]:
+def changed_options(fitted: FitDescription) -> dict[str, Any]:
     """Return the options that differ from the defaults, as a new estimator would take them."""
     params = {name: value for name, value in fitted.params.items() if name not in NOT_OF_THE_FIT and "__" not in name}
     if params.get("templates") is not None:
@@ -59,7 +59,7 @@ def changed_options(fitted: Fitted) -> dict[str, Any]:
     return {name: value for name, value in params.items() if repr(value) != repr(fitted.defaults.get(name))}
 
 
-def as_command(fitted: Fitted) -> str | None:
+def as_command(fitted: FitDescription) -> str | None:
     """Return the call of ``sparsefield fit``; None where the command line lacks an option that was set."""
     changed = changed_options(fitted)
     texts_only = all(isinstance(template, str) for template in changed.get("templates") or ())
@@ -95,7 +95,7 @@ def _command_line_values(name: str, value: Any) -> dict[str, Any]:
     return kind | {f"{name}__{option}": setting for option, setting in changed_fields(value).items()}
 
 
-def as_python(fitted: Fitted) -> str:
+def as_python(fitted: FitDescription) -> str:
     """Return lines of Python that learn the field from a file."""
     changed = {name: value for name, value in changed_options(fitted).items() if name != "observed"}
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
@@ -125,5 +125,5 @@ def list_versions(field: Field) -> dict[str, str]:
     }
 
 
-def _observed(fitted: Fitted) -> list[str]:
+def _observed(fitted: FitDescription) -> list[str]:
     return [variable.name for variable in fitted.field.schema.observed]

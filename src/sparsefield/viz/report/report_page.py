@@ -12,14 +12,14 @@ import numpy as np
 from sparsefield.option_objects import as_expression
 from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.feature_sentences import Feature, list_features
-from sparsefield.viz.fit_summary import WEIGHTS, certificate, count, format_violation, l1_of, size
+from sparsefield.viz.fit_summary import WEIGHTS, count, describe_convergence, describe_size, format_violation, l1_of
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_figure, render_table, section
 from sparsefield.viz.network_plot import render_network
 from sparsefield.viz.network_view import ExtraColumns, NetworkView, build_view
 from sparsefield.viz.report import data_sections
 from sparsefield.viz.report.associations import MIN_ERRORS, Association, Surprise, find_associations, find_surprises
 from sparsefield.viz.report.data_sections import NO_DATA, ScoredRows
-from sparsefield.viz.report.repeat_fit import Fitted, as_command, as_python, changed_options, list_versions
+from sparsefield.viz.report.repeat_fit import FitDescription, as_command, as_python, changed_options, list_versions
 from sparsefield.viz.report.stability_text import COLUMN_TITLE, describe_stability
 
 MAX_FEATURES, MAX_SURPRISES, MAX_HUBS, MAX_COMMUNITIES, MAX_MEMBERS = 200, 20, 12, 12, 14
@@ -29,7 +29,7 @@ CARD = "border:1px solid #d0d5dd;border-radius:8px;padding:10px 16px;max-width:4
 WEIGHT = "font-size:14px;text-align:right;font-variant-numeric:tabular-nums;padding:1px 10px 1px 0"
 TEXT = "font-size:14px;text-align:left;padding:1px 0"
 MAX_COMPARED = 2_000
-"""Number of the strongest features that are compared with the association of their columns alone."""
+"""Number of the strongest features that are compared with the marginal association of their columns."""
 
 SECTIONS = {
     "summary": "Summary", "network-section": "Network", "features": "Features", "surprising": "Surprises",
@@ -40,7 +40,7 @@ SECTIONS = {
 
 
 def make_report(
-    fitted: Fitted, *, title: str, scored: ScoredRows | None = None, extra: ExtraColumns | None = None
+    fitted: FitDescription, *, title: str, scored: ScoredRows | None = None, extra: ExtraColumns | None = None
 ) -> str:
     """Return an HTML document about a field and its fit.
 
@@ -72,7 +72,7 @@ def make_report(
     return document(title, page, "network.js", "tables.js")
 
 
-def make_card(fitted: Fitted) -> str:
+def make_card(fitted: FitDescription) -> str:
     """Return a piece of HTML with the main numbers and the strongest features, for a notebook.
 
     It has no scripts, and its styles do not affect the notebook.
@@ -83,8 +83,8 @@ def make_card(fitted: Fitted) -> str:
     rows = f"{count(field.record.n_rows, 'row')}, " if field.record.is_learned else ""
     lines = [
         f"<b>{escape(fitted.kind)}({escape(options)})</b>",
-        escape(f"{rows}{count(columns, 'column')}; {size(field)}"),
-        escape(certificate(field, fitted.params)),
+        escape(f"{rows}{count(columns, 'column')}; {describe_size(field)}"),
+        escape(describe_convergence(field, fitted.params)),
     ]
     features = "".join(
         f'<tr><td style="{WEIGHT}">{feature.weight:+.2f}</td><td style="{TEXT}">{escape(feature.sentence)}</td></tr>'
@@ -96,7 +96,7 @@ def make_card(fitted: Fitted) -> str:
 
 
 def _render_summary(
-    fitted: Fitted, view: NetworkView, features: Sequence[Feature], surprises: Sequence[Surprise] | None
+    fitted: FitDescription, view: NetworkView, features: Sequence[Feature], surprises: Sequence[Surprise] | None
 ) -> str:
     """Return the main findings as a list of sentences."""
     field = fitted.field
@@ -111,7 +111,7 @@ def _render_summary(
         f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}."
         if learned
         else f"A field over {columns}{over}{also} with given weights, not learned.",
-        f"It has {size(field)}.",
+        f"It has {describe_size(field)}.",
     ]
     if features:
         lines.append(f"Strongest: {_list_sentences(features)}.")
@@ -120,7 +120,7 @@ def _render_summary(
             "No two columns share a feature: with these penalties each column is predicted by its frequencies alone."
         )
     if surprises:
-        why = "although the association of the two columns alone is weaker or opposite"
+        why = "although the marginal association of the two columns is weaker or opposite"
         listed = _list_sentences([surprise.feature for surprise in surprises])
         lines.append(f"Most surprising: {listed} \u2013 {why} (see below).")
     elif surprises is not None and features:
@@ -128,7 +128,7 @@ def _render_summary(
     markup = [escape(line) for line in lines]
     markup += _describe_network(view) if features else []
     markup += [escape(line) for line in describe_stability(field, features)]
-    markup += [escape(certificate(field, fitted.params))] if learned else []
+    markup += [escape(describe_convergence(field, fitted.params))] if learned else []
     return section("summary", "What was learned", bullets(markup))
 
 
@@ -164,7 +164,7 @@ def _render_features(
     name, title, total = "features", "Strongest features", len(features)
     if not features:
         return section(name, title, paragraph("There are no features of two or more columns.", "absent"))
-    heads = ["weight", "feature", *(["alone", "\u00b1"] if associations is not None else []), *view.extra]
+    heads = ["weight", "feature", *(["marginal", "\u00b1"] if associations is not None else []), *view.extra]
     rows = []
     for k, feature in enumerate(features[:MAX_FEATURES]):
         row = [_weight(feature.weight), TableCell(feature.sentence, "text")]
@@ -181,8 +181,8 @@ def _render_features(
     text = f"{which} features of two or more columns; {WEIGHTS}."
     if associations is not None:
         text += (
-            " \u201cAlone\u201d is the weight that the two columns would have without all others: the log odds ratio "
-            "of the two states against their reference states (for a numeric column the slope), with its standard "
+            " \u201cMarginal\u201d is the marginal log odds ratio of the two states against their reference states "
+            "(for a numeric column the slope): the weight in a field of these two columns only, with its standard "
             "error, in the given rows. Penalties shrink weights toward 0."
         )
     if COLUMN_TITLE in view.extra:
@@ -196,7 +196,7 @@ def _render_surprises(surprises: Sequence[Surprise] | None) -> str:
     if surprises is None:
         return section(name, title, paragraph(f"The list of surprising features {NO_DATA}", "absent"))
     text = (
-        "A feature is surprising if the association of its two columns alone is less than half of its weight, or "
+        "A feature is surprising if the marginal association of its two columns is less than half of its weight, or "
         f"opposite, and both the weight and its distance to the association exceed {MIN_ERRORS:.0f} standard errors. "
         "Such a dependence is visible only when other columns are taken into account. Conjunctions and features of "
         "latent variables are not compared. The largest distances come first."
@@ -209,7 +209,7 @@ def _render_surprises(surprises: Sequence[Surprise] | None) -> str:
         numbers = TableCell.number(one.association.value, "+.2f"), TableCell.number(one.association.error)
         rows.append([_weight(one.feature.weight), texts[0], *numbers, texts[1]])
     more = len(surprises) - len(rows)
-    made = render_table(["weight", "feature", "alone", "\u00b1", "association alone"], rows, text=(1, 4))
+    made = render_table(["weight", "feature", "marginal", "\u00b1", "marginal association"], rows, text=(1, 4))
     rest = paragraph(f"And {more:,} more.", "note") if more else ""
     return section(name, title, paragraph(text, "note"), made, rest)
 
@@ -250,7 +250,7 @@ def _render_structure(view: NetworkView) -> str:
     return section(name, title, *parts)
 
 
-def _render_training(fitted: Fitted) -> str:
+def _render_training(fitted: FitDescription) -> str:
     """Return charts of the objective and the number of features by iteration."""
     history = fitted.field.record.iterations
     if not history:
@@ -277,7 +277,7 @@ def _render_training(fitted: Fitted) -> str:
     return section("training", "Training", render_figure(draw_panels("Training", panels), caption))
 
 
-def _render_certificate(fitted: Fitted) -> str:
+def _render_certificate(fitted: FitDescription) -> str:
     """Return the optimality statement and its meaning."""
     field, name, title = fitted.field, "certificate", "Convergence"
     if not field.record.is_learned:
@@ -297,10 +297,10 @@ def _render_certificate(fitted: Fitted) -> str:
         else "The field is not yet the optimum under these penalties: a feature may be missing, or a weight may still "
         f"change; {further} continues the fit."
     )
-    return section(name, title, paragraph(certificate(field, fitted.params)), paragraph(text, "note"))
+    return section(name, title, paragraph(describe_convergence(field, fitted.params)), paragraph(text, "note"))
 
 
-def _render_repeat(fitted: Fitted) -> str:
+def _render_repeat(fitted: FitDescription) -> str:
     """Return the lines that repeat the fit, its options and the versions."""
     if fitted.field.record.is_learned:
         command, changed = as_command(fitted), changed_options(fitted)
