@@ -156,14 +156,14 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
     with Threads(1) as threads, DaskEngine(here.client) as away:
         for block in blocks:
             alone = DenseDataset.single(compile_table(as_source(block.astype(float)), schema))
-            assert scores(threads, alone, "grafting", 1).pairs.tolist() != [[0, 1]]
+            assert scores(threads, alone, "grafting", 1).features.tolist() != [[0, 1]]
         for name in ("grafting", "cfi", "ideal-parent"):
             for limit in (1, 5, None):
                 one, other = (in_time(lambda e=e: scores(e, sample, name, limit)) for e in (threads, away))  # noqa: B023
                 assert len(one)
-                for part in ("a", "b", "gradient", "rank"):
+                for part in ("features", "gradient", "score"):
                     assert getattr(one, part).tobytes() == getattr(other, part).tobytes()
-        assert scores(away, sample, "grafting", 1).pairs.tolist() == [[0, 1]]
+        assert scores(away, sample, "grafting", 1).features.tolist() == [[0, 1]]
         search = away.searches[-1]
         assert search.entries >= len(all_pairs(sample.layout))
         assert search.exact < 0.1 * search.entries
