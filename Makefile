@@ -29,8 +29,8 @@ test-marked: $(READY)  ## run the tests that `make test` leaves out
 	$(BIN)/python -m pytest -n auto -m "$(MARKED)"
 
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks reproduction docs
-	$(BIN)/ruff format --check src tests benchmarks reproduction docs/*.py
+	$(BIN)/ruff check src tests benchmarks reproduction examples docs
+	$(BIN)/ruff format --check src tests benchmarks reproduction examples docs/*.py
 
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python

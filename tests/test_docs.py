@@ -56,10 +56,13 @@ def own_data(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-SLOW = {"docs/stability.md": pytest.mark.slow}  # which fits fifty halves of a table
+LONG = ("docs/stability.md", "docs/tutorials/linked-tables.md", "docs/tutorials/labels.md")
 
 
-@pytest.mark.parametrize("document", [pytest.param(page, marks=SLOW.get(page, ())) for page in DOCUMENTS])
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in DOCUMENTS],
+)
 @pytest.mark.usefixtures("own_data")
 def test_python_examples_run_and_print_what_is_shown(document) -> None:
     """A block without a language right after an example is what the example prints."""

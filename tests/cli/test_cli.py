@@ -225,6 +225,14 @@ def test_predict_fills_gaps_and_keeps_everything_else(run, csv: Path, model: Pat
     assert read_back.equals(expected)
 
 
+def test_predict_does_not_overwrite_the_table_that_it_reads(run, csv: Path, model: Path) -> None:
+    before = csv.read_bytes()
+    done = run("predict", model, csv, "-o", csv)
+    assert done.code == 2
+    assert "write to another file" in done.err
+    assert csv.read_bytes() == before
+
+
 def test_predict_writes_parquet_with_types(run, csv: Path, model: Path, tmp_path: Path) -> None:
     run("predict", model, csv, "-o", tmp_path / "filled.parquet")
     filled = pl.read_parquet(tmp_path / "filled.parquet")

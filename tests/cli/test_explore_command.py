@@ -44,6 +44,7 @@ def plain_model(table: Path, run) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) -> None:
     pytest.importorskip("dash")
     words = [sys.executable, "-c", CODE, "explore", str(plain_model), str(table), "--separator", ";"]

@@ -130,6 +130,7 @@ def test_a_table_without_variables_joins_the_rows_it_links() -> None:
     assert [template.label for template in resolve_templates(data)] == ["within nation", "joined subject object"]
 
 
+@pytest.mark.slow
 def test_default_templates_come_in_the_same_order_in_every_process() -> None:
     code = (
         "import polars as pl\n"

@@ -81,8 +81,11 @@ def _evaluate(field: AnyField, name: str, given: InputData, folds: int, seed: in
 
         evaluation = run(given.X, field, folds, given.observed, seed, progress)
     early = sum(not fold.converged for fold in done)
-    if field.get_params()["solver__certify"] and early:
-        note(f"{name}: {early} of {folds} fits stopped before they converged; raise --max-iter.")
+    options = field.get_params()
+    if options["solver__certify"] and early:
+        limited = any(fold.iterations >= options["solver__max_iter"] for fold in done if not fold.converged)
+        remedy = "raise --max-iter" if limited else "give a larger --l1 or --l2"
+        note(f"{name}: {early} of {folds} fits stopped before they converged; {remedy}.")
     return evaluation
 
 

@@ -48,7 +48,8 @@ Identifiers = Annotated[
     reading_option(
         "--id",
         metavar="COLUMN",
-        help="Column to leave out, such as a name; 'predict' copies it to its output. May be repeated.",
+        help="Column to leave out, such as a name; 'predict' copies it to its output. May be repeated, or put commas "
+        "between names.",
     ),
 ]
 Numeric = Annotated[
@@ -65,7 +66,8 @@ Missing = Annotated[
     reading_option(
         "--missing",
         metavar="TEXT",
-        help="Text that marks a missing value; an empty cell is always one. May be repeated. Default: NA, NaN, null, ?",
+        help="Text that marks a missing value; an empty cell is always one. May be repeated; replaces the default: NA, "
+        "NaN, null, ?",
     ),
 ]
 NoHeader = Annotated[
@@ -99,7 +101,7 @@ Jobs = Annotated[
     running_option("--jobs", min=1, help="Number of threads; all cores by default. The result does not depend on it."),
 ]
 Seed = Annotated[
-    int, running_option("--seed", help="Random seed of held-out cells and of the start of latent variables.")
+    int, running_option("--seed", min=0, help="Random seed of held-out cells and of the start of latent variables.")
 ]
 
 LearningOptions = dict[str, Any]

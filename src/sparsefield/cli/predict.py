@@ -12,7 +12,7 @@ from sparsefield.cli.console import StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, read_for_model
 from sparsefield.cli.input_data import is_linked, is_matrix, read_linked
 from sparsefield.cli.linked_output import check_linked_output, predict_linked
-from sparsefield.cli.table_files import TABLES, check_output, infer_types, write_table
+from sparsefield.cli.table_files import TABLES, check_output, infer_types, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import PARQUET, ReadOptions
 
@@ -53,6 +53,7 @@ def predict(
         predict_linked(field, read_linked(data, reading), output, proba)
         return
     check_output(output, TABLES)
+    refuse_overwriting_inputs([output], [data, model])
     schema = field.field_.schema
     table = read_for_model(data, reading, schema)
     prepared = prepare_table(table, schema, reading.markers(data))

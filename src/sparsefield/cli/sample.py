@@ -149,9 +149,8 @@ def _draw_missing(
     prepared = prepare_table(table, schema, markers)
     if not prepared.n_missing:
         note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
-    with ProgressBar(
-        f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows, {rows:,} times"
-    ) as meter:
+    times = f", {rows:,} times" if rows > 1 else ""
+    with ProgressBar(f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
     repeated = table[np.repeat(np.arange(table.height), rows)]
     return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)

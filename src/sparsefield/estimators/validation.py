@@ -68,7 +68,8 @@ def choose(registry: Mapping[Any, Any], name: Any, what: str) -> Any:
 def check_number(name: str, value: Any) -> None:
     """Refuse anything but a finite number that is not negative."""
     if isinstance(value, str) or not np.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a number that is not negative, got {value}.")
+        also = " or 'auto'" if name == "l1" else ""
+        raise ValueError(f"{name} must be a number that is not negative{also}, got {value!r}.")
 
 
 def as_seed(random_state: Any) -> int | None:

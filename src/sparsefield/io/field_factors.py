@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.errors import DataError
 from sparsefield.model.field import Field
+
+if TYPE_CHECKING:
+    from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
 
 MAX_NUMBERS = 2**24
 """The largest table of a factor: a conjunction has one weight, but its table is exponential in its order."""
@@ -89,7 +92,7 @@ def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> FieldFac
         names = ", ".join(repr(name) for name in list(unknown)[:5])
         raise DataError(
             f"The field is conditioned on {len(unknown)} observed column(s) ({names}): pass their values with "
-            "given={column: value}."
+            "given={column: value}, or --given COLUMN=VALUE at the command line."
         )
     order = sorted(tables, key=lambda scope: (len(scope), scope))
     return FieldFactors(variables, tuple(Factor(scope, tables[scope]) for scope in order))
@@ -159,7 +162,7 @@ def _zeros(scope: tuple[int, ...], variables: tuple[Variable, ...]) -> np.ndarra
     return np.zeros(shape)
 
 
-def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> Any:
+def to_pgmpy(field: Field, *, given: Mapping[str, Any] | None = None) -> DiscreteMarkovNetwork:
     """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
 
     This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -18,6 +18,9 @@ from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
+
+if TYPE_CHECKING:
+    import networkx
 
 Attributes = dict[str, Any]
 
@@ -34,7 +37,7 @@ class FieldGraph:
     """Whether the tables are linked, so that several templates may join the same two variables."""
 
 
-def to_networkx(field: Field, *, flat: bool = False) -> Any:
+def to_networkx(field: Field, *, flat: bool = False) -> networkx.Graph:
     """Return the field as a ``networkx.Graph``, or for linked tables as a ``networkx.MultiGraph``.
 
     This needs networkx: ``pip install 'sparsefield[graph]'``.

@@ -108,7 +108,7 @@ def read_blocks(
     *,
     columns: Sequence[str] | None = None,
     rows: int | None = None,
-) -> Iterator[Any]:
+) -> Iterator[pl.DataFrame | sp.csr_matrix]:
     """Yield blocks of rows from disk, for ``fit``, ``transform`` or ``predict_proba``.
 
     Parameters

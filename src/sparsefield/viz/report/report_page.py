@@ -306,8 +306,8 @@ def _render_repeat(fitted: FitDescription) -> str:
         command, changed = as_command(fitted), changed_options(fitted)
         listed = ", ".join(f"{name}={value!r}" for name, value in changed.items()) or "none"
         text = (
-            "These lines learn the same field from the same rows. A model does not record the name of its file, the "
-            "columns that were excluded with --id, or the markers of missing values: add them if needed."
+            "These lines learn the same field from the same rows. A model does not record the name of its file, its "
+            "separator, or the markers of missing values: add them if needed."
         )
         no_command = "The command line lacks some of these options, so this fit is repeated in Python."
         parts = [
