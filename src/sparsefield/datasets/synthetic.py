@@ -115,10 +115,10 @@ def make_markov_field(
     pairs = _state_pairs(ends, widths, schema.offsets)
     strengths = rng.uniform(*_bounds("weights", weights), size=len(pairs))
     if isinstance(biases, str) and biases == "balanced":
-        biases = -_mean_edge_effect(pairs, strengths, schema)
+        drawn = -_mean_edge_effect(pairs, strengths, schema)
     else:
-        biases = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_states)
-    field = MarkovField.from_field(Field(Layout.single(schema), biases, pairs, strengths), n_jobs=n_jobs)
+        drawn = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_states)
+    field = MarkovField.from_field(Field(Layout.single(schema), drawn, pairs, strengths), n_jobs=n_jobs)
     draw_seed = int(chain.generate_state(1)[0])
     samples = field.sample(rows, burn_in=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)
     return SyntheticField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
