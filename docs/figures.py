@@ -79,11 +79,11 @@ def draw_path() -> str:
     """Draw the held-out score and the number of features along the regularization path."""
     field = MarkovField(l1="auto", random_state=0).fit(_made().samples)
     rows = field.path_.to_dicts()
-    chosen = [row for row in rows if row["chosen"]]
+    chosen = [row for row in rows if row["selected"]]
 
     def curves(key: str, error: str | None = None) -> list[Curve]:
         line = Curve("fits on the path", [CurvePoint(r["l1"], r[key], r[error] if error else None) for r in rows])
-        return [line, Curve("chosen", [CurvePoint(row["l1"], row[key]) for row in chosen], color=ORANGE)]
+        return [line, Curve("selected", [CurvePoint(row["l1"], row[key]) for row in chosen], color=ORANGE)]
 
     panels = [
         LinePanel("Score of held-out rows", "l1", "mean log-likelihood", curves("score", "error"), log_x=True),

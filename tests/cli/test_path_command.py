@@ -30,10 +30,10 @@ def test_figures_mark_what_fit_chooses(run, table: Path, tmp_path: Path) -> None
     done = run("path", table, *roles, "-o", tmp_path / "p.csv")
     assert done.code == 0, done.err
     found = pl.read_csv(tmp_path / "p.csv")
-    assert found.columns == ["l1", "features", "score", "error", "chosen", "criterion"]
+    assert found.columns == ["l1", "features", "score", "error", "selected", "criterion"]
     assert found.height > 10
     assert run("fit", table, *roles, "-o", tmp_path / "m.safetensors", "--no-check").code == 0
-    chosen = found.filter("chosen")
+    chosen = found.filter("selected")
     assert chosen["l1"].item() == load(tmp_path / "m.safetensors").l1_
     best = found.sort("score", descending=True)[0]
     assert f"Selected: l1 = {chosen['l1'].item():.4g}, with {chosen['features'].item()} feature" in done.out
@@ -41,7 +41,7 @@ def test_figures_mark_what_fit_chooses(run, table: Path, tmp_path: Path) -> None
         assert "No other l1 has a better score." in done.out
     else:
         assert f"Best score: l1 = {best['l1'].item():.4g}," in done.out
-    assert len(re.findall(r"^chosen", done.out, re.MULTILINE)) == 1
+    assert len(re.findall(r"^selected", done.out, re.MULTILINE)) == 1
     assert done.out.endswith(f"Wrote {tmp_path / 'p.csv'}.\n")
     again = run("path", table, *roles, "-o", tmp_path / "q.csv", "--jobs", "2")
     assert again.code == 0

@@ -41,18 +41,18 @@ def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection, n_rows
     field = MarkovField(l1="auto", selection=selection, random_state=3)
     path = field.regularization_path(rows)
     assert isinstance(path, pl.DataFrame)
-    assert path.columns == ["l1", "features", "score", "error", "chosen", "criterion"]
+    assert path.columns == ["l1", "features", "score", "error", "selected", "criterion"]
     assert path.height > 10
     l1 = path["l1"].to_numpy()
     assert (np.diff(l1) < 0).all()
     assert l1[1:] / l1[:-1] == pytest.approx(0.75, abs=1e-3)
     assert path["features"][0] == 0
     assert path["features"][-1] >= 5
-    assert path["chosen"].sum() == 1
+    assert path["selected"].sum() == 1
     assert path["error"].is_nan().all() == (selection == "ebic")
     assert not hasattr(field, "field_")
     field.fit(rows)
-    assert path.filter("chosen")["l1"].item() == field.l1_
+    assert path.filter("selected")["l1"].item() == field.l1_
     walked = field.path_
     assert path[: walked.height].drop("error").equals(walked.drop("error"))
 
@@ -83,9 +83,9 @@ def test_all_kinds_of_estimators_and_tables() -> None:
     rows = make_chain(250)
     linked = RelationalField(l1="auto").fit(make_school())
     path = RelationalField(l1=2.0).regularization_path(make_school())
-    assert path.filter("chosen")["l1"].item() == linked.l1_
+    assert path.filter("selected")["l1"].item() == linked.l1_
     path = CRFClassifier(l1=2.0).regularization_path(rows.drop("c0"), rows["c0"])
-    assert path.filter("chosen")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
+    assert path.filter("selected")["l1"].item() == CRFClassifier(l1="auto").fit(rows.drop("c0"), rows["c0"]).l1_
     matrix = sp.csr_array((np.random.default_rng(0).random((300, 40)) < 0.05).astype(np.int8))
     assert len(MarkovField(l1=2.0, selection="ebic").regularization_path(matrix)) > 8
     path = MarkovField(l1=2.0, latent={"topic": 2}, random_state=0).regularization_path(rows)

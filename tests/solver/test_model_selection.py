@@ -23,7 +23,7 @@ from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import HeldOut, PathPoint, PathTrainer, SelectionOptions, Trainer, TrainingOptions, choose_l1
+from sparsefield.solver import HeldOut, PathPoint, PathTrainer, SelectionOptions, Trainer, TrainingOptions, select_l1
 from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
@@ -144,7 +144,7 @@ def test_the_choice_of_held_out_rows_predicts_better_than_its_neighbors() -> Non
     train, test = made.samples[:1200], made.samples[1200:]
     field = MarkovField(l1="auto", random_state=0, n_jobs=1).fit(train)
     path = field.field_.record.path
-    assert [row.l1 for row in path if row.chosen] == [pytest.approx(field.l1_)]
+    assert [row.l1 for row in path if row.selected] == [pytest.approx(field.l1_)]
     scores = {l1: MarkovField(l1=l1, n_jobs=1).fit(train).score(test) for l1 in (0.1 * field.l1_, 8 * field.l1_)}
     assert field.score(test) > max(scores.values())
     assert field.converged_
@@ -438,7 +438,7 @@ def test_scores_of_several_folds_are_pooled(n_rows: int) -> None:
     sample, found = sample_of(chain(n_rows)), {}
     for folds in (1, 4):
         with Threads(1) as engine:
-            found[folds] = choose_l1(
+            found[folds] = select_l1(
                 sample,
                 lambda part, l1, kkt_tol: trainer_of(part, engine, l1=l1, kkt_tol=kkt_tol).trainer,
                 MeanField(),
@@ -448,4 +448,4 @@ def test_scores_of_several_folds_are_pooled(n_rows: int) -> None:
     assert {len(point.scores) for point in found[4].path} == {40}
     assert {len(point.scores) for point in found[1].path} == {10}
     assert found[4].scale == pytest.approx(np.sqrt(4 / 3))
-    assert found[4].path[found[4].chosen].fit.field.weights.size >= 7
+    assert found[4].path[found[4].selected].fit.field.weights.size >= 7

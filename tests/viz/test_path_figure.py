@@ -9,7 +9,7 @@ from sparsefield.viz.path_figure import describe_path, draw_path, make_path_page
 
 def make_rows(scores: list[float], chosen: int, error: float = 0.1) -> list[dict]:
     return [
-        {"l1": 10.0 / 2**k, "features": k, "score": score, "error": error, "chosen": k == chosen}
+        {"l1": 10.0 / 2**k, "features": k, "score": score, "error": error, "selected": k == chosen}
         for k, score in enumerate(scores)
     ]
 

@@ -170,7 +170,7 @@ def _show_fit(field: AnyField, seconds: float) -> None:
 
         tried, by = len(record.path), SELECTIONS[record.criterion].description
         whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
-        show(f"Chose l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
+        show(f"Selected l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
     show(f"Learned {describe_size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
     sent = [row.traffic or 0 for row in field.field_.record.iterations]
     if len(sent) > 1 and sent[-1] > sent[0]:

@@ -68,7 +68,7 @@ def _show(frame: Any, output: Path, title: str) -> None:
         write_atomically(output, draw(rows, criterion, title).encode())
     table = new_table("", *HEADINGS)
     for row in rows:
-        table.add_row("chosen" if row["chosen"] else "", *format_row(row))
+        table.add_row("selected" if row["selected"] else "", *format_row(row))
     show(table)
     show("\n" + "\n".join(describe_path(rows, criterion)))
     show(f"\nWrote {output}.")

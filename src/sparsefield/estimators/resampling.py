@@ -59,7 +59,7 @@ class ResamplingMethods:
         >>> from sparsefield.datasets import make_markov_field
         >>> path = MarkovField().regularization_path(make_markov_field(8, 300, burn_in=100, thin=10, seed=0).samples)
         >>> list(path.columns), len(path) > 8
-        (['l1', 'features', 'score', 'error', 'chosen', 'criterion'], True)
+        (['l1', 'features', 'score', 'error', 'selected', 'criterion'], True)
         """
         estimator: Any = clone(self).set_params(l1="auto", solver__checkpoint=None)  # pyright: ignore
         estimator._check_parameters()

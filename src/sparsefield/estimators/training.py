@@ -29,8 +29,8 @@ from sparsefield.solver import (
     Trainer,
     TrainingOptions,
     WarmStart,
-    choose_l1,
     prune_by_wald,
+    select_l1,
 )
 
 MIN_REFIT_L2 = 0.01
@@ -207,7 +207,7 @@ class TrainingMethods(NestedParameters):
         )
         if patience is not None:
             ways = replace(ways, patience=patience)
-        return choose_l1(
+        return select_l1(
             dataset,
             lambda part, l1, kkt_tol: self._make_trainer(part, replace(options, l1=l1, kkt_tol=kkt_tol), engine),
             self._resolve("inference"),

@@ -48,7 +48,7 @@ class PathRow:
     """Larger is better."""
     error: float
     """Standard error of the score; NaN where there is a single score."""
-    chosen: bool
+    selected: bool
 
 
 @dataclass(frozen=True)

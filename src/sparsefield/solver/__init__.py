@@ -1,7 +1,7 @@
 """This package contains the training loop, its optimizer, and the choice of l1."""
 
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, PathPoint, TrainingOptions, WarmStart
-from sparsefield.solver.model_selection import PathSelection, SelectionOptions, choose_l1, prune_by_wald
+from sparsefield.solver.model_selection import PathSelection, SelectionOptions, prune_by_wald, select_l1
 from sparsefield.solver.regularization_path import PathTrainer
 from sparsefield.solver.solver_options import EBIC, SELECTIONS, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.trainer import Trainer
@@ -21,6 +21,6 @@ __all__ = [
     "Trainer",
     "TrainingOptions",
     "WarmStart",
-    "choose_l1",
     "prune_by_wald",
+    "select_l1",
 ]

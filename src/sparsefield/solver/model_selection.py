@@ -59,12 +59,12 @@ class SelectionOptions:
 
 @dataclass(frozen=True)
 class PathSelection:
-    """The chosen l1, and the path from which it was chosen."""
+    """The selected l1, and the path from which it was selected."""
 
     l1: float
     """For all rows."""
-    chosen: int
-    """Index of the chosen point on the path."""
+    selected: int
+    """Index of the selected point on the path."""
     path: tuple[PathPoint, ...]
     criterion: str
     """Name of the criterion that was used: EBIC also where too few cells could be held out."""
@@ -77,11 +77,13 @@ class PathSelection:
         for k, point in enumerate(self.path):
             scores, features = point.scores, len(point.fit.field.features)
             error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else np.nan
-            found.append(PathRow(float(point.l1 * self.scale), features, point.score, error, chosen=k == self.chosen))
+            found.append(
+                PathRow(float(point.l1 * self.scale), features, point.score, error, selected=k == self.selected)
+            )
         return tuple(found)
 
 
-def choose_l1(
+def select_l1(
     sample: Dataset,
     make: MakePathTrainer,
     inference: InferenceMethod,
@@ -110,9 +112,9 @@ def choose_l1(
         path.append(point)
         if callbacks is not None:
             callbacks.path_point(replace(point, l1=point.l1 * scale))
-    chosen = _choose(path, criterion)
+    selected = _choose(path, criterion)
     scale = scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
-    return PathSelection(path[chosen].l1 * scale, chosen, tuple(path), criterion.name, scale)
+    return PathSelection(path[selected].l1 * scale, selected, tuple(path), criterion.name, scale)
 
 
 def _choose(path: list[PathPoint], criterion: SelectionCriterion) -> int:

@@ -1,4 +1,4 @@
-"""This module defines the options of the optimizer, and the criteria by which l1 is chosen."""
+"""This module defines the options of the optimizer, and the criteria by which l1 is selected."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SelectionCriterion(OptionObject, ABC):
 
     name: ClassVar[str]
     description: ClassVar[str]
-    """Noun phrase for messages: "l1 was chosen by ..."."""
+    """Noun phrase for messages: "l1 was selected by ..."."""
     min_improvement: ClassVar[float]
     """Share by which a score must rise to count as better."""
 

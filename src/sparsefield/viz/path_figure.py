@@ -13,7 +13,7 @@ from sparsefield.viz.html_page import Figure, make_page
 from sparsefield.viz.palette import ORANGE
 
 Row = Mapping[str, Any]
-"""l1, features, score, error, chosen."""
+"""l1, features, score, error, selected."""
 
 SCORES = {"heldout": "held-out log-likelihood", "ebic": "minus EBIC"}
 HEADINGS = ("l1", "features", "score", "error")
@@ -24,7 +24,7 @@ def describe_path(rows: Sequence[Row], criterion: str) -> list[str]:
 
     Examples
     --------
-    >>> row = {"l1": 2.0, "features": 3, "score": -1.5, "error": 0.1, "chosen": True}
+    >>> row = {"l1": 2.0, "features": 3, "score": -1.5, "error": 0.1, "selected": True}
     >>> describe_path([row], "heldout")[0]
     'Selected: l1 = 2, with 3 features and a score of -1.500 (standard error 0.100).'
     """
@@ -80,7 +80,7 @@ def make_path_page(rows: Sequence[Row], criterion: str, title: str) -> str:
         lead=describe_path(rows, criterion),
         head=HEADINGS,
         rows=[format_row(row) for row in rows],
-        best=[[bool(row["chosen"])] * len(HEADINGS) for row in rows],
+        best=[[bool(row["selected"])] * len(HEADINGS) for row in rows],
         note=note,
         figures=[picture],
     )
@@ -97,7 +97,7 @@ def _describe(row: Row) -> str:
 
 
 def _chosen_and_best(rows: Sequence[Row]) -> tuple[Row, Row]:
-    return next(row for row in rows if row["chosen"]), max(rows, key=lambda row: row["score"])
+    return next(row for row in rows if row["selected"]), max(rows, key=lambda row: row["score"])
 
 
 def _is_late(rows: Sequence[Row]) -> bool:
