@@ -75,6 +75,11 @@ def dask_client():
             yield client
 
 
+@pytest.fixture
+def matplotlib():
+    return pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
+
+
 @pytest.fixture(scope="session")
 def public_data() -> Path:
     """Return the folder of public data: SPARSEFIELD_DATA, else ../shared/data beside the checkout."""

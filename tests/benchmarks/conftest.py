@@ -11,8 +11,3 @@ from benchmarks.__main__ import app
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
     return lambda *args: run_program(app, capsys, *args)
-
-
-@pytest.fixture
-def matplotlib():
-    return pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
