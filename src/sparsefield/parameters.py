@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparsefield.induction import InductionRule
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import InferenceMethod
-    from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
+    from sparsefield.solver import EM, FitCallbacks, SelectionCriterion, Solver
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,13 @@ class CommandLineOption:
     metavar: str | None = None
     """Placeholder of the value in help texts. One that ends in ``|auto`` stands for a number or "auto"."""
     minimum: float | None = None
+    own_flag: str | None = None
+    """Name of the option where it is not that of the parameter."""
 
     @property
     def flag(self) -> str:
         """Name of the option, such as ``"--batch-size"``."""
-        return "--" + self.key.replace("_", "-")
+        return self.own_flag or "--" + self.key.replace("_", "-")
 
     @property
     def key(self) -> str:
@@ -45,9 +47,11 @@ class CommandLineOption:
         return self.name.rpartition("__")[2]
 
 
-def _option(default: Any, help: str, metavar: str | None = None, minimum: float | None = None) -> Any:
+def _option(
+    default: Any, help: str, metavar: str | None = None, minimum: float | None = None, flag: str | None = None
+) -> Any:
     """Return the field of a parameter that is also an option of the command line."""
-    return field(default=default, metadata={"help": help, "metavar": metavar, "minimum": minimum})
+    return field(default=default, metadata={"help": help, "metavar": metavar, "minimum": minimum, "own_flag": flag})
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -79,11 +83,18 @@ class FieldParameters:
     max_order: int | HigherOrder = _option(
         2, "Largest number of columns in a feature: 2 for pairs; 3 and more allow conjunctions.", minimum=2
     )
+    missing: str | EM | InferenceMethod = _option(
+        "auto",
+        "How missing cells are treated in learning: em averages over completions of incomplete rows; mean-field (or "
+        "bp, exact, gibbs) puts beliefs in their place, as in the paper. auto is em for pl and mean-field for cd.",
+        "auto|em|mean-field|bp|exact|gibbs",
+        flag="--missing-cells",
+    )
     inference: str | InferenceMethod = _option(
-        "mean-field",
-        "How missing cells are inferred, in learning and in predictions: by mean field, belief propagation, variable "
-        "elimination, or Gibbs sampling.",
-        "mean-field|bp|exact|gibbs",
+        "auto",
+        "How missing cells are inferred in predictions: exactly where they are few or depend narrowly on each other, "
+        "and else by Gibbs sampling (auto); by mean field, belief propagation, variable elimination, or Gibbs sampling.",
+        "auto|mean-field|bp|exact|gibbs",
     )
     numeric: str | Sequence[str | int] | Mapping[str, Sequence[str]] = "auto"
     solver: Solver | None = None

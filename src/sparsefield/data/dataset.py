@@ -65,7 +65,10 @@ class Dataset(Protocol):
         ...
 
     @property
-    def has_missing(self) -> bool: ...
+    def has_missing(self) -> bool:
+        """Whether any cell is missing, not counting those of latent variables."""
+        ...
+
     def local(self) -> LocalDataset:
         """Return the dataset itself, or raise a TypeError if its rows are on a cluster."""
         ...
@@ -150,7 +153,7 @@ class DenseDataset:
 
     @property
     def has_missing(self) -> bool:
-        return any(table.has_missing for table in self.tables)
+        return any(block.cell_offsets[-1 - len(self.layout.schemas[t].latent)] > 0 for t, block in self.blocks())
 
     @cached_property
     def row_starts(self) -> np.ndarray:

@@ -109,7 +109,7 @@ class _LocalChunks(RowChunks):
 
 def find_duplicates(chunk: Piece) -> DuplicateRows:
     """Find the rows of a chunk with equal hashes."""
-    _, first, owner = np.unique(_hash_rows(chunk.codes, chunk.covariates), return_index=True, return_inverse=True)
+    _, first, owner = np.unique(hash_rows(chunk.codes, chunk.covariates), return_index=True, return_inverse=True)
     return DuplicateRows(first, owner)
 
 
@@ -124,7 +124,13 @@ def merge_duplicates(chunk: Piece, duplicates: DuplicateRows) -> Piece:
     return Piece(np.ascontiguousarray(chunk.codes[:, kept]), chunk.covariates[:, kept], summed)
 
 
-def _hash_rows(codes: np.ndarray, covariates: np.ndarray) -> np.ndarray:
+def merge_equal_rows(chunk: Piece) -> Piece:
+    """Return the distinct rows of a chunk with their summed weights; the chunk itself if little is gained."""
+    duplicates = find_duplicates(chunk)
+    return merge_duplicates(chunk, duplicates) if len(duplicates.first) <= MAX_DISTINCT_SHARE * chunk.n_rows else chunk
+
+
+def hash_rows(codes: np.ndarray, covariates: np.ndarray) -> np.ndarray:
     """Return a hash of each row, a sum of odd multiples modulo 2^64, (rows,)."""
     factors = np.random.default_rng(0).integers(0, 2**63, len(codes) + len(covariates), dtype=np.uint64) * 2 + 1
     hashes = np.zeros(codes.shape[1], dtype=np.uint64)

@@ -112,7 +112,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         source = self._read(X)
         schema = self.field_.schema
         table = compile_table(source, schema, absent_targets=True)
-        (beliefs,) = self._infer(DenseDataset.single(table)).marginals
+        (beliefs,) = self._infer_marginals(DenseDataset.single(table))
         return list(probabilities(schema, beliefs).values())
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:

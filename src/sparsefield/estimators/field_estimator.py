@@ -25,7 +25,7 @@ from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.training import TrainingData, TrainingMethods
 from sparsefield.estimators.validation import column_names
 from sparsefield.frame_protocol import Frame
-from sparsefield.inference import Posterior, infer
+from sparsefield.inference import Posterior, infer, infer_marginals, predict_observed
 from sparsefield.io.model_file import save_field
 from sparsefield.io.partitioned_tables import is_dask_collection
 from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
@@ -125,6 +125,14 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
         return self._record.converged
 
     @property
+    def mc_error_(self) -> float:
+        """Monte Carlo error of the weights, as a share of their standard errors (root mean square).
+
+        It is 0 if no cell was missing; NaN with ``missing="mean-field"``, whose error is of another kind.
+        """
+        return _nan_if_none(self._record.mc_error)
+
+    @property
     def _record(self) -> FitRecord:
         check_is_fitted(self)
         return self.field_.record
@@ -213,25 +221,35 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
     def _log_likelihood(self, dataset: LocalDataset) -> float:
         """Return the pseudo-log-likelihood: the sum over rows and observed values of ln p(value | all others)."""
         if dataset.kind == "dense":
-            return self._infer(dataset).log_likelihood
+            with self._engine(dataset) as engine:
+                return predict_observed(self.field_, dataset, engine)[1]
         with self._engine(dataset) as engine:
             evaluator = SparseEvaluator(dataset, engine)
             arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))
             return -evaluator.evaluate(arcs, self.field_.theta)[0]
 
     def _infer(self, dataset: DenseDataset) -> Posterior:
-        """Return the posterior of the cells of one table or of several."""
-        inference = self._resolve("inference")
+        """Return the posterior of all cells of one table or of several."""
         with self._engine(dataset) as engine:
-            posterior = infer(self.field_, dataset, inference, engine)
-        if posterior.unconverged:
-            warnings.warn(
-                f"Inference did not converge in {posterior.unconverged:,} of {dataset.n_rows:,} rows, whose beliefs "
-                f"may be inaccurate. {inference.advice}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            posterior = infer(self.field_, dataset, self._resolve("inference"), engine)
+        self._warn_not_inferred(posterior.unconverged, dataset)
         return posterior
+
+    def _infer_marginals(self, dataset: DenseDataset) -> tuple[np.ndarray, ...]:
+        """Return the marginals (states, rows) of the missing cells, table by table."""
+        with self._engine(dataset) as engine:
+            found = infer_marginals(self.field_, dataset, self._resolve("inference"), engine)
+        self._warn_not_inferred(found.unconverged, dataset)
+        return found.values
+
+    def _warn_not_inferred(self, unconverged: int, dataset: DenseDataset) -> None:
+        if unconverged:
+            warnings.warn(
+                f"Inference did not converge in {unconverged:,} of {dataset.n_rows:,} rows, whose beliefs may be "
+                f"inaccurate. {self._resolve('inference').advice}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _solver_to_save(self) -> Solver | None:
         """Return the solver's options without the checkpoint, None if they are the defaults."""

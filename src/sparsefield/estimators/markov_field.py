@@ -181,7 +181,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
             self._train(data)
             if self.latent:
                 dataset: Any = data.dataset
-                self.field_ = with_shares(self.field_, dataset.tables[0], self._infer(dataset).marginals[0])
+                self.field_ = with_shares(self.field_, dataset.tables[0], self._infer_marginals(dataset)[0])
         return self
 
     @contextmanager
@@ -266,7 +266,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
-        (missing,) = self._infer(DenseDataset.single(table)).marginals
+        (missing,) = self._infer_marginals(DenseDataset.single(table))
         return fill_cells(X, source, filled_cells(table, missing))
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
@@ -299,7 +299,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         _, truth = self._compile(X_true)
         if truth.n_rows != table.n_rows:
             raise DataError(f"X_true has {truth.n_rows} rows, X_missing {table.n_rows}.")
-        (missing,) = self._infer(DenseDataset.single(table)).marginals
+        (missing,) = self._infer_marginals(DenseDataset.single(table))
         total, count = log_belief(table, truth, missing)
         if count == 0:
             raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order import HigherOrder
-from sparsefield.inference import INFERENCE, InferenceMethod
+from sparsefield.inference import INFERENCE, InferenceMethod, MeanField
 from sparsefield.parameters import FieldParameters
-from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
+from sparsefield.solver import EM, SELECTIONS, SelectionCriterion, Solver
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,16 @@ PARTS = {
     ),
     "selection": Abbreviated((SelectionCriterion,), SELECTIONS, "in Python an object such as EBIC(gamma=0.5)"),
     "max_order": AbbreviatedOrder((HigherOrder,), {}, "a HigherOrder such as HigherOrder(max_order=3)"),
+    "missing": Abbreviated(
+        (EM, InferenceMethod), {EM.name: EM, **INFERENCE}, "in Python an object such as EM(max_error=0.05)"
+    ),
     "inference": Abbreviated((InferenceMethod,), INFERENCE, "in Python an object such as Gibbs(sweeps=1000)"),
     "solver": Abbreviated((Solver,), {None: Solver}, "a Solver such as Solver(max_iter=5000)"),
 }
 """Parameters that are option objects."""
 
 OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, *INFERENCE.values(), Solver)
+    kind.__name__: kind for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, EM, *INFERENCE.values(), Solver)
 }
 """Option objects that a model file may name."""
 
@@ -110,6 +113,8 @@ class NestedParameters(FieldParameters, BaseEstimator):
 
     def _resolve(self, name: str) -> Any:
         """Return the option object that a parameter is or abbreviates."""
+        if name == "missing" and self.missing == "auto":
+            return EM() if self.objective == "pl" else MeanField()
         return PARTS[name].resolve(name, getattr(self, name))
 
 

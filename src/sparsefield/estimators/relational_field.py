@@ -130,7 +130,7 @@ class RelationalField(FieldEstimator):
     def transform(self, data: Relational) -> Relational:
         """Return ``data`` with each missing cell filled by its most probable state, as the same kinds of tables."""
         sample = self._compile(data)
-        return self._fill(data, map(filled_cells, sample.tables, self._infer(sample).marginals))
+        return self._fill(data, map(filled_cells, sample.tables, self._infer_marginals(sample)))
 
     @overload
     def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[False] = False) -> Relational: ...
@@ -179,12 +179,12 @@ class RelationalField(FieldEstimator):
         rows = sum(table.n_rows for table in sample.tables if table.schema.targets)
         if rows == 0:
             raise DataError("The tables have no rows: there is nothing to score.")
-        return self._infer(sample).log_likelihood / rows
+        return self._log_likelihood(sample) / rows
 
     def conditional_log_likelihood(self, data_true: Relational, data_missing: Relational) -> float:
         """Return the mean log-probability of ``data_true`` in the cells that are missing in ``data_missing``."""
         sample, truth = self._compile(data_missing), self._compile(data_true)
-        marginals = self._infer(sample).marginals
+        marginals = self._infer_marginals(sample)
         total, count = 0.0, 0
         parts = zip(sample.layout.tables, sample.tables, truth.tables, marginals, strict=True)
         for name, table, known, belief in parts:
@@ -259,9 +259,10 @@ class RelationalField(FieldEstimator):
         return list(self.numeric.get(table, ()))
 
     def _resolve(self, name: str) -> Any:
-        if name == "inference" and self.inference == MeanField.name:
+        found = super()._resolve(name)
+        if name in ("missing", "inference") and found == MeanField() and isinstance(getattr(self, name), str):
             return MeanField(tolerance=TOLERANCE)
-        return super()._resolve(name)
+        return found
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()

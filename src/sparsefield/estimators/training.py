@@ -21,6 +21,7 @@ from sparsefield.model import Field, FitRecord, IterationRecord
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.solver import (
     EBIC,
+    EM,
     FitCallbacks,
     PathPoint,
     PathSelection,
@@ -66,6 +67,9 @@ class TrainingMethods(NestedParameters):
         for part in (rule, order, self._resolve("selection"), self._resolve("solver")):
             part.check()
         self._resolve("inference")
+        missing = self._resolve("missing")
+        if isinstance(missing, EM):
+            missing.check()
         choose(OBJECTIVES, self.objective, "objective")
         check_engine(self.engine)
         if isinstance(self._resolve("selection"), EBIC) and self.objective != "pl":
@@ -133,6 +137,7 @@ class TrainingMethods(NestedParameters):
             objective=float(result.objective),
             kkt_violation=float(result.kkt_violation),
             converged=bool(result.converged),
+            mc_error=float(result.mc_error),
             refit=bool(self.refit),
             iterations=result.iterations,
             path=() if selection is None else selection.rows(),
@@ -175,7 +180,7 @@ class TrainingMethods(NestedParameters):
             dataset,
             rule=self._resolve("induction"),
             objective=choose(OBJECTIVES, self.objective, "objective")(),
-            inference=self._resolve("inference"),
+            missing=self._resolve("missing"),
             options=options,
             engine=engine,
             callbacks=self._callbacks(),
@@ -198,7 +203,7 @@ class TrainingMethods(NestedParameters):
         """Follow the regularization path and select l1; ``patience`` is the number of worse values that ends it."""
         dataset = data.dataset if data.without_latent is None else data.without_latent
         self._check_targets(dataset)
-        options = replace(self._training_options(), certify=True)
+        options = replace(self._training_options(), certify=True, rough=True)
         ways = SelectionOptions(
             criterion=self._resolve("selection"),
             kkt_tol=self._resolve("solver").kkt_tol,

@@ -1,26 +1,31 @@
 """This package infers missing cells. A new method is one file here and one entry in `INFERENCE`."""
 
+from sparsefield.inference.automatic import AutomaticInference
 from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.exact_marginals import ExactInference
 from sparsefield.inference.gibbs import Gibbs, draw, draw_often
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.posterior import Posterior, infer, state_probabilities
+from sparsefield.inference.posterior import Marginals, Posterior, infer, infer_marginals, predict_observed, state_probabilities
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
-    kind.name: kind for kind in (MeanField, BeliefPropagation, ExactInference, Gibbs)
+    kind.name: kind for kind in (AutomaticInference, MeanField, BeliefPropagation, ExactInference, Gibbs)
 }
 
 __all__ = [
     "INFERENCE",
+    "AutomaticInference",
     "BeliefPropagation",
     "ExactInference",
     "Gibbs",
     "InferenceMethod",
+    "Marginals",
     "MeanField",
     "Posterior",
     "draw",
     "draw_often",
     "infer",
+    "infer_marginals",
+    "predict_observed",
     "state_probabilities",
 ]

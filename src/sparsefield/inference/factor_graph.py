@@ -86,9 +86,9 @@ class _CellSets(NamedTuple):
 
 def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
     """Build the factor graph over all missing cells of a problem."""
-    start = _cell_positions(problem)
+    start = cell_positions(problem)
     n_cells, counts = len(start), problem.cell_width + 1
-    cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, _offsets(counts))
+    cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, offsets_of(counts))
     unary_logits, keys = np.zeros(cells.offsets[-1]), np.zeros(n_cells, dtype=np.uint64)
     features = _ground(problem, theta, cells, unary_logits, keys)
     sets, set_of_feature = _group_by_cells(features, counts)
@@ -108,7 +108,7 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
         edge_stride=factors.stride,
         table_offsets=factors.table_offsets,
         tables=tables,
-        message_offsets=_offsets(factors.states),
+        message_offsets=offsets_of(factors.states),
         cell_edge_offsets=np.searchsorted(factors.cell[cell_order], np.arange(n_cells + 1)),
         cell_edges=cell_order,
         component_offsets=np.searchsorted(component[component_cells], np.arange(n_components + 1)),
@@ -123,7 +123,7 @@ def write_beliefs(problem: MissingProblem, graph: FactorGraph, beliefs: Array) -
     """Write the probabilities of all states of all missing cells into the problem."""
     stored = np.ones(len(beliefs), dtype=bool)
     stored[graph.offsets[:-1]] = False
-    problem.beliefs[_ranges(_cell_positions(problem), problem.cell_width)] = beliefs[stored]
+    problem.beliefs[ranges(cell_positions(problem), problem.cell_width)] = beliefs[stored]
 
 
 def normalize(graph: FactorGraph, logits: Array) -> Array:
@@ -157,7 +157,7 @@ def cells_of_components(graph: FactorGraph, selected: Array) -> Array:
     return graph.component_cells[np.repeat(selected, np.diff(graph.component_offsets))]
 
 
-def _cell_positions(problem: MissingProblem) -> Array:
+def cell_positions(problem: MissingProblem) -> Array:
     """Return the position (cells,) of the first belief of each missing cell."""
     return problem.entity_start[entity_of_cell(problem)] + problem.cell_column
 
@@ -165,16 +165,17 @@ def _cell_positions(problem: MissingProblem) -> Array:
 def _cell_of_belief(n_beliefs: int, start: Array, width: Array) -> Array:
     """Return the missing cell (beliefs,) of each belief, -1 for observed cells."""
     cell = np.full(n_beliefs, -1, dtype=np.int64)
-    cell[_ranges(start, width)] = np.repeat(np.arange(len(start)), width)
+    cell[ranges(start, width)] = np.repeat(np.arange(len(start)), width)
     return cell
 
 
-def _ranges(start: Array, count: Array) -> Array:
+def ranges(start: Array, count: Array) -> Array:
     """Concatenate the ranges start[k], ..., start[k] + count[k] - 1."""
-    return np.repeat(start - _offsets(count)[:-1], count) + np.arange(count.sum())
+    return np.repeat(start - offsets_of(count)[:-1], count) + np.arange(count.sum())
 
 
-def _offsets(counts: Array) -> Array:
+def offsets_of(counts: Array) -> Array:
+    """Return 0 and the cumulative sums of some counts."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
@@ -216,7 +217,7 @@ def _lay_out(rows: list[Array], counts: Array) -> _CellSets:
     needed = 8.0 * float(sizes.sum(dtype=float))
     refuse_beyond_memory(3 * needed, "The tables of all missing cells that share features", lambda: ADVICE)
     cell, count, stride = (np.concatenate([nothing, *(p.ravel() for p in parts)]) for parts in (rows, states, strides))
-    return _CellSets(_offsets(lengths), cell, count, stride, _offsets(sizes))
+    return _CellSets(offsets_of(lengths), cell, count, stride, offsets_of(sizes))
 
 
 def _distinct(rows: Array) -> tuple[Array, Array]:
@@ -233,7 +234,7 @@ def _distinct(rows: Array) -> tuple[Array, Array]:
 def _feature_tables(features: GroundFeatures, sets: _CellSets, set_of_feature: Array) -> Array:
     """Sum the weights of the features into the tables of their sets."""
     arity = np.diff(features.offsets)
-    steps = sets.stride[_ranges(sets.offsets[set_of_feature], arity)] * features.code
+    steps = sets.stride[ranges(sets.offsets[set_of_feature], arity)] * features.code
     entry = np.bincount(np.repeat(np.arange(len(arity)), arity), steps, len(arity)).astype(int)
     tables = np.bincount(sets.table_offsets[set_of_feature] + entry, features.weight, sets.table_offsets[-1])
     return tables.astype(config.FLOAT, copy=False)  # integers without features

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset, Variable, update_neighbor_sums
-from sparsefield.inference.latent_inference import impute_for_each_latent_state, sum_out_latent
+from sparsefield.data import Block, DenseDataset, Variable
+from sparsefield.inference.latent_inference import impute_for_each_latent_state
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod, fill_blocks
-from sparsefield.kernels.mean_field_sweep import sweep
+from sparsefield.inference.observed_cells import ConditionalModel, predict_block, predict_linked
 from sparsefield.model import Field
-from sparsefield.model.latent_features import split_latent
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """The probabilities of all missing cells of a dataset given its observed cells."""
+
+    values: tuple[np.ndarray, ...]
+    """Table by table, (states, rows): the marginal of a missing cell; one-hot for an observed cell."""
+    unconverged: int
+    """Number of rows whose inference did not converge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,61 +30,67 @@ class Posterior:
     """A posterior holds the probabilities of all target cells of a dataset."""
 
     marginals: tuple[np.ndarray, ...]
-    """Table by table, (states, rows): q0, the marginal of a missing cell; one-hot for an observed cell."""
+    """Table by table, (states, rows): the marginal of a missing cell; one-hot for an observed cell."""
     conditionals: tuple[np.ndarray, ...]
-    """Table by table, (states, rows): an observed cell given all others; the marginal of a missing cell."""
+    """Table by table, (states, rows): an observed cell given all other observed ones; the marginal of a missing cell."""
     log_likelihood: float
-    """Sum over rows and observed cells of ln p(cell | all others), the pseudo-log-likelihood."""
+    """Sum over rows and observed cells of ln p(cell | all other observed cells), the pseudo-log-likelihood."""
     unconverged: int
     """Number of rows whose inference did not converge."""
 
 
-def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
-    """Infer the missing cells, then predict every observed cell from its row and its linked rows.
-
-    Latent variables are summed out for the prediction, because their posterior depends on the predicted cell.
-    """
+def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Marginals:
+    """Infer the missing cells; latent variables, too."""
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
-    layout = field.layout
-    parts = split_latent(layout, layout.arcs(field.features)) if layout.has_latent else None
-    if parts is not None and isinstance(inference, MeanField) and _has_missing(blocks[0], len(field.schema.latent)):
-        unconverged = impute_for_each_latent_state(sample, blocks[0], parts, inference, field.theta, engine)
+    model = ConditionalModel.of(field)
+    if model.latent is not None and isinstance(inference, MeanField) and sample.has_missing:
+        unconverged = impute_for_each_latent_state(sample, blocks[0], model.latent, inference, field.theta, engine)
     else:
         unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
+    if model.latent is not None:
+        for block in blocks[0]:
+            _set_latent_posteriors(model, block)
+    parts = [[block.beliefs[: block.n_target_states] for block in part] for part in blocks]
+    return Marginals(tuple(np.concatenate(part, axis=1) for part in parts), unconverged)
+
+
+def predict_observed(field: Field, sample: DenseDataset, engine: Engine) -> tuple[tuple[np.ndarray, ...], float]:
+    """Return the probabilities (states, rows) of observed cells given all other observed ones, table by table.
+
+    The second value is their log-likelihood. Probabilities of missing cells are meaningless.
+    """
+    model = ConditionalModel.of(field)
     if sample.has_links and sample.has_missing:
-        update_neighbor_sums(sample, blocks, engine.map)
-
-    n_latent = len(field.schema.latent) if layout.has_latent else 0
-
-    def predict(member: tuple[int, Block]) -> tuple[np.ndarray, np.ndarray, float]:
-        t, block = member
-        errors = np.zeros((block.n_target_states, block.n_rows))
-        if parts is None:
-            loss = sweep(block, field.graphs[t], field.theta, False, block.beliefs, errors)
-        else:
-            inferred = block.beliefs[parts.first : block.n_target_states].copy()
-            loss = sum_out_latent(block, parts, field.theta, errors).loss
-            errors[parts.first :] = 0.0
-            # Rows with missing cells keep the joint result; the sum above takes their beliefs as given.
-            missing = np.zeros(block.n_rows, dtype=bool)
-            missing[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = True
-            block.beliefs[parts.first : block.n_target_states, missing] = inferred[:, missing]
-        beliefs = block.beliefs[: block.n_target_states]
-        return beliefs, beliefs + errors, -loss
-
-    found = engine.map(predict, [(t, block) for t, part in enumerate(blocks) for block in part])
-    all_marginals, all_conditionals, results = [], [], iter(found)
-    for part in blocks:
-        marginals, conditionals, _ = zip(*islice(results, len(part)), strict=True)
-        all_marginals.append(np.concatenate(marginals, axis=1))
-        all_conditionals.append(np.concatenate(conditionals, axis=1))
-    log_likelihood = float(sum(result[2] for result in found))
-    return Posterior(tuple(all_marginals), tuple(all_conditionals), log_likelihood, unconverged)
+        by_block, log_likelihood = predict_linked(model, sample, engine)
+    else:
+        members = list(sample.blocks())
+        found = engine.map(lambda member: predict_block(model, *member), members)
+        by_block = [[one for (t, _), (one, _) in zip(members, found, strict=True) if t == table] for table in range(len(sample.tables))]
+        log_likelihood = float(sum(part for _, part in found))
+    return tuple(np.concatenate(part, axis=1) for part in by_block), log_likelihood
 
 
-def _has_missing(blocks: list[Block], n_latent: int) -> bool:
-    """Return whether columns that are not latent have missing cells."""
-    return any(block.cell_offsets[-1 - n_latent] > 0 for block in blocks)
+def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
+    """Infer the missing cells, and predict every observed cell from all other observed ones."""
+    marginals = infer_marginals(field, sample, inference, engine)
+    observed, log_likelihood = predict_observed(field, sample, engine)
+    conditionals = []
+    for table, found, values in zip(sample.tables, observed, marginals.values, strict=True):
+        missing = np.repeat(table.codes() < 0, np.diff(table.schema.state_offsets), axis=0)
+        conditionals.append(np.where(missing, values, found))
+    return Posterior(marginals.values, tuple(conditionals), log_likelihood, marginals.unconverged)
+
+
+def _set_latent_posteriors(model: ConditionalModel, block: Block) -> None:
+    """Set the beliefs of latent variables in rows without other missing cells to their exact posteriors."""
+    assert model.latent is not None
+    n_latent = len(model.layout.schemas[0].latent)
+    complete = np.ones(block.n_rows, dtype=bool)
+    complete[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = False
+    copy = block._replace(beliefs=block.beliefs.copy())
+    model.predict(0, copy)
+    latent = slice(model.latent.first, block.n_target_states)
+    block.beliefs[latent, complete] = copy.beliefs[latent, complete]
 
 
 def state_probabilities(variable: Variable, columns: np.ndarray) -> np.ndarray:

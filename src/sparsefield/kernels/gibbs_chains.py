@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _uniform(stream):
+def uniform(stream):
     """Return a uniform number in [0, 1) and the advanced stream (SplitMix64)."""
     stream += np.uint64(0x9E3779B97F4A7C15)
     return np.float64(mix(stream, 0) >> np.uint64(11)) * 2.0**-53, stream
@@ -61,7 +61,7 @@ def _draw(graph, cell, codes, temperature, z, stream):
     for s in range(states):
         z[s] = math.exp((z[s] - top) / temperature)
         total += z[s]
-    left, stream = _uniform(stream)
+    left, stream = uniform(stream)
     codes[cell] = 0
     drawn = False
     for s in range(states):
@@ -83,7 +83,7 @@ def _initialize(graph, component, seed, chain, codes):
     for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
         cell = graph.component_cells[k]
         states = graph.offsets[cell + 1] - graph.offsets[cell]
-        u, stream = _uniform(stream)
+        u, stream = uniform(stream)
         codes[cell] = (np.int64(u * states) + chain) % states
     return mix(stream, chain)
 

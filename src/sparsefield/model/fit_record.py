@@ -92,6 +92,8 @@ class FitRecord:
     kkt_violation: float | None = None
     """Largest violation of the optimality conditions over all candidates; before a refit."""
     converged: bool = False
+    mc_error: float | None = None
+    """Monte Carlo error of the weights, in standard errors; 0 where no cell was missing."""
     refit: bool = False
     iterations: tuple[IterationRecord, ...] = ()
     path: tuple[PathRow, ...] = ()

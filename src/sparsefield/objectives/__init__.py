@@ -2,6 +2,7 @@
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset
+from sparsefield.inference import InferenceMethod
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
@@ -14,12 +15,17 @@ AnyGradientFactors = GradientFactors | SparseGradientFactors
 OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 
 
-def make_evaluator(sample: Dataset, objective: Objective, engine: Engine) -> Evaluator:
-    """Return the evaluator of an objective; `pl` has its own for sparse tables and for latent variables."""
+def make_evaluator(
+    sample: Dataset, objective: Objective, engine: Engine, clamp: InferenceMethod | None = None, seed: int = 0
+) -> Evaluator:
+    """Return the evaluator of an objective; `pl` has its own for sparse tables and for latent variables.
+
+    ``clamp`` and ``seed`` are for missing cells: see `DenseEvaluator`.
+    """
     if sample.kind == "dense":
         if sample.is_local and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
-            return LatentEvaluator(sample.local(), engine)
-        return DenseEvaluator(sample, objective, engine)
+            return LatentEvaluator(sample.local(), engine, clamp, seed)
+        return DenseEvaluator(sample, objective, engine, clamp, seed)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
     return SparseEvaluator(sample, engine)

@@ -55,20 +55,21 @@ def gradient(part: EvaluatedBlock, averaged: bool, graphs: Sequence[Adjacency], 
 
 def impute_missing(
     part: EvaluatedBlock, layout: Layout, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray
-) -> tuple[EvaluatedBlock, np.ndarray]:
-    """Impute missing cells of unlinked rows, and return the largest change of each state (states of all tables,)."""
+) -> tuple[EvaluatedBlock, float]:
+    """Impute missing cells of unlinked rows, and return the largest change of a belief."""
     block = part.block
     if not len(block.missing_rows):
-        return part, np.zeros(layout.n_states)
+        return part, 0.0
     before, block = block, block._replace(beliefs=block.beliefs.copy())
     fill_group(DenseDataset(layout, ()), [(part.table, block)], inference, graphs, theta)
     return part._replace(block=block), largest_change(part.table, before, block, layout)
 
 
-def largest_change(table: int, before: Block, after: Block, layout: Layout) -> np.ndarray:
-    """Return the largest difference of the beliefs of each state (states of all tables,)."""
-    n = after.n_target_states
-    return _scatter(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(axis=1, initial=0.0), layout.state_starts, table)
+def largest_change(table: int, before: Block, after: Block, layout: Layout) -> float:
+    """Return the largest difference of a belief; latent variables, which are summed out, do not count."""
+    schema = layout.schemas[table]
+    n = int(schema.state_offsets[-1 - len(schema.latent)])
+    return float(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(initial=0.0))
 
 
 def set_missing(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tuple[EvaluatedBlock, None]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.compute.dask_worker import identity
-from sparsefield.data import Arcs, Block, Dataset, DenseDataset, Layout, update_neighbor_sums
-from sparsefield.inference.method import InferenceMethod, fill_blocks
+from sparsefield.data import Arcs, Dataset, Layout
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.observed_cells import ConditionalModel
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import Objective
+from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
 
 
@@ -52,24 +55,24 @@ class GradientFactors:
 
 
 class DenseEvaluator:
-    """An evaluator of dense rows, which owns the beliefs of their missing cells."""
+    """An evaluator of dense rows.
+
+    Parameters
+    ----------
+    sample, objective, engine
+    clamp : inference method whose beliefs stand for missing cells; None replaces incomplete rows by completions
+    seed : of the completions that are drawn
+    """
 
     keeps_errors = True
 
-    def __init__(self, sample: Dataset, objective: Objective, engine: Engine) -> None:
-        self.layout = sample.layout
-        self.has_missing, self.total_weights = sample.has_missing, sample.total_weights
-        self._objective, self._engine = objective, engine
-        self._rows: BlockCollection = sample.hold_blocks(engine, block_evaluation.as_evaluated)
-        self._found, self._bias_hessian = self._rows, np.empty(0)
-        self._linked = sample.if_linked() if sample.has_missing else None
-        """Linked rows with missing cells are imputed together, in this process."""
-        self._blocks: list[tuple[int, Block]] = []
-        self._sent: list[Block] = []
-        """Their blocks, and the blocks as the engine received them last."""
-        if self._linked is not None:
-            self._blocks = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._linked.blocks()]
-            self._sent = [block for _, block in self._linked.blocks()]
+    def __init__(
+        self, sample: Dataset, objective: Objective, engine: Engine, clamp: InferenceMethod | None = None, seed: int = 0
+    ) -> None:
+        self.layout, self.total_weights = sample.layout, sample.total_weights
+        self._objective = objective
+        self.source = hold_rows(sample, engine, clamp, seed)
+        self._found, self._bias_hessian = self.source.rows, np.empty(0)
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Return arcs in the form that the other methods take."""
@@ -77,8 +80,8 @@ class DenseEvaluator:
 
     def evaluate(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
-        self._found = self._rows  # frees the old errors before the new ones are computed
-        self._found, found = self._rows.map_update(
+        self._found = self.source.rows  # frees the old errors before the new ones are computed
+        self._found, found = self.source.rows.map_update(
             block_evaluation.evaluate, self.layout, self._objective, graphs, theta
         )
         loss, gradient, self._bias_hessian = found
@@ -88,40 +91,36 @@ class DenseEvaluator:
         """Return the gradient of graphs with ``size`` parameters, from the errors of the last evaluation."""
         return self._found.sum(block_evaluation.gradient, self._objective.averaged, graphs, size)
 
-    def impute_missing(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
-        """Impute missing cells and return the largest change of a belief."""
-        return float(self._impute(inference, graphs, theta).max(initial=0.0))
+    def impute_missing(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
+        """Infer the missing cells of clamped rows and return the largest change of a belief."""
+        assert isinstance(self.source, ClampedRows)
+        return self.source.impute(self._whole(graphs), theta)
 
-    def _impute(self, inference: InferenceMethod, graphs: Sequence[Adjacency], theta: np.ndarray) -> np.ndarray:
-        """Impute missing cells and return the largest change of the beliefs of each state (states,)."""
-        if self._linked is not None:
-            fill_blocks(self._linked, self._by_table(), inference, graphs, theta, self._engine)
-            pairs = zip(self._sent, self._blocks, strict=True)
-            changes = [block_evaluation.largest_change(t, old, new, self.layout) for old, (t, new) in pairs]
-            self._send_blocks(self._linked)
-            return np.max(changes, axis=0)
-        self._rows, change = self._rows.map_update(
-            block_evaluation.impute_missing, self.layout, inference, graphs, theta, combine=np.maximum
-        )
-        return change
+    def draw_completions(self, graphs: Sequence[Adjacency], theta: np.ndarray, copies: int, sweeps: int) -> None:
+        """Complete the incomplete rows anew: see `CompletedRows.draw`."""
+        assert isinstance(self.source, CompletedRows)
+        self.source.draw(self._whole(graphs), theta, copies, sweeps)
 
-    def missing_beliefs(self) -> np.ndarray:
-        """Return q0 of all missing cells, concatenated."""
-        return np.concatenate(self._rows.map(block_evaluation.missing_beliefs, self.layout))
+    def observed_loss(self, graphs: Any, theta: np.ndarray) -> float:
+        """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
+        assert isinstance(self.source, CompletedRows)
+        return self.source.observed_loss(self._conditionals(graphs, theta))
 
-    def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
-        """Replace q0 of all missing cells by an array as `missing_beliefs` returns it."""
-        if not len(beliefs):
-            return
-        counts = self._rows.map(block_evaluation.count_missing, self.layout)
-        pieces = np.split(beliefs, np.cumsum(counts)[:-1])
-        if self._linked is not None:
-            for (t, block), piece in zip(self._blocks, pieces, strict=True):
-                updated, _ = block_evaluation.set_missing(EvaluatedBlock(t, block), piece, self.layout)
-                block.beliefs[:] = updated.block.beliefs
-            self._send_blocks(self._linked)
-            return
-        self._rows, _ = self._rows.map_update(block_evaluation.set_missing, self.layout, each=pieces)
+    def observed_weights(self) -> np.ndarray:
+        """Return the weight of the rows in which the variable of each state is observed, (states,)."""
+        assert isinstance(self.source, CompletedRows)
+        return self.source.observed_weights()
+
+    def restore_rows(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
+        """Bring back the rows of a state of ``source``, which had these graphs."""
+        self.source.restore(state, self._whole(graphs))
+
+    def _whole(self, graphs: Any) -> Sequence[Adjacency]:
+        """Return the graphs of the whole field, with those of latent variables."""
+        return graphs
+
+    def _conditionals(self, graphs: Any, theta: np.ndarray) -> ConditionalModel:
+        return ConditionalModel(self.layout, graphs, None, theta)
 
     def gradient_factors(self) -> GradientFactors:
         """Return the errors and expectations of the last evaluation."""
@@ -137,14 +136,14 @@ class DenseEvaluator:
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted mean and variance of q0 over the rows, (columns of all tables,) each."""
-        sums, squares = self._rows.sum(block_evaluation.sum_beliefs, self.layout)
+        sums, squares = self.source.rows.sum(block_evaluation.sum_beliefs, self.layout)
         mean, square = (np.concatenate(self._per_weight(values)) for values in (sums, squares))
         return mean, np.maximum(square - mean**2, 0.0)
 
     def moments_of(self, conjunctions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted mean and variance of products of columns over the rows, (conjunctions,) each."""
         weights = np.maximum(self.total_weights, np.finfo(float).tiny)
-        total = self._rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
+        total = self.source.rows.sum(block_evaluation.sum_products, self.layout, conjunctions)
         total = total / weights[self.layout.table_of_column[conjunctions[:, 0]], None]
         return total[:, 0], np.maximum(total[:, 1] - total[:, 0] ** 2, 0.0)
 
@@ -165,19 +164,6 @@ class DenseEvaluator:
 
     def restore(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
         """Restore what `state` returned."""
-
-    def _send_blocks(self, sample: DenseDataset) -> None:
-        """Send the engine the new beliefs of linked rows, and the sums over their neighbors."""
-        update_neighbor_sums(sample, self._by_table(), self._engine.map)
-        pairs = zip(self._sent, self._blocks, strict=True)
-        changes = [block_evaluation.find_changes(old, new) for old, (_, new) in pairs]
-        self._rows, _ = self._rows.map_update(block_evaluation.apply_changes, each=changes)
-        self._sent = [block._replace(beliefs=block.beliefs.copy()) for _, block in self._blocks]
-
-    def _by_table(self) -> tuple[tuple[Block, ...], ...]:
-        """Return the linked blocks, table by table."""
-        tables = range(len(self.layout.tables))
-        return tuple(tuple(block for t, block in self._blocks if t == table) for table in tables)
 
     def _per_weight(self, sums: np.ndarray) -> list[np.ndarray]:
         """Divide sums over rows (columns of all tables,) by the weight of the rows, table by table."""

@@ -10,6 +10,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Layout, LocalDataset
 from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.inference.method import InferenceMethod
+from sparsefield.inference.observed_cells import ConditionalModel
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.latent_features import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian
@@ -25,27 +26,29 @@ class LatentEvaluator(DenseEvaluator):
     features has another form, so these are in the field from the start.
     """
 
-    def __init__(self, sample: LocalDataset, engine: Engine) -> None:
+    def __init__(
+        self, sample: LocalDataset, engine: Engine, clamp: InferenceMethod | None = None, seed: int = 0
+    ) -> None:
         assert sample.kind == "dense"
-        super().__init__(sample, PseudoLikelihood(), engine)
-        (schema,) = sample.layout.schemas
-        n_visible = len(schema.targets) - len(schema.latent)
-        self.has_missing = any(block.cell_offsets[n_visible] > 0 for _, block in sample.blocks())
+        super().__init__(sample, PseudoLikelihood(), engine, clamp, seed)
 
     def compile(self, arcs: Arcs) -> Any:
         return split_latent(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        self._found, (loss, gradient, self._bias_hessian) = self._rows.map_update(_evaluate, self.layout, graphs, theta)
-        self._rows = self._found  # with the new beliefs of latent variables
+        rows = self.source.rows
+        self._found, (loss, gradient, self._bias_hessian) = rows.map_update(_evaluate, self.layout, graphs, theta)
+        self.source.rows = self._found  # with the new beliefs of latent variables
         return float(loss), gradient
 
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
         return self._found.sum(_gradient, graphs, size)
 
-    def impute_missing(self, inference: InferenceMethod, graphs: Any, theta: np.ndarray) -> float:
-        """Impute missing cells and return the largest change; every evaluation updates latent variables."""
-        return float(self._impute(inference, graphs.whole, theta)[: graphs.first].max(initial=0.0))
+    def _whole(self, graphs: Any) -> Any:
+        return graphs.whole
+
+    def _conditionals(self, graphs: Any, theta: np.ndarray) -> ConditionalModel:
+        return ConditionalModel(self.layout, graphs.whole, graphs, theta)
 
 
 def _evaluate(

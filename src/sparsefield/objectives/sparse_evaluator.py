@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import BlockCollection, Engine
+from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Dataset, Schema, SparseBlock
-from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels.sparse_conditionals import (
     BELIEF,
     BIAS,
@@ -24,6 +23,7 @@ from sparsefield.kernels.sparse_conditionals import (
     pair_gradients,
 )
 from sparsefield.kernels.sparse_pair_scores import transpose
+from sparsefield.objectives.training_rows import TrainingRows
 
 
 class ArcsBySource(NamedTuple):
@@ -89,16 +89,15 @@ class SparseGradientFactors:
 class SparseEvaluator:
     """An evaluator of pseudo-likelihood on a sparse table, without any array of rows x states."""
 
-    has_missing = False
     keeps_errors = False
     """Errors of all rows would take too much memory: gradients of other features need another pass."""
 
     def __init__(self, sample: Dataset, engine: Engine) -> None:
         self.layout = sample.layout
         self._schema: Schema = sample.layout.schemas[0]
-        self._rows: BlockCollection = sample.hold_blocks(engine)
+        self.source = TrainingRows(sample.layout, sample.hold_blocks(engine))
         self.total_weights = sample.total_weights
-        self._on_weight = self._rows.sum(sum_on_weights, self._schema.n_columns)
+        self._on_weight = self.source.rows.sum(sum_on_weights, self._schema.n_columns)
 
     def compile(self, arcs: Arcs) -> ArcsBySource:
         """Return arcs in the form that the other methods take."""
@@ -118,7 +117,7 @@ class SparseEvaluator:
         """Return loss and gradient without penalties."""
         n, total = self.layout.n_states, self.total_weights[0]
         weights, baseline = theta[arcs.feature], baseline_beliefs(self._schema, theta[:n])
-        loss, touched, per_arc, per_state = self._rows.sum(evaluate_block, arcs, weights, baseline)
+        loss, touched, per_arc, per_state = self.source.rows.sum(evaluate_block, arcs, weights, baseline)
         loss += total * float(baseline[:, LOG_NORMALIZER].sum())
         gradient = np.zeros(len(theta))
         if len(per_arc):
@@ -132,7 +131,7 @@ class SparseEvaluator:
         """Compute the gradient of other arcs at the point of the last evaluation, in another pass."""
         last, n = self._last, self.layout.n_states
         per_arc = self._on_weight[self._source(arcs)] * last.baseline[arcs.target, BELIEF]
-        per_arc += self._rows.sum(candidate_gradients, last.arcs, last.weights, last.baseline, arcs)
+        per_arc += self.source.rows.sum(candidate_gradients, last.arcs, last.weights, last.baseline, arcs)
         gradient = np.zeros(size)
         if len(per_arc):
             gradient += np.bincount(arcs.feature, per_arc, size)
@@ -190,7 +189,7 @@ class SparseEvaluator:
         """Return the point of the last evaluation."""
         arcs, weights, baseline, gradient = self._last[:4]
         return SparseGradientFactors(
-            self._rows,
+            self.source.rows,
             arcs,
             weights,
             baseline,
@@ -199,17 +198,6 @@ class SparseEvaluator:
             total_weight=self.total_weights[0],
             touched=self._last.touched,
         )
-
-    # -- a sparse table has no missing cells ---------------------------------------------------------------------
-
-    def impute_missing(self, inference: InferenceMethod, arcs: ArcsBySource, theta: np.ndarray) -> float:
-        return 0.0
-
-    def missing_beliefs(self) -> np.ndarray:
-        return np.empty(0)
-
-    def set_missing_beliefs(self, beliefs: np.ndarray) -> None:
-        pass
 
 
 class SparseEvaluation(NamedTuple):

@@ -27,6 +27,8 @@ class TrainingOptions:
     max_order: int = 2
     expand: Literal["active", "all"] = "active"
     order_penalty: float = 2.0
+    rough: bool = False
+    """Whether the field is one of many on a path: missing cells need not have converged."""
     centered: bool = True
     """Centered coordinates; False serves to measure their effect."""
 
@@ -51,6 +53,8 @@ class FitResult:
     objective: float
     kkt_violation: float
     converged: bool
+    mc_error: float = 0.0
+    """Monte Carlo error of the weights, in standard errors; 0 without missing cells."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,13 @@ class FitState:
     phase: str = ""
     """Name of the current optimization in the training log."""
     imputations_left: int = 0
-    """How many times missing values may still be imputed during the current optimization."""
+    """How many times missing values may still be imputed, or rows completed, during the current optimization."""
+    averaging: bool = False
+    """Whether the completions of the current optimization end with those of the final objective."""
+    round_steps: int = 0
+    """Steps since rows were completed last."""
+    completions: int = 0
+    """How many times the certificate has completed the rows."""
     optimized: bool = False
     """Whether the working set has been optimized since features were last added."""
     objective_tol: float = 0.0

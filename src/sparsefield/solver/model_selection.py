@@ -12,7 +12,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.errors import DataError
-from sparsefield.inference import InferenceMethod, infer
+from sparsefield.inference import InferenceMethod, infer_marginals, predict_observed
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
 from sparsefield.solver.fit_state import FitCallbacks, PathPoint
@@ -33,6 +33,9 @@ MIN_ROWS = 200
 
 GROUPS = 10
 """Number of groups in which held-out data are scored; their differences give the standard error of a comparison."""
+
+HIDDEN_SHARE = 0.2
+"""Share of the known cells of held-out rows that are hidden and predicted, where rows have missing cells."""
 
 MAX_PRUNINGS = 5
 
@@ -145,7 +148,7 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
     if not isinstance(trainer.evaluator, DenseEvaluator):
         raise TypeError("weights of a sparse table have no Wald statistics")
     refitted = path.refit_without_l1(problem.active, l2)
-    costs = ebic_costs(trainer.layout, trainer.evaluator.total_weights, gamma)
+    costs = ebic_costs(trainer.layout, trainer.observed_weights(), gamma)
     for _ in range(MAX_PRUNINGS):
         weights, arcs = problem.theta[problem.n_states :], problem.working_set.arcs
         required = np.full(len(weights), np.inf)
@@ -197,7 +200,7 @@ def _held_out_folds(
     if sample.kind == "sparse" or (sample.is_plain and sample.n_rows >= MIN_ROWS):
         held_out = row_folds(sample, criterion.share, criterion.folds, rng)
         if min(map(len, held_out)) >= GROUPS:
-            return _row_folds(sample, held_out, inference, engine, options)
+            return _row_folds(sample, held_out, inference, engine, options, rng)
         if sample.kind == "sparse":
             raise DataError(
                 f"l1='auto' needs {GROUPS} rows to hold back, and finds {min(map(len, held_out))} of {sample.n_rows}: "
@@ -209,8 +212,7 @@ def _held_out_folds(
         if sum(int(cells.sum()) for cells in hidden) < GROUPS:
             return None
         cells = codes, hidden, [rng.integers(0, GROUPS, one.shape) for one in codes]
-        score = partial(_score_cells, sample=train, cells=cells, inference=inference, engine=engine, options=options)
-        folds.append((train, score))
+        folds.append((train, _CellScorer(train, cells, inference, engine, options)))
     return folds, float(np.sqrt(1.0 / (1.0 - criterion.share)))
 
 
@@ -220,13 +222,17 @@ def _row_folds(
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
+    rng: np.random.Generator,
 ) -> tuple[Sequence[TrainingFold], float]:
     folds, weights = [], []
     for rows in held_out:
         rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
-        # Every tenth row, so that each group covers all times and places where rows are in such an order.
-        groups = [sample.subset(rows[k::GROUPS]) for k in range(GROUPS)]
-        score = partial(_score_rows, groups=groups, inference=inference, engine=engine, options=options)
+        if sample.has_missing:
+            score = _hide_cells(sample.subset(rows), inference, engine, options, rng)
+        else:
+            # Every tenth row, so that each group covers all times and places where rows are in such an order.
+            groups = [sample.subset(rows[k::GROUPS]) for k in range(GROUPS)]
+            score = partial(_score_rows, groups=groups, engine=engine, options=options)
         folds.append((deduplicate_rows(rest), score))
         weights.append(sum(rest.total_weights))
     weight = max(float(np.mean(weights)), np.finfo(float).tiny)
@@ -237,18 +243,28 @@ def _final(path: PathTrainer, options: SelectionOptions) -> Field:
     """Return the current field as the fit would return it, which may be after a refit."""
     if options.refit_l2 is None:
         return path.trainer.problem.field
-    twin, beliefs = path.branch(), path.trainer.evaluator.missing_beliefs()
+    twin, rows = path.branch(), path.trainer.saved_rows()
     field = twin.refit_without_l1(twin.trainer.problem.active, options.refit_l2)
-    path.trainer.evaluator.set_missing_beliefs(beliefs)
+    path.trainer.restore_rows(rows)
     return field
 
 
-def _score_rows(
-    path: PathTrainer,
-    groups: Sequence[LocalDataset],
+def _hide_cells(
+    sample: DenseDataset,
     inference: InferenceMethod,
     engine: Engine,
     options: SelectionOptions,
+    rng: np.random.Generator,
+) -> Scorer:
+    """Return a scorer that predicts cells of held-out rows, which are hidden anew, from their other observed cells."""
+    (codes,) = (table.codes() for table in sample.tables)
+    incomplete, hidden = next(hold_out_cells(sample, HIDDEN_SHARE, 1, rng))
+    groups = np.broadcast_to(np.arange(sample.n_rows) % GROUPS, codes.shape)
+    return _CellScorer(incomplete, ([codes], hidden, [groups]), inference, engine, options)
+
+
+def _score_rows(
+    path: PathTrainer, groups: Sequence[LocalDataset], engine: Engine, options: SelectionOptions
 ) -> np.ndarray:
     """Return the pseudo-log-likelihood per unit of weight, (groups,)."""
     field, found = _final(path, options), []
@@ -258,32 +274,33 @@ def _score_rows(
             loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
             log_likelihood = -loss
         else:
-            log_likelihood = infer(field, sample, inference, engine).log_likelihood
+            _, log_likelihood = predict_observed(field, sample, engine)
         found.append(log_likelihood / sum(sample.total_weights))
     return np.array(found)
 
 
-def _score_cells(
-    path: PathTrainer,
-    sample: DenseDataset,
-    cells: tuple[Sequence[np.ndarray], ...],
-    inference: InferenceMethod,
-    engine: Engine,
-    options: SelectionOptions,
-) -> np.ndarray:
-    """Return the mean log-probability of the values of cells that are missing in the sample, (groups,).
+@dataclass(frozen=True)
+class _CellScorer:
+    """Scores a field by the mean log-probability of the values of cells that are missing in a sample."""
 
-    ``cells`` are, table by table, (targets, rows) each: the values of all cells, which of them to score, their groups.
-    """
-    posterior = infer(_final(path, options), sample, inference, engine)
-    total, count = np.zeros(GROUPS), np.zeros(GROUPS)
-    for table, beliefs, codes, scored, groups in zip(sample.tables, posterior.marginals, *cells, strict=True):
-        offsets = table.schema.state_offsets
-        for v in range(len(codes)):
-            rows = np.flatnonzero(scored[v])
-            states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
-            every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
-            truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
-            np.add.at(total, groups[v, rows], truth)
-            np.add.at(count, groups[v, rows], 1.0)
-    return total[count > 0] / count[count > 0]
+    sample: DenseDataset
+    cells: tuple[Sequence[np.ndarray], ...]
+    """Table by table, (targets, rows) each: the values of all cells, which of them to score, their groups."""
+    inference: InferenceMethod
+    engine: Engine
+    options: SelectionOptions
+
+    def __call__(self, path: PathTrainer) -> np.ndarray:
+        """Return the scores of all groups that have cells."""
+        found = infer_marginals(_final(path, self.options), self.sample, self.inference, self.engine)
+        total, count = np.zeros(GROUPS), np.zeros(GROUPS)
+        for table, beliefs, codes, scored, groups in zip(self.sample.tables, found.values, *self.cells, strict=True):
+            offsets = table.schema.state_offsets
+            for v in range(len(codes)):
+                rows = np.flatnonzero(scored[v])
+                states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
+                every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
+                truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
+                np.add.at(total, groups[v, rows], truth)
+                np.add.at(count, groups[v, rows], 1.0)
+        return total[count > 0] / count[count > 0]

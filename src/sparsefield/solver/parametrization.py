@@ -70,6 +70,12 @@ class CenteredParametrization:
 
         return transform_step, transform_gradient
 
+    def curvature(self, arcs: Arcs, bias_hessian: np.ndarray, n_pairs: int) -> np.ndarray:
+        """Return the diagonal of the Hessian, where target and source of each arc are independent."""
+        target, source, feature = arcs[:3]
+        spread = self.variances[source] + (self.means[source] * ~self.centered[target]) ** 2
+        return np.concatenate([bias_hessian, np.bincount(feature, bias_hessian[target] * spread, n_pairs)])
+
     def preconditioner(
         self, arcs: Arcs, bias_hessian: np.ndarray, shared: np.ndarray | None, l2: np.ndarray
     ) -> Transform:
@@ -85,9 +91,7 @@ class CenteredParametrization:
         free = self.centered[target]
         mean = self.means[source] * free
         if shared is None:
-            curvature = bias_hessian[target] * (self.variances[source] + (self.means[source] - mean) ** 2)
-            diagonal = np.concatenate([bias_hessian, np.bincount(feature, curvature, n_pairs)])
-            scale = 1.0 / (diagonal + l2 + MIN_DIAGONAL)
+            scale = 1.0 / (self.curvature(arcs, bias_hessian, n_pairs) + l2 + MIN_DIAGONAL)
             return lambda gradient: scale * gradient
         center = np.where(free, shared / (bias_hessian[target] + MIN_DIAGONAL), 0.0)
         diagonal = np.concatenate([bias_hessian, np.bincount(feature, shared * (1.0 - center), n_pairs)])

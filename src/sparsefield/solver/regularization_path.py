@@ -150,15 +150,17 @@ def ebic(trainer: Trainer, gamma: float) -> float:
     problem, n = trainer.problem, trainer.layout.n_states
     arcs, active = problem.working_set.arcs, np.flatnonzero(problem.active)
     ends = np.bincount(arcs.target[np.isin(arcs.feature, active)], minlength=n)
-    costs = ebic_costs(trainer.layout, trainer.evaluator.total_weights, gamma)
-    return float(2.0 * problem.loss + ends @ costs)
+    costs = ebic_costs(trainer.layout, trainer.observed_weights(), gamma)
+    return float(2.0 * trainer.observed_loss() + ends @ costs)
 
 
-def ebic_costs(layout: Layout, weights: Sequence[float], gamma: float) -> np.ndarray:
-    """Return the cost of one end of a feature at each state, (states,): ln(rows) + 2 gamma ln(possible columns)."""
+def ebic_costs(layout: Layout, weights: np.ndarray, gamma: float) -> np.ndarray:
+    """Return the cost of one end of a feature at each state, (states,): ln(weight) + 2 gamma ln(possible columns).
+
+    ``weights`` (states,) is the weight of the rows in which the variable of each state is observed.
+    """
     parts = []
-    for schema, width, weight in zip(layout.schemas, layout.widths, weights, strict=True):
+    for schema, width in zip(layout.schemas, layout.widths, strict=True):
         own = np.repeat(np.diff(schema.state_offsets), np.diff(schema.state_offsets))
-        others = np.maximum(int(width) - own, 1)
-        parts.append(np.log(max(weight, 1.0)) + 2.0 * gamma * np.log(others))
-    return np.concatenate(parts)
+        parts.append(2.0 * gamma * np.log(np.maximum(int(width) - own, 1)))
+    return np.log(np.maximum(weights, 1.0)) + np.concatenate(parts)

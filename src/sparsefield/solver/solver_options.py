@@ -58,6 +58,46 @@ class Solver(OptionObject):
             raise ValueError(f"max_iter must be at least 1, got {self.max_iter}.")
 
 
+@dataclass(frozen=True)
+class EM(OptionObject):
+    """Average over what is missing: Monte Carlo EM for the pseudo-likelihood.
+
+    Every incomplete row is replaced by completions, given the current field: by all of them, with their probabilities,
+    where there are few, and otherwise by draws. The field is learned from the completed rows, in which every cell
+    is predicted; both steps alternate. Estimates are consistent where cells are missing at random.
+
+    Parameters
+    ----------
+    copies : int
+        Completions of an incomplete row in the first rounds; a power of two.
+    max_copies : int
+        Completions of an incomplete row at most: their number doubles until the weights are exact enough.
+    max_error : float
+        Largest Monte Carlo error of the weights, as a share of their standard errors (root mean square).
+    seed : int
+        Seed of all draws.
+    """
+
+    copies: int = 4
+    max_copies: int = 64
+    max_error: float = 0.1
+    seed: int = 0
+    name: ClassVar[str] = "em"
+
+    def check(self) -> None:
+        """Raise a ValueError for an option that makes no sense."""
+        for name in ("copies", "max_copies"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 2:
+                raise ValueError(f"{name} must be a whole number of at least 2, got {value}.")
+        if self.max_copies < self.copies:
+            raise ValueError(f"max_copies must not be smaller than copies, got {self.max_copies} and {self.copies}.")
+        if not self.max_error > 0.0:
+            raise ValueError(f"max_error must be a positive number, got {self.max_error}.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, Integral) or not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must be a non-negative integer, got {self.seed}.")
+
+
 class SelectionCriterion(OptionObject, ABC):
     """A criterion for the choice of l1."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, replace
 
@@ -21,10 +22,12 @@ from sparsefield.induction import (
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import Evaluator, Objective, make_evaluator
+from sparsefield.objectives import DenseEvaluator, Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
+from sparsefield.solver.monte_carlo_em import MonteCarloEM
 from sparsefield.solver.penalty import Penalty
+from sparsefield.solver.solver_options import EM
 from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
 from sparsefield.solver.working_set import WorkingSet
@@ -43,6 +46,15 @@ MAX_BELIEF_CHANGE = 1e-3
 
 MAX_IMPUTATIONS = 30
 """Imputations during one optimization; the next round of the certificate continues from there."""
+
+STEPS_PER_ROUND = 2
+"""Steps between two draws of completions: these need not be at an optimum."""
+
+ROUGH_ROUNDS = 3
+"""Draws of completions before candidates are scored again, and for each value of l1 on a path."""
+
+MAX_ROUGH_SCORINGS = 5
+"""Scorings of candidates, at most, before completions are averaged; few candidates may be left then."""
 
 MAX_IDLE_ROUNDS = 4
 """Rounds of the certificate without progress: the gradient of `cd` is not that of its loss, so it may not converge."""
@@ -72,7 +84,7 @@ class Trainer:
         *,
         rule: InductionRule,
         objective: Objective,
-        inference: InferenceMethod,
+        missing: EM | InferenceMethod,
         options: TrainingOptions,
         engine: Engine,
         callbacks: FitCallbacks | None = None,
@@ -81,11 +93,13 @@ class Trainer:
     ) -> None:
         self.layout = sample.layout
         self.rule, self.options, self.fixed_candidates = rule, options, rule.fixed_candidates
-        self._inference, self._warm_start = inference, start
+        self._warm_start = start
         self._checkpoint = None
         if checkpoint is not None:
-            self._checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, inference, options))
-        self.evaluator: Evaluator = make_evaluator(sample, objective, engine)
+            self._checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, missing, options))
+        clamp = None if isinstance(missing, EM) else missing
+        seed = missing.seed if isinstance(missing, EM) else 0
+        self.evaluator: Evaluator = make_evaluator(sample, objective, engine, clamp, seed)
         # The weight of a state without an example would diverge to minus infinity without a penalty.
         unseen = [
             (schema.state_frequencies == 0.0) | (schema.reference_frequencies == 0.0) for schema in self.layout.schemas
@@ -99,8 +113,16 @@ class Trainer:
             protected_pairs=None if start is None else start.pairs,
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
+        self._em: MonteCarloEM | None = None
+        if isinstance(missing, EM) and isinstance(self.evaluator, DenseEvaluator) and self.has_missing:
+            self._em = MonteCarloEM(self.problem, self.evaluator, missing)
         self.log = TrainingLog(engine, callbacks or FitCallbacks())
         self.state = FitState(objective_tol=options.tol, kkt_tolerance=0.5 * self.allowed_violation)
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether rows have missing cells, other than those of latent variables."""
+        return self.evaluator.source.has_missing
 
     @property
     def allowed_violation(self) -> float:
@@ -121,6 +143,8 @@ class Trainer:
         self.problem.penalty = replace(self.problem.penalty, l1=l1)
         self.state.steps_without_progress, self.state.objective_tol = 0, self.options.tol
         self.log.records = []
+        if self._em is not None:
+            self._em.restart()
         self.problem.evaluate_again()
         self.problem.recenter()
 
@@ -138,7 +162,8 @@ class Trainer:
         if len(candidates):
             self._add_features(candidates, min_gradient)
         self.state.kkt_tolerance = 0.5 * self.allowed_violation
-        self._start_optimization("path", next_stage="end")
+        rounds = MAX_IMPUTATIONS if self._em is None else ROUGH_ROUNDS
+        self._start_optimization("path", next_stage="end", imputations=rounds)
         return self._loop()
 
     def certify(self) -> FitResult:
@@ -160,11 +185,38 @@ class Trainer:
         twin = copy(self)
         twin.problem, twin.log, twin.state = self.problem.branch(), copy(self.log), replace(self.state)
         twin._checkpoint = None
+        if self._em is not None:
+            twin._em = self._em.branch(twin.problem)
         return twin
+
+    def saved_rows(self) -> dict[str, np.ndarray]:
+        """Return what `restore_rows` needs to bring back the present imputations or completions."""
+        arrays = self.evaluator.source.state()
+        return arrays if self._em is None else arrays | self._em.saved()[0]
+
+    def restore_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Bring back imputations or completions."""
+        if self._em is not None:
+            self._em.restore_rows(arrays)
+        elif isinstance(self.evaluator, DenseEvaluator):
+            self.evaluator.restore_rows(self.problem.working_set.graphs, arrays)
 
     def violators(self, limit: int | None = None, l1: float | None = None) -> Proposals:
         """Return candidates outside the working set that violate optimality; a rule with fixed candidates has none."""
         return self._no_proposals() if self.fixed_candidates else self._score(Grafting(), limit, l1=l1)
+
+    def observed_loss(self) -> float:
+        """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
+        if self._em is None:
+            return self.problem.loss
+        return self._em.observed_loss()
+
+    def observed_weights(self) -> np.ndarray:
+        """Return the weight of the rows in which the variable of each state is observed, (states,)."""
+        if self._em is not None:
+            return self._em.observed_weights()
+        sizes = [schema.n_states for schema in self.layout.schemas]
+        return np.repeat(np.asarray(self.evaluator.total_weights), sizes)
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -177,7 +229,9 @@ class Trainer:
         if self._checkpoint is not None:
             self._checkpoint.clear()
         problem, state = self.problem, self.state
-        return FitResult(problem.field, tuple(self.log.records), problem.point.value, state.violation, state.converged)
+        error = 0.0 if self._em is None else self._em.error
+        records, value = tuple(self.log.records), problem.point.value
+        return FitResult(problem.field, records, value, state.violation, state.converged, error)
 
     def _initialize(self) -> None:
         """Set biases to the log-odds of the training frequencies, without pairs, or use the warm start."""
@@ -191,9 +245,12 @@ class Trainer:
         if self._warm_start is not None:
             theta = np.concatenate([self._warm_start.biases, self._warm_start.weights])
             self.problem.set_features(pad_features(self._warm_start.pairs, self.options.max_order))
+        if self._em is not None:
+            self._em.draw_at(theta)
+        if self._warm_start is not None:
             graphs = self.problem.working_set.graphs
-            if self.evaluator.has_missing:
-                self.evaluator.impute_missing(self._inference, graphs, theta)
+            if self.has_missing and self._em is None:
+                self.evaluator.impute_missing(graphs, theta)
             self.evaluator.evaluate(graphs, theta)  # computes beliefs of latent cells, whose moments are needed next
         self.problem.start_at(theta)
         if self.options.stages == 2:
@@ -248,9 +305,13 @@ class Trainer:
             self.state.kkt_tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
             self._start_optimization("optimize", next_stage="certify")
 
-    def _start_optimization(self, phase: str, *, next_stage: str, imputations: int = MAX_IMPUTATIONS) -> None:
+    def _start_optimization(self, phase: str, *, next_stage: str, imputations: int | None = None) -> None:
+        """Optimize next, with some imputations or draws of completions; None goes on until these have converged."""
         state = self.state
-        state.steps_without_progress = 0
+        state.steps_without_progress = state.round_steps = 0
+        state.averaging = imputations is None and self._em is not None and not self.options.rough
+        if imputations is None:
+            imputations = self._em.max_rounds if state.averaging and self._em is not None else MAX_IMPUTATIONS
         state.stage, state.phase, state.next_stage, state.imputations_left = "optimize", phase, next_stage, imputations
 
     def _optimize(self) -> None:
@@ -258,9 +319,12 @@ class Trainer:
         state = self.state
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
+            state.round_steps += 1
+            drawing = self._em is not None and not self._em.is_final and state.imputations_left > 0
+            progress &= not (drawing and state.round_steps >= STEPS_PER_ROUND)
             if progress and not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance)):
                 return
-            if state.imputations_left > 0 and self._impute():
+            if state.imputations_left > 0 and self._impute(averaging=state.averaging):
                 state.imputations_left -= 1
                 return
         state.stage = state.next_stage
@@ -268,7 +332,12 @@ class Trainer:
     def _certify(self) -> None:
         """Score every candidate and add violators of optimality, until the largest violation is small enough."""
         allowed, state, problem = self.allowed_violation, self.state, self.problem
-        imputing = self._impute()
+        drawing = self._em is not None and not self._em.is_final
+        if drawing and self.options.rough and state.completions >= ROUGH_ROUNDS:
+            drawing = imputing = False
+        else:
+            imputing = self._impute()
+        state.completions += 1
         found = self.violators(self._score_limit())
         inside = problem.violation()
         excess = self._excess(found)
@@ -280,7 +349,8 @@ class Trainer:
         state.smallest_violation = min(state.smallest_violation, worst)
         state.lowest_objective = min(lowest, value)
         state.violation, state.converged = worst, worst <= allowed and not imputing
-        stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violators) and state.stalled and not imputing)
+        stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violators) and state.stalled)
+        stuck &= not imputing
         if state.converged or not self.options.certify or not self._iterations_left() or stuck:
             state.stage = "end"
             return
@@ -291,7 +361,9 @@ class Trainer:
             state.objective_tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
         state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
-        self._start_optimization("certify", next_stage="certify")
+        # Completions are averaged once hardly any candidate is left that would change them.
+        few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.completions > MAX_ROUGH_SCORINGS
+        self._start_optimization("certify", next_stage="certify", imputations=ROUGH_ROUNDS if drawing and not few else None)
 
     # -- parts of stages -----------------------------------------------------------------------------------------
 
@@ -308,14 +380,19 @@ class Trainer:
         state.steps_without_progress = state.steps_without_progress + 1 if idle else 0
         return moved
 
-    def _impute(self) -> bool:
-        """Impute missing values; return True when beliefs changed so much that the optimizer has to continue."""
-        if not self.evaluator.has_missing:
+    def _impute(self, *, averaging: bool = False) -> bool:
+        """Impute missing values or complete rows; return True when so much changed that the optimizer has to continue.
+
+        With ``averaging``, completions are those of the next round of Monte Carlo EM, or of its final objective.
+        """
+        if not self.has_missing:
             return False
         problem = self.problem
-        change = self.evaluator.impute_missing(self._inference, problem.working_set.graphs, problem.theta)
+        self.state.steps_without_progress = self.state.round_steps = 0
+        if self._em is not None:
+            return self._em.next_round() if averaging else self._em.draw()
+        change = self.evaluator.impute_missing(problem.working_set.graphs, problem.theta)
         problem.evaluate_again()
-        self.state.steps_without_progress = 0
         return change > MAX_BELIEF_CHANGE
 
     def _add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
@@ -330,7 +407,7 @@ class Trainer:
 
     def _drop_inactive(self) -> None:
         # Imputation changes the objective, and a dropped feature might return again and again.
-        if self.options.certify and not self.fixed_candidates and not self.evaluator.has_missing:
+        if self.options.certify and not self.fixed_candidates and not self.has_missing:
             self.problem.drop_inactive()
 
     def _score(
@@ -399,7 +476,9 @@ class Trainer:
             "seconds": self.log.seconds,
             "scoring_seconds": self.log.scoring_seconds,
         }
-        checkpoint.save(self.problem.state(), facts)
+        if self._em is not None:
+            facts["em"] = self._em.saved()[1]
+        checkpoint.save(self.problem.state() | self.saved_rows(), facts)
 
     def _resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
@@ -407,6 +486,9 @@ class Trainer:
         if saved is None:
             return
         arrays, facts = saved
+        if self._em is not None:
+            self._em.restore(arrays, facts["em"])
+        self.restore_rows(arrays)
         self.problem.restore(arrays, facts["value"])
         self.state = FitState(**facts["state"])
         records = [IterationRecord(**row) for row in facts["iterations"]]

@@ -88,6 +88,19 @@ class WorkingProblem:
         """Evaluate at the current point, after a change of penalties or of imputed values."""
         self.evaluate_at(self.point.coordinates)
 
+    def move_to(self, theta: np.ndarray) -> None:
+        """Move to given plain weights."""
+        self.evaluate_at(self.coordinates_of(theta))
+
+    def coordinates_of(self, theta: np.ndarray) -> np.ndarray:
+        """Return plain weights in the optimizer's coordinates."""
+        return self.parametrization.from_theta(theta, self.working_set.arcs)
+
+    def curvature(self) -> np.ndarray:
+        """Return the approximate second derivative of the loss for each of the optimizer's coordinates."""
+        arcs, n_pairs = self.working_set.arcs, len(self.working_set)
+        return self.parametrization.curvature(arcs, self.evaluator.bias_hessian(), n_pairs)
+
     def step(self) -> bool:
         """Take one step of the optimizer; return False where no step lowers the objective."""
         before = self.point
@@ -198,7 +211,6 @@ class WorkingProblem:
             "means": self.parametrization.means,
             "variances": self.parametrization.variances,
             "loss_gradient": self.loss_gradient,
-            "missing_beliefs": self.evaluator.missing_beliefs(),
             **self.evaluator.state(self.working_set.graphs),
             **self.optimizer.state(),
         }
@@ -209,7 +221,6 @@ class WorkingProblem:
         self._moments.recall(saved, self.working_set.layout.arcs(state["pairs"]))
         self.set_features(state["pairs"])
         self.parametrization = replace(self.parametrization, centered=state["centered"])
-        self.evaluator.set_missing_beliefs(state["missing_beliefs"])
         self.optimizer.restore(state)
         # The evaluation restores the errors of the point; everything else is taken from the saved state.
         self.evaluate_at(state["theta"])

@@ -1,0 +1,310 @@
+"""This module completes incomplete rows: by all completions and their probabilities, or by several that are drawn.
+
+Random numbers are hashes of a key for each row and of counters: what a row draws does not depend on other rows.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sparsefield.kernels.factor_tables import mix
+from sparsefield.kernels.gibbs_chains import uniform
+from sparsefield.kernels.missing_cells import cell_logits
+
+
+@njit(nogil=True, cache=True)
+def entity_keys(seed, number, tables, rows):
+    """Return a key for each row (rows,) of some tables (rows,), which differs between seeds and numbers."""
+    keys = np.empty(rows.shape[0], dtype=np.uint64)
+    for k in range(rows.shape[0]):
+        keys[k] = mix(mix(mix(np.uint64(seed), number), tables[k]), rows[k])
+    return keys
+
+
+@njit(nogil=True, cache=True)
+def enumerate_completions(problem, theta, entities, n_visible, starts, weights):
+    """Compute the probabilities of all completions of some entities.
+
+    ``weights[starts[k] : starts[k + 1]]`` receives those of entity ``entities[k]``, in whose completions the last of
+    its first ``n_visible[k]`` missing cells changes fastest. Its other missing cells are summed out. The beliefs of
+    missing cells are 0 afterwards.
+    """
+    deepest, most = 0, 0
+    for k in range(entities.shape[0]):
+        first, last = problem.cell_offsets[entities[k]], problem.cell_offsets[entities[k] + 1]
+        count = 1
+        for g in range(first, last):
+            count *= problem.cell_width[g] + 1
+        deepest, most = max(deepest, last - first), max(most, count)
+    code, potential = np.empty(deepest, dtype=np.int64), np.zeros(deepest + 1)
+    z, potentials = np.empty((deepest, problem.widest)), np.empty(most)
+    beliefs = problem.beliefs
+    for k in range(entities.shape[0]):
+        e = entities[k]
+        own, first, last = problem.entity_start[e], problem.cell_offsets[e], problem.cell_offsets[e + 1]
+        for g in range(first, last):
+            for s in range(problem.cell_width[g]):
+                beliefs[own + problem.cell_column[g] + s] = 0.0
+        # The log-potential of a completion is a sum of logits, each given the cells before it, with all later ones in
+        # their reference states.
+        leaf, depth = 0, 0
+        code[0] = -1
+        cell_logits(problem, beliefs, theta, e, first, z[0])
+        while depth >= 0:
+            g = first + depth
+            at = own + problem.cell_column[g] - 1
+            if code[depth] > 0:
+                beliefs[at + code[depth]] = 0.0
+            code[depth] += 1
+            if code[depth] > problem.cell_width[g]:
+                depth -= 1
+                continue
+            total = potential[depth]
+            if code[depth] > 0:
+                beliefs[at + code[depth]] = 1.0
+                total += z[depth, code[depth] - 1]
+            if g == last - 1:
+                potentials[leaf] = total
+                leaf += 1
+            else:
+                depth += 1
+                potential[depth], code[depth] = total, -1
+                cell_logits(problem, beliefs, theta, e, g + 1, z[depth])
+        top, norm = potentials[0], 0.0
+        for i in range(1, leaf):
+            top = max(top, potentials[i])
+        for i in range(leaf):
+            potentials[i] = math.exp(potentials[i] - top)
+            norm += potentials[i]
+        summed = leaf // (starts[k + 1] - starts[k])
+        for i in range(leaf):
+            weights[starts[k] + i // summed] += potentials[i] / norm
+
+
+@njit(nogil=True, cache=True)
+def _shuffle(order, stream):
+    """Permute an array in place (Fisher and Yates) and return the advanced stream."""
+    for k in range(order.shape[0] - 1, 0, -1):
+        u, stream = uniform(stream)
+        other = np.int64(u * (k + 1))
+        order[k], order[other] = order[other], order[k]
+    return stream
+
+
+class MissingArcs(NamedTuple):
+    """The logits of missing cells given the observed ones, and the arcs from other missing cells.
+
+    A *slot* is a state but the reference state of a missing cell.
+    """
+
+    slot_offsets: np.ndarray
+    """(missing cells + 1,)"""
+    base: np.ndarray
+    """(slots,): logits with all other missing cells in their reference states."""
+    arc_offsets: np.ndarray
+    """(slots + 1,)"""
+    arc_slot: np.ndarray
+    """(arcs,): slot of the source."""
+    arc_weight: np.ndarray
+    term_offsets: np.ndarray
+    """(slots + 1,): arcs from products of several slots."""
+    term_slot: np.ndarray
+    """(term arcs, sources): padded with -1."""
+    term_weight: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def collect_arcs(problem, theta, entities, slot_of_belief, write, out):
+    """Count the arcs and the term arcs between missing cells of some entities; with ``write``, store everything."""
+    arcs, terms = 0, 0
+    beliefs = problem.beliefs
+    for k in range(entities.shape[0]):
+        e = entities[k]
+        own, row = problem.entity_start[e], problem.entity_row[e]
+        for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
+            for s in range(problem.cell_width[g]):
+                state, slot = problem.cell_state[g] + s, out.slot_offsets[g] + s
+                total = theta[state]
+                for j in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
+                    column, view, weight = problem.arc_column[j], problem.arc_view[j], theta[problem.arc_feature[j]]
+                    if weight == 0.0:
+                        continue
+                    first, last = 0, 1
+                    if view >= 0:
+                        at = problem.view_start[view] + row
+                        first, last = problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]
+                    for n in range(first, last):
+                        if column < 0:
+                            total += weight
+                            continue
+                        position = (own if view < 0 else problem.neighbor_start[n]) + column
+                        source = slot_of_belief[position]
+                        if source < 0:
+                            total += weight * beliefs[position]
+                            continue
+                        if write:
+                            out.arc_slot[arcs], out.arc_weight[arcs] = source, weight
+                        arcs += 1
+                for j in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
+                    weight, sources = theta[problem.term_feature[j]], 0
+                    for i in range(problem.term_column.shape[1]):
+                        if problem.term_column[j, i] >= 0:
+                            position = own + problem.term_column[j, i]
+                            if slot_of_belief[position] < 0:
+                                weight *= beliefs[position]
+                            elif write:
+                                out.term_slot[terms, sources] = slot_of_belief[position]
+                                sources += 1
+                            else:
+                                sources += 1
+                    if sources == 0:
+                        total += weight
+                    elif weight != 0.0:
+                        if write:
+                            out.term_weight[terms] = weight
+                        terms += 1
+                if write:
+                    out.base[slot] = total
+                    out.arc_offsets[slot + 1], out.term_offsets[slot + 1] = arcs, terms
+    return arcs, terms
+
+
+@njit(nogil=True, cache=True)
+def start_copies(problem, entities, keys, slots, on, drawn):
+    """Draw the missing cells of every copy from the beliefs of the problem, independently of each other."""
+    copies = drawn.shape[1]
+    strata = np.arange(copies)
+    for k in range(entities.shape[0]):
+        stream = mix(keys[k], 0)
+        for g in range(problem.cell_offsets[entities[k]], problem.cell_offsets[entities[k] + 1]):
+            offset, stream = uniform(stream)
+            stream = _shuffle(strata, stream)
+            at = problem.entity_start[entities[k]] + problem.cell_column[g]
+            for c in range(copies):
+                left, drawn[g, c] = (strata[c] + offset) / copies, 0
+                for s in range(problem.cell_width[g]):
+                    left -= problem.beliefs[at + s]
+                    if left < 0.0:
+                        drawn[g, c] = s + 1
+                        break
+
+
+@njit(nogil=True, cache=True)
+def set_copies(slots, drawn, on):
+    """Set ``on`` (slots, copies) to 1 for the slots of the codes ``drawn`` (missing cells, copies), and else to 0."""
+    for g in range(drawn.shape[0]):
+        for slot in range(slots.slot_offsets[g], slots.slot_offsets[g + 1]):
+            for c in range(drawn.shape[1]):
+                on[slot, c] = 1.0 if drawn[g, c] == slot - slots.slot_offsets[g] + 1 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def draw_copies(problem, slots, entities, keys, sweeps, on, drawn):
+    """Draw the missing cells of several copies of the data by Gibbs sampling, ``sweeps`` times.
+
+    The copies of a cell share its random number, each with a shift of its own, such that every c-th part of the unit
+    interval is used once by c copies (stratified sampling): where their conditional distributions are equal, states
+    are as frequent among copies as they are probable. Each copy by itself is an ordinary Gibbs chain.
+
+    Parameters
+    ----------
+    slots : `MissingArcs` of the problem
+    entities, keys : the entities to draw, and a key for each
+    on : (slots, copies), 1 for the slots that are drawn; updated
+    drawn : (missing cells, copies), codes; updated
+    """
+    copies = drawn.shape[1]
+    strata, z = np.arange(copies), np.empty((problem.widest, copies))
+    top, left = np.empty(copies), np.empty(copies)
+    for sweep in range(sweeps):
+        for k in range(entities.shape[0]):
+            stream = mix(keys[k], sweep + 1)
+            for g in range(problem.cell_offsets[entities[k]], problem.cell_offsets[entities[k] + 1]):
+                first, width = slots.slot_offsets[g], problem.cell_width[g]
+                for c in range(copies):
+                    top[c] = 0.0
+                for s in range(width):
+                    _slot_logits(slots, first + s, on, z[s])
+                    for c in range(copies):
+                        top[c] = max(top[c], z[s, c])
+                offset, stream = uniform(stream)
+                stream = _shuffle(strata, stream)
+                for c in range(copies):
+                    left[c] = math.exp(-top[c])
+                for s in range(width):
+                    for c in range(copies):
+                        z[s, c] = math.exp(z[s, c] - top[c])
+                        left[c] += z[s, c]
+                for c in range(copies):
+                    left[c] *= (strata[c] + offset) / copies
+                    drawn[g, c] = 0
+                for s in range(width):
+                    for c in range(copies):
+                        left[c] -= z[s, c]
+                        chosen = left[c] < 0.0 and drawn[g, c] == 0
+                        on[first + s, c] = 1.0 if chosen else 0.0
+                        drawn[g, c] = s + 1 if chosen else drawn[g, c]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _slot_logits(slots, slot, on, z):
+    """Set z to the logits of a slot in every copy."""
+    for c in range(z.shape[0]):
+        z[c] = slots.base[slot]
+    for j in range(slots.arc_offsets[slot], slots.arc_offsets[slot + 1]):
+        weight, source = slots.arc_weight[j], on[slots.arc_slot[j]]
+        for c in range(z.shape[0]):
+            z[c] += weight * source[c]
+    for j in range(slots.term_offsets[slot], slots.term_offsets[slot + 1]):
+        for c in range(z.shape[0]):
+            product = slots.term_weight[j]
+            for i in range(slots.term_slot.shape[1]):
+                if slots.term_slot[j, i] >= 0:
+                    product *= on[slots.term_slot[j, i], c]
+            z[c] += product
+
+
+@njit(nogil=True, cache=True)
+def write_completions(problem, variable, n_visible, enumerated, starts, drawn, codes):
+    """Write the codes of all completions, (targets, completions); those of entity e begin at ``starts[e]``."""
+    for e in range(problem.entity_start.shape[0]):
+        first = problem.cell_offsets[e]
+        for c in range(starts[e], starts[e + 1]):
+            rest = c - starts[e]
+            for g in range(first + n_visible[e] - 1, first - 1, -1):
+                if enumerated[e]:
+                    codes[variable[g], c] = rest % (problem.cell_width[g] + 1)
+                    rest //= problem.cell_width[g] + 1
+                else:
+                    codes[variable[g], c] = drawn[g, rest]
+
+
+@njit(nogil=True, cache=True)
+def add_ratios(codes, owner, weight, offsets, q1, totals, reference):
+    """Add, for every observed cell, weight x p(state | others) / p(observed state | others) over completions.
+
+    Parameters
+    ----------
+    codes : (targets, rows) of the incomplete rows, -1 for missing cells
+    owner, weight : (completions,), the incomplete row and the probability of each completion
+    offsets : first state of each target
+    q1 : (states, completions), probabilities of the states but the reference states, given the rest of the completion
+    totals, reference : (states, rows) and (targets, rows), the sums; updated
+    """
+    for v in range(codes.shape[0]):
+        first, last = offsets[v], offsets[v + 1]
+        for c in range(owner.shape[0]):
+            row = owner[c]
+            if codes[v, row] < 0 or first == last:
+                continue
+            rest = 1.0
+            for s in range(first, last):
+                rest -= q1[s, c]
+            rest = max(rest, 1e-15)
+            observed = rest if codes[v, row] == 0 else max(q1[first + codes[v, row] - 1, c], 1e-300)
+            factor = weight[c] / observed
+            reference[v, row] += factor * rest
+            for s in range(first, last):
+                totals[s, row] += factor * q1[s, c]

@@ -1,0 +1,156 @@
+"""This module schedules Monte Carlo EM: rounds of completions and steps, and the completions of the final objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparsefield.objectives import DenseEvaluator
+from sparsefield.solver.solver_options import EM
+from sparsefield.solver.working_problem import WorkingProblem
+
+SWEEPS = 2
+"""Gibbs sweeps between two draws."""
+
+ROUNDS = 8
+"""Rounds over which weights are averaged; the halves of these rounds tell their Monte Carlo error."""
+
+FINAL_FACTOR = 4
+"""The final objective has this many times the completions of a round."""
+
+MAX_ROUNDS = 120
+"""Rounds at most, after which the error is reported as it is."""
+
+
+@dataclass
+class EMState:
+    """The state of the rounds between two stages of the training loop."""
+
+    copies: int
+    """Completions of an incomplete row in a round."""
+    rounds: int = 0
+    """Rounds since the schedule began."""
+    final: bool = False
+    """Whether the completions are those of the final objective, which do not change any more."""
+    error: float = np.nan
+    """Monte Carlo error of the averaged weights, in standard errors."""
+
+
+class MonteCarloEM:
+    """Alternates completions of incomplete rows, given the weights, with steps of the optimizer on the completed rows.
+
+    Weights of the rounds are averaged over a window. Where its halves agree, to a share of the standard errors, the
+    rows are completed once more at the averages, by more completions. These are fixed: the optimum of their
+    pseudo-likelihood is the result, with its certificate.
+    """
+
+    def __init__(self, problem: WorkingProblem, evaluator: DenseEvaluator, options: EM) -> None:
+        self._problem, self._evaluator, self._options = problem, evaluator, options
+        self.state = EMState(options.copies)
+        self._window: list[np.ndarray] = []
+        self._features = problem.working_set.features
+        """Features of the field at the last draw."""
+
+    @property
+    def error(self) -> float:
+        """Monte Carlo error of the weights, in standard errors (root mean square)."""
+        return self.state.error
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the completions are those of the final objective."""
+        return self.state.final
+
+    @property
+    def max_rounds(self) -> int:
+        """Number of rounds, at most, until completions are final."""
+        return MAX_ROUNDS + 1
+
+    def branch(self, problem: WorkingProblem) -> MonteCarloEM:
+        """Return a copy for a copy of the problem; both share the rows."""
+        twin = copy(self)
+        twin._problem, twin.state = problem, replace(self.state)
+        return twin
+
+    def restart(self) -> None:
+        """Begin anew, after a change of penalties or features."""
+        self.state = EMState(self.state.copies)
+        self._window = []
+
+    def draw_at(self, theta: np.ndarray) -> None:
+        """Complete the rows at given weights, before the first evaluation."""
+        self._draw(theta, self.state.copies)
+
+    def draw(self) -> bool:
+        """Complete the rows at the current weights, unless the completions are final; return whether it did."""
+        if self.state.final:
+            return False
+        self._draw(self._problem.theta, self.state.copies)
+        self._problem.evaluate_again()
+        return True
+
+    def next_round(self) -> bool:
+        """Complete the rows for the next round, or for the final objective; return False where these are final."""
+        state, options = self.state, self._options
+        if state.final:
+            return False
+        self._window = [*self._window, self._problem.theta][-2 * ROUNDS :]
+        state.rounds += 1
+        if len(self._window) >= ROUNDS:
+            state.error = self._disagreement()
+            if state.error <= options.max_error or state.rounds >= MAX_ROUNDS:
+                self._finish()
+                return True
+            if len(self._window) >= 2 * ROUNDS and 2 * state.copies <= options.max_copies:
+                state.copies, self._window = 2 * state.copies, self._window[ROUNDS:]
+        return self.draw()
+
+    def observed_loss(self) -> float:
+        """Return minus the sum over observed cells of ln p(cell | all other observed cells) at the current weights."""
+        problem = self._problem
+        return self._evaluator.observed_loss(problem.working_set.graphs, problem.theta)
+
+    def observed_weights(self) -> np.ndarray:
+        """Return the weight of the rows in which the variable of each state is observed, (states,)."""
+        return self._evaluator.observed_weights()
+
+    def _finish(self) -> None:
+        """Complete the rows for the final objective at the averaged weights."""
+        self.state.final = True
+        theta = np.mean(self._window[-ROUNDS:], axis=0)
+        self._draw(theta, min(FINAL_FACTOR * self.state.copies, self._options.max_copies))
+        self._problem.move_to(theta)
+
+    def _draw(self, theta: np.ndarray, copies: int) -> None:
+        working_set = self._problem.working_set
+        self._features = working_set.features
+        self._evaluator.draw_completions(working_set.graphs, theta, copies, SWEEPS)
+
+    def _disagreement(self) -> float:
+        """Return half the difference between the means of both halves of the window, in standard errors."""
+        halves = [np.mean(part, axis=0) for part in np.split(np.array(self._window[-ROUNDS:]), 2)]
+        first, second = (self._problem.coordinates_of(theta) for theta in halves)
+        used = (halves[0] != 0.0) | (halves[1] != 0.0)
+        if not used.any():
+            return 0.0
+        curvature = self._problem.curvature()
+        return float(np.sqrt(np.mean((0.25 * np.square(first - second) * curvature)[used])))
+
+    def saved(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return what `restore` needs: arrays and plain values."""
+        window = np.array(self._window) if self._window else np.empty((0, 0))
+        return {"em_window": window, "em_features": self._features}, asdict(self.state)
+
+    def restore(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Continue from a saved state, before the problem does."""
+        self.state, self._window = EMState(**facts), list(arrays["em_window"])
+
+    def restore_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Bring back the completions of a saved state."""
+        self._features = arrays["em_features"]
+        layout = self._problem.working_set.layout
+        self._evaluator.restore_rows(self._evaluator.compile(layout.arcs(self._features)), arrays)
