@@ -39,12 +39,12 @@ class CommandLineOption:
     @property
     def flag(self) -> str:
         """Name of the option, such as ``"--batch-size"``."""
-        return self.own_flag or "--" + self.key.replace("_", "-")
+        return "--" + self.key.replace("_", "-")
 
     @property
     def key(self) -> str:
-        """Name of the parameter without the object that it belongs to."""
-        return self.name.rpartition("__")[2]
+        """Name of the parameter of a command: without the object that it belongs to."""
+        return self.own_flag.strip("-").replace("-", "_") if self.own_flag else self.name.rpartition("__")[2]
 
 
 def _option(
@@ -92,8 +92,8 @@ class FieldParameters:
     )
     inference: str | InferenceMethod = _option(
         "auto",
-        "How missing cells are inferred in predictions: exactly where they are few or depend narrowly on each other, "
-        "and else by Gibbs sampling (auto); by mean field, belief propagation, variable elimination, or Gibbs sampling.",
+        "How missing cells are inferred in predictions: auto is exact where they are few or depend narrowly on each "
+        "other, and Gibbs sampling elsewhere; or mean field, belief propagation, variable elimination, Gibbs sampling.",
         "auto|mean-field|bp|exact|gibbs",
     )
     numeric: str | Sequence[str | int] | Mapping[str, Sequence[str]] = "auto"

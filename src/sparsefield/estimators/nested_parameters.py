@@ -72,7 +72,8 @@ PARTS = {
 """Parameters that are option objects."""
 
 OPTION_OBJECTS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, EM, *INFERENCE.values(), Solver)
+    kind.__name__: kind
+    for kind in (*RULES.values(), *SELECTIONS.values(), HigherOrder, EM, *INFERENCE.values(), Solver)
 }
 """Option objects that a model file may name."""
 

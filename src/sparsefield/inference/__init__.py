@@ -6,7 +6,14 @@ from sparsefield.inference.exact_marginals import ExactInference
 from sparsefield.inference.gibbs import Gibbs, draw, draw_often
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.posterior import Marginals, Posterior, infer, infer_marginals, predict_observed, state_probabilities
+from sparsefield.inference.posterior import (
+    Marginals,
+    Posterior,
+    infer,
+    infer_marginals,
+    predict_observed,
+    state_probabilities,
+)
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
     kind.name: kind for kind in (AutomaticInference, MeanField, BeliefPropagation, ExactInference, Gibbs)

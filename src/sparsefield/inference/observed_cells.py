@@ -1,28 +1,32 @@
 """This module predicts every observed cell from all other observed cells: missing ones are summed or averaged out.
 
-For completions M drawn from p(M | observed), p(state | others) is proportional to the mean of p(state | others, M) /
-p(observed state | others, M). So one set of completions of a row serves all of its observed cells; it is exact where the
-set has all completions with their probabilities.
+For completions M drawn from p(M | observed cells), p(state | others) is proportional to the mean of
+p(state | others, M) / p(observed state | others, M). So one set of completions of a row serves all of its observed
+cells; the result is exact where the set has all completions with their probabilities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset, Layout, Schema
+from sparsefield.data import Block, DenseDataset, Schema
 from sparsefield.data.deduplication import hash_rows
-from sparsefield.data.shards import Piece
 from sparsefield.data.table import cut_into_blocks
-from sparsefield.inference.completions import Draws, IncompleteRows, linked_copies
+from sparsefield.inference.completions import (
+    Drawn,
+    Draws,
+    FieldWeights,
+    complete_rows,
+    draw_linked,
+    drawn_block,
+    rows_of_block,
+)
 from sparsefield.inference.latent_inference import sum_out_latent
-from sparsefield.kernels.completions import add_ratios, entity_keys
+from sparsefield.kernels.completions import add_ratios, row_keys
 from sparsefield.kernels.mean_field_sweep import sweep
-from sparsefield.model import Adjacency, Field
-from sparsefield.model.latent_features import LatentSplit, split_latent
 
 COPIES = 32
 MAX_ENUMERATED = 256
@@ -38,38 +42,22 @@ LEAST = 1e-15
 """Smaller probabilities are rounding errors."""
 
 
-@dataclass(frozen=True)
-class ConditionalModel:
-    """Computes p(cell | all other cells) of complete rows; latent variables are summed out."""
+def predict_complete(field: FieldWeights, table: int, block: Block) -> tuple[np.ndarray, float]:
+    """Return the probabilities (states, rows) of the cells of complete rows given the others, and the log-likelihood.
 
-    layout: Layout
-    graphs: Sequence[Adjacency]
-    """Of the whole field, with latent variables."""
-    latent: LatentSplit | None
-    theta: np.ndarray
-
-    @classmethod
-    def of(cls, field: Field) -> ConditionalModel:
-        layout = field.layout
-        latent = split_latent(layout, layout.arcs(field.features)) if layout.has_latent else None
-        return cls(layout, field.graphs, latent, field.theta)
-
-    def predict(self, table: int, block: Block) -> tuple[np.ndarray, float]:
-        """Return the probabilities (states, rows) of all cells given the others, and the weighted log-likelihood.
-
-        Beliefs of latent variables are set to their posteriors.
-        """
-        errors = np.zeros((block.n_target_states, block.n_rows))
-        if self.latent is None:
-            loss = float(sweep(block, self.graphs[table], self.theta, False, block.beliefs, errors))
-        else:
-            loss = sum_out_latent(block, self.latent, self.theta, errors).loss
-            errors[self.latent.first :] = 0.0
-        weight = np.where(block.weight > 0.0, block.weight, 1.0)
-        return block.beliefs[: block.n_target_states] + errors / weight, -loss
+    Latent variables are summed out, and their beliefs are set to their posteriors.
+    """
+    errors = np.zeros((block.n_target_states, block.n_rows))
+    if field.latent is None:
+        loss = float(sweep(block, field.graphs[table], field.theta, False, block.beliefs, errors))
+    else:
+        loss = sum_out_latent(block, field.latent, field.theta, errors).loss
+        errors[field.latent.first :] = 0.0
+    weight = np.where(block.weight > 0.0, block.weight, 1.0)
+    return block.beliefs[: block.n_target_states] + errors / weight, -loss
 
 
-def predict_block(model: ConditionalModel, table: int, block: Block) -> tuple[np.ndarray, float]:
+def predict_block(field: FieldWeights, table: int, block: Block) -> tuple[np.ndarray, float]:
     """Return the probabilities (states, rows) of the observed cells of a block without links given other observed ones.
 
     The second value is the sum over observed cells of the log-probability of their state, by weight. Probabilities of
@@ -77,35 +65,33 @@ def predict_block(model: ConditionalModel, table: int, block: Block) -> tuple[np
     depends on no other row.
     """
     block = block._replace(beliefs=block.beliefs.copy())
-    schema = model.layout.schemas[table]
-    found, log_likelihood = model.predict(table, block)
+    schema = field.layout.schemas[table]
+    found, log_likelihood = predict_complete(field, table, block)
     incomplete = np.unique(block.missing_rows[: block.cell_offsets[-1 - len(schema.latent)]])
     if not len(incomplete):
         return found, log_likelihood
     per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * block.n_own_columns))
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
-        found[:, rows] = _predict_rows(model, table, _some_rows(schema, block, rows))
+        found[:, rows] = _predict_rows(field, table, rows_of_block(block, rows))
     return found, log_likelihood_of(found, block, schema)
 
 
-def predict_linked(
-    model: ConditionalModel, sample: DenseDataset, engine: Engine
-) -> tuple[list[list[np.ndarray]], float]:
+def predict_linked(field: FieldWeights, sample: DenseDataset, engine: Engine) -> tuple[list[list[np.ndarray]], float]:
     """Do the same for linked tables: return probabilities table by table and block by block."""
-    sums = [RatioSums.of(block, model.layout.schemas[t]) for t, block in sample.blocks()]
+    sums = [RatioSums.of(block, field.layout.schemas[t]) for t, block in sample.blocks()]
     drawn = np.empty((0, 0), dtype=np.int32)
     for number in range(DRAWS):
         draws = Draws(COPIES, COPIES, SWEEPS if number else 0)
-        copies, drawn = linked_copies(sample, model.graphs, model.theta, draws, number, drawn, engine)
+        copies, drawn = draw_linked(sample, field, draws, (0, number), drawn, engine)
         for blocks in copies:
             for (t, _), block, total in zip(sample.blocks(), blocks, sums, strict=True):
-                total.add(model.predict(t, block)[0], np.arange(block.n_rows), np.ones(block.n_rows))
+                total.add(predict_complete(field, t, block)[0], np.arange(block.n_rows), np.ones(block.n_rows))
     found: list[list[np.ndarray]] = [[] for _ in sample.tables]
     log_likelihood = 0.0
     for (t, block), total in zip(sample.blocks(), sums, strict=True):
         found[t].append(total.probabilities())
-        log_likelihood += log_likelihood_of(found[t][-1], block, model.layout.schemas[t])
+        log_likelihood += log_likelihood_of(found[t][-1], block, field.layout.schemas[t])
     return found, log_likelihood
 
 
@@ -150,31 +136,33 @@ class RatioSums:
         return self.totals / np.repeat(np.where(norm > 0.0, norm, 1.0), np.diff(self.offsets), axis=0)
 
 
-def _predict_rows(model: ConditionalModel, table: int, block: Block) -> np.ndarray:
+def _predict_rows(field: FieldWeights, table: int, block: Block) -> np.ndarray:
     """Return the probabilities (states, rows) of the observed cells of incomplete rows."""
-    schema = model.layout.schemas[table]
+    schema = field.layout.schemas[table]
     sums, rows = RatioSums.of(block, schema), np.arange(block.n_rows)
     hashes, drawn = hash_rows(block.codes, block.covariates), np.empty((len(block.missing_rows), 0), dtype=np.int32)
     for number in range(DRAWS):
         draws = Draws(COPIES, MAX_ENUMERATED, SWEEPS if number else 0)
-        keys = entity_keys(0, number, np.zeros(len(rows), dtype=np.int64), hashes)
-        incomplete = IncompleteRows.of(table, block, model.layout, model.graphs)
-        assert incomplete is not None
-        found, drawn = incomplete.complete(model.theta, draws, keys, drawn)
-        piece = Piece(found.codes, block.covariates[:, found.owner], np.ones(len(found.owner)))
-        (complete,) = cut_into_blocks(schema, *piece, schema.n_columns, size=max(piece.n_rows, 1))
-        sums.add(model.predict(table, complete)[0], rows[found.owner], found.weight)
-        again = found.drawn_rows
-        if not len(again):
+        keys = row_keys(0, number, np.zeros(len(rows), dtype=np.int64), hashes)
+        every, some, drawn = complete_rows(field, table, block, draws, keys, drawn)
+        if len(every.owner):
+            piece = every.codes, block.covariates[:, every.owner], np.ones(len(every.owner))
+            (complete,) = cut_into_blocks(schema, *piece, schema.n_columns, size=len(every.owner))
+            sums.add(predict_complete(field, table, complete)[0], rows[every.owner], every.weight)
+        if not len(some.rows):
             break
-        # Enumerated rows are done.
-        drawn = drawn[np.isin(np.sort(block.missing_rows), again)]
-        rows, hashes, block = rows[again], hashes[again], _some_rows(schema, block, again)
+        sums.add(*_predict_drawn(field, table, block, some, rows))
+        # Rows that are enumerated are done.
+        drawn = drawn[np.isin(block.missing_rows, some.rows)]
+        rows, hashes, block = rows[some.rows], hashes[some.rows], rows_of_block(block, some.rows)
     return sums.probabilities()
 
 
-def _some_rows(schema: Schema, block: Block, rows: np.ndarray) -> Block:
-    """Return some rows of a block."""
-    piece = Piece(np.ascontiguousarray(block.codes[:, rows]), block.covariates[:, rows], block.weight[rows])
-    (found,) = cut_into_blocks(schema, *piece, schema.n_columns, size=len(rows))
-    return found
+def _predict_drawn(
+    field: FieldWeights, table: int, block: Block, drawn: Drawn, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the probabilities (states, copies of rows) of drawn completions, their rows and their weights."""
+    every = np.repeat(drawn.rows, drawn.copies)
+    complete = drawn_block(block, drawn)
+    found, _ = predict_complete(field, table, complete._replace(weight=np.ones(len(every))))
+    return found, rows[every], np.ones(len(every))

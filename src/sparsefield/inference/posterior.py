@@ -8,10 +8,11 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Variable
+from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.latent_inference import impute_for_each_latent_state
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod, fill_blocks
-from sparsefield.inference.observed_cells import ConditionalModel, predict_block, predict_linked
+from sparsefield.inference.observed_cells import predict_block, predict_complete, predict_linked
 from sparsefield.model import Field
 
 
@@ -32,7 +33,7 @@ class Posterior:
     marginals: tuple[np.ndarray, ...]
     """Table by table, (states, rows): the marginal of a missing cell; one-hot for an observed cell."""
     conditionals: tuple[np.ndarray, ...]
-    """Table by table, (states, rows): an observed cell given all other observed ones; the marginal of a missing cell."""
+    """Table by table, (states, rows): an observed cell given all other observed ones; a missing cell's marginal."""
     log_likelihood: float
     """Sum over rows and observed cells of ln p(cell | all other observed cells), the pseudo-log-likelihood."""
     unconverged: int
@@ -42,14 +43,14 @@ class Posterior:
 def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Marginals:
     """Infer the missing cells; latent variables, too."""
     blocks = [[b._replace(beliefs=b.beliefs.copy()) for b in table.blocks] for table in sample.tables]
-    model = ConditionalModel.of(field)
-    if model.latent is not None and isinstance(inference, MeanField) and sample.has_missing:
-        unconverged = impute_for_each_latent_state(sample, blocks[0], model.latent, inference, field.theta, engine)
+    weights = FieldWeights.of(field)
+    if weights.latent is not None and isinstance(inference, MeanField) and sample.has_missing:
+        unconverged = impute_for_each_latent_state(sample, blocks[0], weights.latent, inference, field.theta, engine)
     else:
         unconverged = fill_blocks(sample, blocks, inference, field.graphs, field.theta, engine)
-    if model.latent is not None:
+    if weights.latent is not None:
         for block in blocks[0]:
-            _set_latent_posteriors(model, block)
+            _set_latent_posteriors(weights, block)
     parts = [[block.beliefs[: block.n_target_states] for block in part] for part in blocks]
     return Marginals(tuple(np.concatenate(part, axis=1) for part in parts), unconverged)
 
@@ -59,13 +60,16 @@ def predict_observed(field: Field, sample: DenseDataset, engine: Engine) -> tupl
 
     The second value is their log-likelihood. Probabilities of missing cells are meaningless.
     """
-    model = ConditionalModel.of(field)
+    weights = FieldWeights.of(field)
     if sample.has_links and sample.has_missing:
-        by_block, log_likelihood = predict_linked(model, sample, engine)
+        by_block, log_likelihood = predict_linked(weights, sample, engine)
     else:
         members = list(sample.blocks())
-        found = engine.map(lambda member: predict_block(model, *member), members)
-        by_block = [[one for (t, _), (one, _) in zip(members, found, strict=True) if t == table] for table in range(len(sample.tables))]
+        found = engine.map(lambda member: predict_block(weights, *member), members)
+        by_block = [
+            [one for (t, _), (one, _) in zip(members, found, strict=True) if t == table]
+            for table in range(len(sample.tables))
+        ]
         log_likelihood = float(sum(part for _, part in found))
     return tuple(np.concatenate(part, axis=1) for part in by_block), log_likelihood
 
@@ -81,15 +85,15 @@ def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine
     return Posterior(marginals.values, tuple(conditionals), log_likelihood, marginals.unconverged)
 
 
-def _set_latent_posteriors(model: ConditionalModel, block: Block) -> None:
+def _set_latent_posteriors(weights: FieldWeights, block: Block) -> None:
     """Set the beliefs of latent variables in rows without other missing cells to their exact posteriors."""
-    assert model.latent is not None
-    n_latent = len(model.layout.schemas[0].latent)
+    assert weights.latent is not None
+    n_latent = len(weights.layout.schemas[0].latent)
     complete = np.ones(block.n_rows, dtype=bool)
     complete[block.missing_rows[: block.cell_offsets[-1 - n_latent]]] = False
     copy = block._replace(beliefs=block.beliefs.copy())
-    model.predict(0, copy)
-    latent = slice(model.latent.first, block.n_target_states)
+    predict_complete(weights, 0, copy)
+    latent = slice(weights.latent.first, block.n_target_states)
     block.beliefs[latent, complete] = copy.beliefs[latent, complete]
 
 

@@ -11,76 +11,16 @@ from numba import njit
 
 from sparsefield.kernels.factor_tables import mix
 from sparsefield.kernels.gibbs_chains import uniform
-from sparsefield.kernels.missing_cells import cell_logits
+from sparsefield.kernels.mean_field_sweep import logits
 
 
 @njit(nogil=True, cache=True)
-def entity_keys(seed, number, tables, rows):
+def row_keys(seed, number, tables, rows):
     """Return a key for each row (rows,) of some tables (rows,), which differs between seeds and numbers."""
     keys = np.empty(rows.shape[0], dtype=np.uint64)
     for k in range(rows.shape[0]):
         keys[k] = mix(mix(mix(np.uint64(seed), number), tables[k]), rows[k])
     return keys
-
-
-@njit(nogil=True, cache=True)
-def enumerate_completions(problem, theta, entities, n_visible, starts, weights):
-    """Compute the probabilities of all completions of some entities.
-
-    ``weights[starts[k] : starts[k + 1]]`` receives those of entity ``entities[k]``, in whose completions the last of
-    its first ``n_visible[k]`` missing cells changes fastest. Its other missing cells are summed out. The beliefs of
-    missing cells are 0 afterwards.
-    """
-    deepest, most = 0, 0
-    for k in range(entities.shape[0]):
-        first, last = problem.cell_offsets[entities[k]], problem.cell_offsets[entities[k] + 1]
-        count = 1
-        for g in range(first, last):
-            count *= problem.cell_width[g] + 1
-        deepest, most = max(deepest, last - first), max(most, count)
-    code, potential = np.empty(deepest, dtype=np.int64), np.zeros(deepest + 1)
-    z, potentials = np.empty((deepest, problem.widest)), np.empty(most)
-    beliefs = problem.beliefs
-    for k in range(entities.shape[0]):
-        e = entities[k]
-        own, first, last = problem.entity_start[e], problem.cell_offsets[e], problem.cell_offsets[e + 1]
-        for g in range(first, last):
-            for s in range(problem.cell_width[g]):
-                beliefs[own + problem.cell_column[g] + s] = 0.0
-        # The log-potential of a completion is a sum of logits, each given the cells before it, with all later ones in
-        # their reference states.
-        leaf, depth = 0, 0
-        code[0] = -1
-        cell_logits(problem, beliefs, theta, e, first, z[0])
-        while depth >= 0:
-            g = first + depth
-            at = own + problem.cell_column[g] - 1
-            if code[depth] > 0:
-                beliefs[at + code[depth]] = 0.0
-            code[depth] += 1
-            if code[depth] > problem.cell_width[g]:
-                depth -= 1
-                continue
-            total = potential[depth]
-            if code[depth] > 0:
-                beliefs[at + code[depth]] = 1.0
-                total += z[depth, code[depth] - 1]
-            if g == last - 1:
-                potentials[leaf] = total
-                leaf += 1
-            else:
-                depth += 1
-                potential[depth], code[depth] = total, -1
-                cell_logits(problem, beliefs, theta, e, g + 1, z[depth])
-        top, norm = potentials[0], 0.0
-        for i in range(1, leaf):
-            top = max(top, potentials[i])
-        for i in range(leaf):
-            potentials[i] = math.exp(potentials[i] - top)
-            norm += potentials[i]
-        summed = leaf // (starts[k + 1] - starts[k])
-        for i in range(leaf):
-            weights[starts[k] + i // summed] += potentials[i] / norm
 
 
 @njit(nogil=True, cache=True)
@@ -116,12 +56,11 @@ class MissingArcs(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def collect_arcs(problem, theta, entities, slot_of_belief, write, out):
-    """Count the arcs and the term arcs between missing cells of some entities; with ``write``, store everything."""
+def collect_arcs(problem, theta, slot_of_belief, write, out):
+    """Count the arcs and the term arcs between missing cells; with ``write``, store everything."""
     arcs, terms = 0, 0
     beliefs = problem.beliefs
-    for k in range(entities.shape[0]):
-        e = entities[k]
+    for e in range(problem.entity_start.shape[0]):
         own, row = problem.entity_start[e], problem.entity_row[e]
         for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
             for s in range(problem.cell_width[g]):
@@ -172,16 +111,16 @@ def collect_arcs(problem, theta, entities, slot_of_belief, write, out):
 
 
 @njit(nogil=True, cache=True)
-def start_copies(problem, entities, keys, slots, on, drawn):
+def start_copies(problem, keys, drawn):
     """Draw the missing cells of every copy from the beliefs of the problem, independently of each other."""
     copies = drawn.shape[1]
     strata = np.arange(copies)
-    for k in range(entities.shape[0]):
-        stream = mix(keys[k], 0)
-        for g in range(problem.cell_offsets[entities[k]], problem.cell_offsets[entities[k] + 1]):
+    for e in range(problem.entity_start.shape[0]):
+        stream = mix(keys[e], 0)
+        for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
             offset, stream = uniform(stream)
             stream = _shuffle(strata, stream)
-            at = problem.entity_start[entities[k]] + problem.cell_column[g]
+            at = problem.entity_start[e] + problem.cell_column[g]
             for c in range(copies):
                 left, drawn[g, c] = (strata[c] + offset) / copies, 0
                 for s in range(problem.cell_width[g]):
@@ -192,17 +131,8 @@ def start_copies(problem, entities, keys, slots, on, drawn):
 
 
 @njit(nogil=True, cache=True)
-def set_copies(slots, drawn, on):
-    """Set ``on`` (slots, copies) to 1 for the slots of the codes ``drawn`` (missing cells, copies), and else to 0."""
-    for g in range(drawn.shape[0]):
-        for slot in range(slots.slot_offsets[g], slots.slot_offsets[g + 1]):
-            for c in range(drawn.shape[1]):
-                on[slot, c] = 1.0 if drawn[g, c] == slot - slots.slot_offsets[g] + 1 else 0.0
-
-
-@njit(nogil=True, cache=True)
-def draw_copies(problem, slots, entities, keys, sweeps, on, drawn):
-    """Draw the missing cells of several copies of the data by Gibbs sampling, ``sweeps`` times.
+def draw_copies(problem, slots, keys, sweeps, on, drawn):
+    """Draw the missing cells of several copies of linked rows by Gibbs sampling, ``sweeps`` times.
 
     The copies of a cell share its random number, each with a shift of its own, such that every c-th part of the unit
     interval is used once by c copies (stratified sampling): where their conditional distributions are equal, states
@@ -211,17 +141,21 @@ def draw_copies(problem, slots, entities, keys, sweeps, on, drawn):
     Parameters
     ----------
     slots : `MissingArcs` of the problem
-    entities, keys : the entities to draw, and a key for each
-    on : (slots, copies), 1 for the slots that are drawn; updated
+    keys : (entities,)
+    on : (slots, copies), buffer for 1 where a slot is drawn
     drawn : (missing cells, copies), codes; updated
     """
     copies = drawn.shape[1]
     strata, z = np.arange(copies), np.empty((problem.widest, copies))
     top, left = np.empty(copies), np.empty(copies)
+    for g in range(drawn.shape[0]):
+        for slot in range(slots.slot_offsets[g], slots.slot_offsets[g + 1]):
+            for c in range(copies):
+                on[slot, c] = 1.0 if drawn[g, c] == slot - slots.slot_offsets[g] + 1 else 0.0
     for sweep in range(sweeps):
-        for k in range(entities.shape[0]):
-            stream = mix(keys[k], sweep + 1)
-            for g in range(problem.cell_offsets[entities[k]], problem.cell_offsets[entities[k] + 1]):
+        for e in range(problem.entity_start.shape[0]):
+            stream = mix(keys[e], sweep + 1)
+            for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 first, width = slots.slot_offsets[g], problem.cell_width[g]
                 for c in range(copies):
                     top[c] = 0.0
@@ -267,18 +201,117 @@ def _slot_logits(slots, slot, on, z):
 
 
 @njit(nogil=True, cache=True)
-def write_completions(problem, variable, n_visible, enumerated, starts, drawn, codes):
-    """Write the codes of all completions, (targets, completions); those of entity e begin at ``starts[e]``."""
-    for e in range(problem.entity_start.shape[0]):
-        first = problem.cell_offsets[e]
-        for c in range(starts[e], starts[e + 1]):
-            rest = c - starts[e]
-            for g in range(first + n_visible[e] - 1, first - 1, -1):
-                if enumerated[e]:
-                    codes[variable[g], c] = rest % (problem.cell_width[g] + 1)
-                    rest //= problem.cell_width[g] + 1
-                else:
-                    codes[variable[g], c] = drawn[g, rest]
+def write_codes(missing_offsets, missing_variable, sizes, starts, codes):
+    """Write all completions of some rows: those of row r are columns ``starts[r]`` to ``starts[r + 1]`` of ``codes``.
+
+    Row r has the missing cells ``missing_offsets[r]`` to ``missing_offsets[r + 1]``, with ``sizes`` states each.
+    """
+    for r in range(starts.shape[0] - 1):
+        for c in range(starts[r], starts[r + 1]):
+            rest = c - starts[r]
+            for g in range(missing_offsets[r], missing_offsets[r + 1]):
+                codes[missing_variable[g], c] = rest % sizes[g]
+                rest //= sizes[g]
+
+
+@njit(nogil=True, cache=True)
+def add_potentials(graph, theta, n_variables, missing, codes, columns, potential):
+    """Add to ``potential`` (rows,) the logits of missing cells, each given the cells before it.
+
+    Parameters
+    ----------
+    n_variables : number of targets to complete; later ones are latent
+    missing : (targets, rows), which cells are missing
+    codes : (targets, rows), their codes
+    columns : (columns, rows), 0 in missing cells, which stands for their reference states; set to their codes
+    """
+    z = np.empty((graph.widest, columns.shape[1]))
+    factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
+    for v in range(n_variables):
+        first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
+        for s in range(last - first):
+            logits(graph, theta, first + s, columns, factors, sources, z[s])
+        for i in range(columns.shape[1]):
+            if missing[v, i] and codes[v, i] > 0:
+                potential[i] += z[codes[v, i] - 1, i]
+                columns[first + codes[v, i] - 1, i] = 1.0
+
+
+@njit(nogil=True, cache=True)
+def set_columns(state_offsets, cell_offsets, missing_rows, drawn, columns):
+    """Set the columns of missing cells to the codes ``drawn`` (cells, copies); copies of a row are adjacent columns."""
+    copies = drawn.shape[1]
+    for v in range(cell_offsets.shape[0] - 1):
+        first = state_offsets[v]
+        for g in range(cell_offsets[v], cell_offsets[v + 1]):
+            for c in range(copies):
+                for s in range(state_offsets[v + 1] - first):
+                    columns[first + s, missing_rows[g] * copies + c] = 1.0 if drawn[g, c] == s + 1 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def draw_frequencies(frequencies, state_offsets, cell_offsets, missing_rows, keys, drawn):
+    """Draw missing cells from the frequencies of the states (states,), independently of each other."""
+    copies = drawn.shape[1]
+    strata = np.arange(copies)
+    for v in range(cell_offsets.shape[0] - 1):
+        for g in range(cell_offsets[v], cell_offsets[v + 1]):
+            offset, stream = uniform(mix(mix(keys[missing_rows[g]], 0), v))
+            _shuffle(strata, stream)
+            for c in range(copies):
+                left, drawn[g, c] = (strata[c] + offset) / copies, 0
+                for s in range(state_offsets[v], state_offsets[v + 1]):
+                    left -= frequencies[s]
+                    if left < 0.0:
+                        drawn[g, c] = s - state_offsets[v] + 1
+                        break
+
+
+@njit(nogil=True, cache=True)
+def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, drawn):
+    """Draw the missing cells of copies of rows without links by Gibbs sampling, variable by variable, ``sweeps`` times.
+
+    Random numbers are stratified over copies, as in `draw_copies`.
+
+    Parameters
+    ----------
+    cell_offsets, missing_rows : the missing cells, as in a `Block`
+    keys : (rows,)
+    columns : (columns, rows x copies), copies of a row adjacent; updated
+    drawn : (cells, copies), codes; updated
+    """
+    copies = drawn.shape[1]
+    strata, z = np.arange(copies), np.empty((graph.widest, columns.shape[1]))
+    factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
+    for sweep in range(sweeps):
+        for v in range(cell_offsets.shape[0] - 1):
+            if cell_offsets[v] == cell_offsets[v + 1]:
+                continue
+            first, width = graph.state_offsets[v], graph.state_offsets[v + 1] - graph.state_offsets[v]
+            for s in range(width):
+                logits(graph, theta, first + s, columns, factors, sources, z[s])
+            for g in range(cell_offsets[v], cell_offsets[v + 1]):
+                row = missing_rows[g]
+                offset, stream = uniform(mix(mix(keys[row], sweep + 1), v))
+                _shuffle(strata, stream)
+                for c in range(copies):
+                    at = row * copies + c
+                    top = 0.0
+                    for s in range(width):
+                        top = max(top, z[s, at])
+                    total = math.exp(-top)
+                    for s in range(width):
+                        z[s, at] = math.exp(z[s, at] - top)
+                        total += z[s, at]
+                    left, code = total * (strata[c] + offset) / copies, 0
+                    for s in range(width):
+                        left -= z[s, at]
+                        if left < 0.0 and code == 0:
+                            code = s + 1
+                        columns[first + s, at] = 0.0
+                    if code > 0:
+                        columns[first + code - 1, at] = 1.0
+                    drawn[g, c] = code
 
 
 @njit(nogil=True, cache=True)

@@ -11,7 +11,7 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def cell_logits(problem, beliefs, theta, entity, cell, z):
+def _cell_logits(problem, theta, entity, cell, z):
     """Set z to the logits of the non-reference states of a cell and return the largest logit, 0 included."""
     own, row = problem.entity_start[entity], problem.entity_row[entity]
     top = 0.0
@@ -21,18 +21,18 @@ def cell_logits(problem, beliefs, theta, entity, cell, z):
         for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
             column, view = problem.arc_column[k], problem.arc_view[k]
             if view < 0:
-                value = beliefs[own + column]
+                value = problem.beliefs[own + column]
             else:
                 value = 0.0
                 at = problem.view_start[view] + row
                 for n in range(problem.neighbor_offsets[at], problem.neighbor_offsets[at + 1]):
-                    value += beliefs[problem.neighbor_start[n] + column] if column >= 0 else 1.0
+                    value += problem.beliefs[problem.neighbor_start[n] + column] if column >= 0 else 1.0
             total += theta[problem.arc_feature[k]] * value
         for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
             product = theta[problem.term_feature[k]]
             for j in range(problem.term_column.shape[1]):
                 if problem.term_column[k, j] >= 0:
-                    product *= beliefs[own + problem.term_column[k, j]]
+                    product *= problem.beliefs[own + problem.term_column[k, j]]
             total += product
         z[s] = total
         top = max(top, total)
@@ -40,7 +40,7 @@ def cell_logits(problem, beliefs, theta, entity, cell, z):
 
 
 @njit(nogil=True, cache=True)
-def softmax(z, top, count):
+def _softmax(z, top, count):
     """Replace logits by probabilities in place."""
     total = math.exp(-top)
     for s in range(count):
@@ -70,8 +70,8 @@ def mean_field(problem, theta, tolerance, max_sweeps, damping):
             if not active[component]:
                 continue
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                top = cell_logits(problem, problem.beliefs, theta, e, g, z)
-                softmax(z, top, problem.cell_width[g])
+                top = _cell_logits(problem, theta, e, g, z)
+                _softmax(z, top, problem.cell_width[g])
                 start = problem.entity_start[e] + problem.cell_column[g]
                 for s in range(problem.cell_width[g]):
                     old = problem.beliefs[start + s]
@@ -98,8 +98,8 @@ def gibbs(problem, theta, rng, sweeps, drawn):
     for _ in range(sweeps):
         for e in range(problem.entity_start.shape[0]):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                top = cell_logits(problem, problem.beliefs, theta, e, g, z)
-                softmax(z, top, problem.cell_width[g])
+                top = _cell_logits(problem, theta, e, g, z)
+                _softmax(z, top, problem.cell_width[g])
                 left = rng.random()
                 drawn[g] = 0
                 for s in range(problem.cell_width[g]):

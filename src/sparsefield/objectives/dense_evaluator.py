@@ -12,8 +12,8 @@ import numpy as np
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.compute.dask_worker import identity
 from sparsefield.data import Arcs, Dataset, Layout
+from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.observed_cells import ConditionalModel
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -94,33 +94,29 @@ class DenseEvaluator:
     def impute_missing(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> float:
         """Infer the missing cells of clamped rows and return the largest change of a belief."""
         assert isinstance(self.source, ClampedRows)
-        return self.source.impute(self._whole(graphs), theta)
+        return self.source.impute(self._field(graphs, theta))
 
     def draw_completions(self, graphs: Sequence[Adjacency], theta: np.ndarray, copies: int, sweeps: int) -> None:
         """Complete the incomplete rows anew: see `CompletedRows.draw`."""
         assert isinstance(self.source, CompletedRows)
-        self.source.draw(self._whole(graphs), theta, copies, sweeps)
+        self.source.draw(self._field(graphs, theta), copies, sweeps)
 
     def observed_loss(self, graphs: Any, theta: np.ndarray) -> float:
         """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
         assert isinstance(self.source, CompletedRows)
-        return self.source.observed_loss(self._conditionals(graphs, theta))
+        return self.source.observed_loss(self._field(graphs, theta))
 
     def observed_weights(self) -> np.ndarray:
         """Return the weight of the rows in which the variable of each state is observed, (states,)."""
         assert isinstance(self.source, CompletedRows)
         return self.source.observed_weights()
 
-    def restore_rows(self, graphs: Sequence[Adjacency], state: Mapping[str, np.ndarray]) -> None:
+    def restore_rows(self, graphs: Any, state: Mapping[str, np.ndarray]) -> None:
         """Bring back the rows of a state of ``source``, which had these graphs."""
-        self.source.restore(state, self._whole(graphs))
+        self.source.restore(state, self._field(graphs, state.get("drawn_at", np.empty(0))))
 
-    def _whole(self, graphs: Any) -> Sequence[Adjacency]:
-        """Return the graphs of the whole field, with those of latent variables."""
-        return graphs
-
-    def _conditionals(self, graphs: Any, theta: np.ndarray) -> ConditionalModel:
-        return ConditionalModel(self.layout, graphs, None, theta)
+    def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
+        return FieldWeights(self.layout, graphs, None, theta)
 
     def gradient_factors(self) -> GradientFactors:
         """Return the errors and expectations of the last evaluation."""

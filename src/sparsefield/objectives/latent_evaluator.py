@@ -8,9 +8,9 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Layout, LocalDataset
+from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.latent_inference import sum_out_latent
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.observed_cells import ConditionalModel
 from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.latent_features import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian
@@ -44,11 +44,8 @@ class LatentEvaluator(DenseEvaluator):
     def gradient(self, graphs: Any, size: int) -> np.ndarray:
         return self._found.sum(_gradient, graphs, size)
 
-    def _whole(self, graphs: Any) -> Any:
-        return graphs.whole
-
-    def _conditionals(self, graphs: Any, theta: np.ndarray) -> ConditionalModel:
-        return ConditionalModel(self.layout, graphs.whole, graphs, theta)
+    def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
+        return FieldWeights(self.layout, graphs.whole, graphs, theta)
 
 
 def _evaluate(

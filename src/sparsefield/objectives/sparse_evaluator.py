@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute import Engine
+from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Arcs, Dataset, Schema, SparseBlock
 from sparsefield.kernels.sparse_conditionals import (
     BELIEF,

@@ -1,29 +1,35 @@
 """This module holds the rows that an objective is evaluated on, and replaces their missing cells as the field changes.
 
-There are two ways: incomplete rows are replaced by weighted completions (the E step of Monte Carlo EM), or their missing
-cells hold beliefs that an inference method computes (clamped beliefs, as in the paper).
+There are two ways: incomplete rows are replaced by weighted completions (the E step of Monte Carlo EM), or their
+missing cells hold beliefs that an inference method computes (clamped beliefs, as in the paper).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
-from sparsefield.data import Block, Dataset, DenseDataset, Layout, update_neighbor_sums
+from sparsefield.data import Block, Dataset, DenseDataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import merge_equal_rows
+from sparsefield.data.shards import Piece
 from sparsefield.data.table import cut_into_blocks
-from sparsefield.inference.completions import Draws, IncompleteRows, linked_copies, with_complete_rows
+from sparsefield.inference.completions import (
+    Draws,
+    Enumerated,
+    FieldWeights,
+    complete_rows,
+    draw_linked,
+    drawn_block,
+    rows_of_block,
+)
 from sparsefield.inference.method import InferenceMethod, fill_blocks
-from sparsefield.inference.observed_cells import ConditionalModel, predict_block, predict_linked
-from sparsefield.kernels.completions import entity_keys
-from sparsefield.model import Adjacency
+from sparsefield.inference.observed_cells import predict_block, predict_linked
+from sparsefield.kernels.completions import row_keys
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
-
-Graphs = Sequence[Adjacency]
 
 
 class TrainingRows:
@@ -38,8 +44,8 @@ class TrainingRows:
         """Return what `restore` needs to bring back the same rows."""
         return {}
 
-    def restore(self, state: Mapping[str, np.ndarray], graphs: Graphs) -> None:
-        """Bring back the rows of a state; ``graphs`` are those that `state` saved the features of."""
+    def restore(self, state: Mapping[str, np.ndarray], field: FieldWeights) -> None:
+        """Bring back the rows of a state; ``field`` is the field that they were completed with, if any."""
 
 
 class ClampedRows(TrainingRows):
@@ -62,8 +68,9 @@ class ClampedRows(TrainingRows):
             self._blocks = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._linked.blocks()]
             self._sent = [block for _, block in self._linked.blocks()]
 
-    def impute(self, graphs: Graphs, theta: np.ndarray) -> float:
+    def impute(self, field: FieldWeights) -> float:
         """Infer all missing cells and return the largest change of a belief."""
+        graphs, theta = field.graphs, field.theta
         if self._linked is not None:
             fill_blocks(self._linked, self._by_table(), self._inference, graphs, theta, self._engine)
             pairs = zip(self._sent, self._blocks, strict=True)
@@ -78,7 +85,7 @@ class ClampedRows(TrainingRows):
     def state(self) -> dict[str, np.ndarray]:
         return {"missing_beliefs": np.concatenate(self.rows.map(block_evaluation.missing_beliefs, self.layout))}
 
-    def restore(self, state: Mapping[str, np.ndarray], graphs: Graphs) -> None:
+    def restore(self, state: Mapping[str, np.ndarray], field: FieldWeights) -> None:
         counts = self.rows.map(block_evaluation.count_missing, self.layout)
         pieces = np.split(state["missing_beliefs"], np.cumsum(counts)[:-1])
         if self._linked is not None:
@@ -110,8 +117,6 @@ class IncompleteBlock(NamedTuple):
     block: Block
     drawn: np.ndarray
     """(missing cells, copies)"""
-    incomplete: IncompleteRows | None = None
-    """Its incomplete rows, laid out when they are first completed."""
     completed: EvaluatedBlock | None = None
 
 
@@ -129,19 +134,19 @@ class CompletedRows(TrainingRows):
         self._copies = self._number = 0
         self._drawn_at = np.empty(0)
         self._linked_drawn = np.empty((0, 0), dtype=np.int32)
-        super().__init__(sample.layout, sample.hold_blocks(engine, _as_incomplete))
-        self._incomplete = self.rows
+        super().__init__(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
+        self._incomplete: BlockCollection = sample.hold_blocks(engine, _as_incomplete)
 
-    def draw(self, graphs: Graphs, theta: np.ndarray, copies: int, sweeps: int) -> None:
-        """Complete all rows given the field; rows with at most ``copies`` completions get all of them."""
+    def draw(self, field: FieldWeights, copies: int, sweeps: int) -> None:
+        """Complete all rows; rows with at most ``copies`` completions get all of them."""
         self._number += 1
-        self._complete(graphs, theta, copies, sweeps)
+        self._complete(field, copies, sweeps)
 
-    def observed_loss(self, model: ConditionalModel) -> float:
+    def observed_loss(self, field: FieldWeights) -> float:
         """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
         if self._linked is not None:
-            return -predict_linked(model, self._linked, self._engine)[1]
-        return -float(self._incomplete.sum(_observed_log_likelihood, model))
+            return -predict_linked(field, self._linked, self._engine)[1]
+        return -float(self._incomplete.sum(_observed_log_likelihood, field))
 
     def observed_weights(self) -> np.ndarray:
         """Return the weight of the rows in which the variable of each state is observed, (states of all tables,)."""
@@ -152,7 +157,7 @@ class CompletedRows(TrainingRows):
         counts = np.array([self._copies, self._number], dtype=np.int64)
         return {"drawn": np.concatenate(drawn), "draw_counts": counts, "drawn_at": self._drawn_at}
 
-    def restore(self, state: Mapping[str, np.ndarray], graphs: Graphs) -> None:
+    def restore(self, state: Mapping[str, np.ndarray], field: FieldWeights) -> None:
         copies, self._number = (int(count) for count in state["draw_counts"])
         if self._linked is not None:
             self._linked_drawn = state["drawn"]
@@ -160,37 +165,19 @@ class CompletedRows(TrainingRows):
             counts = self._incomplete.map(_count_missing)
             pieces = np.split(state["drawn"], np.cumsum(counts)[:-1])
             self._incomplete, _ = self._incomplete.map_update(_set_drawn, each=pieces)
-        self._complete(graphs, state["drawn_at"], copies, sweeps=0)
+        self._complete(field, copies, sweeps=0)
 
-    def _complete(self, graphs: Graphs, theta: np.ndarray, copies: int, sweeps: int) -> None:
-        self._copies, self._drawn_at = copies, theta
-        draws = Draws(copies, copies, sweeps)
+    def _complete(self, field: FieldWeights, copies: int, sweeps: int) -> None:
+        self._copies, self._drawn_at = copies, field.theta
+        draws, counter = Draws(copies, copies, sweeps), (self._seed, self._number)
         if self._linked is not None:
-            self.rows = self._engine.distribute(self._complete_linked(self._linked, graphs, theta, draws))
+            found = draw_linked(self._linked, field, draws, counter, self._linked_drawn, self._engine)
+            blocks, self._linked_drawn = found
+            parts = zip(self._linked.blocks(), zip(*blocks, strict=True), strict=True)
+            self.rows = self._engine.distribute([EvaluatedBlock(t, _join_copies(part)) for (t, _), part in parts])
             return
-        counter = self._seed, self._number
-        self._incomplete, _ = self._incomplete.map_update(_complete_block, self.layout, graphs, theta, draws, counter)
+        self._incomplete, _ = self._incomplete.map_update(_complete_block, field, draws, counter)
         self.rows, _ = self._incomplete.map_update(_completed)
-
-    def _complete_linked(
-        self, sample: DenseDataset, graphs: Graphs, theta: np.ndarray, draws: Draws
-    ) -> list[EvaluatedBlock]:
-        """Return all blocks with the rows that differ between copies once for each copy, and other rows once."""
-        before, engine = self._linked_drawn, self._engine
-        copies, self._linked_drawn = linked_copies(
-            sample, graphs, theta, draws, self._number, before, engine, self._seed
-        )
-        found = []
-        for k, (t, block) in enumerate(sample.blocks()):
-            parts = [copy[k] for copy in copies]
-            varied = np.zeros(block.n_rows, dtype=bool)
-            for part in parts[1:]:
-                varied |= (part.beliefs != parts[0].beliefs).any(axis=0)
-            rows = [np.flatnonzero(~varied)] + [np.flatnonzero(varied)] * len(parts)
-            factors = [1.0] + [1.0 / len(parts)] * len(parts)
-            pieces = [_take(part, *how) for part, how in zip([parts[0], *parts], zip(rows, factors, strict=True), strict=True)]
-            found.append(EvaluatedBlock(t, _join(pieces)))
-        return found
 
 
 def hold_rows(sample: Dataset, engine: Engine, clamp: InferenceMethod | None, seed: int) -> TrainingRows:
@@ -200,20 +187,14 @@ def hold_rows(sample: Dataset, engine: Engine, clamp: InferenceMethod | None, se
     return CompletedRows(sample, engine, seed) if clamp is None else ClampedRows(sample, engine, clamp)
 
 
-def _take(block: Block, rows: np.ndarray, factor: float) -> Block:
-    """Return some rows of a complete block, with their weights times a factor."""
-    return block._replace(
-        codes=block.codes[:, rows], beliefs=block.beliefs[:, rows], weight=block.weight[rows] * factor
-    )
-
-
-def _join(blocks: Sequence[Block]) -> Block:
-    """Return the rows of several complete blocks as one block."""
-    return blocks[0]._replace(
-        codes=np.concatenate([block.codes for block in blocks], axis=1),
-        beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
-        weight=np.concatenate([block.weight for block in blocks]),
-    )
+def _join_copies(blocks: Sequence[Block]) -> Block:
+    """Return the rows that differ between copies of a block once for each copy, and the others once."""
+    varied = np.zeros(blocks[0].n_rows, dtype=bool)
+    for block in blocks[1:]:
+        varied |= (block.beliefs != blocks[0].beliefs).any(axis=0)
+    parts = [rows_of_block(block, np.flatnonzero(varied)) for block in blocks]
+    parts = [part._replace(weight=part.weight / len(blocks)) for part in parts]
+    return _join([rows_of_block(blocks[0], np.flatnonzero(~varied)), *parts])
 
 
 def _as_incomplete(block: Block, table: int = 0) -> tuple[IncompleteBlock, None]:
@@ -221,27 +202,58 @@ def _as_incomplete(block: Block, table: int = 0) -> tuple[IncompleteBlock, None]
 
 
 def _complete_block(
-    part: IncompleteBlock, layout: Layout, graphs: Graphs, theta: np.ndarray, draws: Draws, counter: tuple[int, int]
+    part: IncompleteBlock, field: FieldWeights, draws: Draws, counter: tuple[int, int]
 ) -> tuple[IncompleteBlock, None]:
-    """Complete the rows of a block without links and merge equal ones; ``counter`` is the seed and the draw's number."""
-    block = part.block
-    numbers = block.start + np.arange(block.n_rows)
-    keys = entity_keys(*counter, np.full(block.n_rows, part.table), numbers)
-    rows = part.incomplete
-    if part.completed is None:
-        rows = IncompleteRows.of(part.table, block, layout, graphs)
-    if rows is None:
+    """Complete the rows of a block without links; ``counter`` is the seed and the number of the draw."""
+    block, schema = part.block, field.layout.schemas[part.table]
+    if not block.cell_offsets[-1 - len(schema.latent)]:
         return part._replace(completed=EvaluatedBlock(part.table, block)), None
-    rows = rows.with_graphs(layout, graphs)
-    found, drawn = rows.complete(theta, draws, keys, part.drawn)
-    piece = merge_equal_rows(with_complete_rows(block, found)[0])
-    schema = layout.schemas[part.table]
-    (completed,) = cut_into_blocks(schema, *piece, schema.n_columns, size=max(piece.n_rows, 1), first=block.start)
-    return part._replace(drawn=drawn, incomplete=rows, completed=EvaluatedBlock(part.table, completed)), None
+    rows = block.start + np.arange(block.n_rows)
+    keys = row_keys(*counter, np.full(block.n_rows, part.table), rows)
+    every, some, drawn = complete_rows(field, part.table, block, draws, keys, part.drawn)
+    incomplete = np.zeros(block.n_rows, dtype=bool)
+    incomplete[every.owner] = incomplete[some.rows] = True
+    completed = _merge(block, schema, np.flatnonzero(~incomplete), every)
+    if len(some.rows):
+        completed = _join([completed, drawn_block(block, some)])
+    return part._replace(drawn=drawn, completed=EvaluatedBlock(part.table, completed)), None
 
 
-def _observed_log_likelihood(part: IncompleteBlock, model: ConditionalModel) -> float:
-    return predict_block(model, part.table, part.block)[1]
+def _merge(block: Block, schema: Schema, rows: np.ndarray, found: Enumerated) -> Block:
+    """Return some complete rows of a block, and all completions of others; equal ones are merged.
+
+    Missing cells stay missing, so that they are not predicted, but their beliefs are the states of the completion.
+    """
+    owner = np.concatenate([rows, found.owner])
+    codes = np.concatenate([block.codes[:, rows], found.codes], axis=1)
+    weight = block.weight[owner] * np.concatenate([np.ones(len(rows)), found.weight])
+    # In the rows to merge, a missing cell has another number than an observed one in the same state.
+    marked = np.where(block.codes[:, owner] < 0, -2 - codes, codes)
+    piece = merge_equal_rows(Piece(marked, block.covariates[:, owner], weight))
+    missing = piece.codes < 0
+    filled = piece._replace(codes=np.where(missing, -2 - piece.codes, piece.codes).astype(np.int32))
+    (made,) = cut_into_blocks(schema, *filled, schema.n_columns, size=max(piece.n_rows, 1), first=block.start)
+    variable, missing_rows = np.nonzero(missing)
+    offsets = np.searchsorted(variable, np.arange(len(missing) + 1))
+    codes = np.where(missing, -1, piece.codes).astype(np.int32)
+    return made._replace(codes=codes, cell_offsets=offsets, missing_rows=missing_rows)
+
+
+def _join(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks as one block."""
+    codes = np.concatenate([block.codes for block in blocks], axis=1)
+    variable, missing_rows = np.nonzero(codes < 0)
+    return blocks[0]._replace(
+        codes=codes,
+        beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
+        weight=np.concatenate([block.weight for block in blocks]),
+        cell_offsets=np.searchsorted(variable, np.arange(len(codes) + 1)),
+        missing_rows=missing_rows,
+    )
+
+
+def _observed_log_likelihood(part: IncompleteBlock, field: FieldWeights) -> float:
+    return predict_block(field, part.table, part.block)[1]
 
 
 def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:

@@ -13,16 +13,16 @@ from sparsefield.objectives import DenseEvaluator
 from sparsefield.solver.solver_options import EM
 from sparsefield.solver.working_problem import WorkingProblem
 
-SWEEPS = 2
+SWEEPS = 1
 """Gibbs sweeps between two draws."""
 
 ROUNDS = 8
-"""Rounds over which weights are averaged; the halves of these rounds tell their Monte Carlo error."""
+"""Rounds over which weights are averaged, before the final objective is drawn at the averages."""
 
 FINAL_FACTOR = 4
 """The final objective has this many times the completions of a round."""
 
-MAX_ROUNDS = 120
+MAX_ROUNDS = 200
 """Rounds at most, after which the error is reported as it is."""
 
 
@@ -52,6 +52,8 @@ class MonteCarloEM:
         self._problem, self._evaluator, self._options = problem, evaluator, options
         self.state = EMState(options.copies)
         self._window: list[np.ndarray] = []
+        self._average = np.empty(0)
+        """Averaged weights at which the final completions were drawn."""
         self._features = problem.working_set.features
         """Features of the field at the last draw."""
 
@@ -95,19 +97,33 @@ class MonteCarloEM:
 
     def next_round(self) -> bool:
         """Complete the rows for the next round, or for the final objective; return False where these are final."""
-        state, options = self.state, self._options
+        state = self.state
         if state.final:
             return False
-        self._window = [*self._window, self._problem.theta][-2 * ROUNDS :]
+        self._window.append(self._problem.theta)
         state.rounds += 1
-        if len(self._window) >= ROUNDS:
-            state.error = self._disagreement()
-            if state.error <= options.max_error or state.rounds >= MAX_ROUNDS:
-                self._finish()
-                return True
-            if len(self._window) >= 2 * ROUNDS and 2 * state.copies <= options.max_copies:
-                state.copies, self._window = 2 * state.copies, self._window[ROUNDS:]
-        return self.draw()
+        if len(self._window) < ROUNDS:
+            return self.draw()
+        # The final objective is a better round: it may lie as far from the averages as they do from each other.
+        theta = np.mean(self._window[-ROUNDS:], axis=0)
+        state.final, self._average = True, theta
+        self._draw(theta, FINAL_FACTOR * state.copies)
+        self._problem.move_to(theta)
+        return True
+
+    def accept(self) -> bool:
+        """Return whether the optimum of the final objective is exact enough; otherwise go on with further rounds."""
+        state, options = self.state, self._options
+        theta = self._problem.theta
+        # Features that the certificate has added since then are the last ones.
+        average = np.concatenate([self._average, np.zeros(len(theta) - len(self._average))])
+        state.error = self._distance(theta, average)
+        if state.error <= options.max_error or state.rounds >= MAX_ROUNDS:
+            return True
+        if 2 * FINAL_FACTOR * state.copies <= options.max_copies:
+            state.copies *= 2
+        state.final, self._window = False, [self._problem.theta]
+        return False
 
     def observed_loss(self) -> float:
         """Return minus the sum over observed cells of ln p(cell | all other observed cells) at the current weights."""
@@ -118,36 +134,28 @@ class MonteCarloEM:
         """Return the weight of the rows in which the variable of each state is observed, (states,)."""
         return self._evaluator.observed_weights()
 
-    def _finish(self) -> None:
-        """Complete the rows for the final objective at the averaged weights."""
-        self.state.final = True
-        theta = np.mean(self._window[-ROUNDS:], axis=0)
-        self._draw(theta, min(FINAL_FACTOR * self.state.copies, self._options.max_copies))
-        self._problem.move_to(theta)
-
     def _draw(self, theta: np.ndarray, copies: int) -> None:
         working_set = self._problem.working_set
         self._features = working_set.features
         self._evaluator.draw_completions(working_set.graphs, theta, copies, SWEEPS)
 
-    def _disagreement(self) -> float:
-        """Return half the difference between the means of both halves of the window, in standard errors."""
-        halves = [np.mean(part, axis=0) for part in np.split(np.array(self._window[-ROUNDS:]), 2)]
-        first, second = (self._problem.coordinates_of(theta) for theta in halves)
-        used = (halves[0] != 0.0) | (halves[1] != 0.0)
+    def _distance(self, one: np.ndarray, other: np.ndarray) -> float:
+        """Return the root mean square of the difference between two vectors of weights, in standard errors."""
+        used = (one != 0.0) | (other != 0.0)
         if not used.any():
             return 0.0
-        curvature = self._problem.curvature()
-        return float(np.sqrt(np.mean((0.25 * np.square(first - second) * curvature)[used])))
+        difference = self._problem.coordinates_of(one) - self._problem.coordinates_of(other)
+        return float(np.sqrt(np.mean((np.square(difference) * self._problem.curvature())[used])))
 
     def saved(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return what `restore` needs: arrays and plain values."""
         window = np.array(self._window) if self._window else np.empty((0, 0))
-        return {"em_window": window, "em_features": self._features}, asdict(self.state)
+        return {"em_window": window, "em_average": self._average, "em_features": self._features}, asdict(self.state)
 
     def restore(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Continue from a saved state, before the problem does."""
         self.state, self._window = EMState(**facts), list(arrays["em_window"])
+        self._average = arrays["em_average"]
 
     def restore_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Bring back the completions of a saved state."""

@@ -78,7 +78,7 @@ class EM(OptionObject):
         Seed of all draws.
     """
 
-    copies: int = 4
+    copies: int = 2
     max_copies: int = 64
     max_error: float = 0.1
     seed: int = 0

@@ -47,14 +47,14 @@ MAX_BELIEF_CHANGE = 1e-3
 MAX_IMPUTATIONS = 30
 """Imputations during one optimization; the next round of the certificate continues from there."""
 
-STEPS_PER_ROUND = 2
+STEPS_PER_ROUND = 1
 """Steps between two draws of completions: these need not be at an optimum."""
 
-ROUGH_ROUNDS = 3
+ROUGH_ROUNDS = 2
 """Draws of completions before candidates are scored again, and for each value of l1 on a path."""
 
-MAX_ROUGH_SCORINGS = 5
-"""Scorings of candidates, at most, before completions are averaged; few candidates may be left then."""
+MAX_ROUGH_SCORINGS = 1
+"""Scorings of candidates, at most, between draws of completions before these are averaged."""
 
 MAX_IDLE_ROUNDS = 4
 """Rounds of the certificate without progress: the gradient of `cd` is not that of its loss, so it may not converge."""
@@ -351,6 +351,11 @@ class Trainer:
         state.violation, state.converged = worst, worst <= allowed and not imputing
         stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violators) and state.stalled)
         stuck &= not imputing
+        if (state.converged or stuck) and self._em is not None and self._em.is_final and not self._em.accept():
+            state.converged, state.completions = False, MAX_ROUGH_SCORINGS
+            self._impute()
+            self._start_optimization("certify", next_stage="certify")
+            return
         if state.converged or not self.options.certify or not self._iterations_left() or stuck:
             state.stage = "end"
             return
@@ -363,7 +368,8 @@ class Trainer:
         state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
         # Completions are averaged once hardly any candidate is left that would change them.
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.completions > MAX_ROUGH_SCORINGS
-        self._start_optimization("certify", next_stage="certify", imputations=ROUGH_ROUNDS if drawing and not few else None)
+        rounds = ROUGH_ROUNDS if drawing and not few else None
+        self._start_optimization("certify", next_stage="certify", imputations=rounds)
 
     # -- parts of stages -----------------------------------------------------------------------------------------
 
