@@ -78,10 +78,16 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         Largest number of columns in a feature. With 3 and more, conjunctions of that many states are candidates (Eq.
         14) if a feature of one column less has a weight; ``HigherOrder(max_order=3, expand="all")`` extends every
         pair. The table is stored densely then.
-    inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method, default="mean-field"
-        How missing cells are inferred, in learning and in predictions: mean field; belief propagation, exact where
-        missing cells form a tree; variable elimination, refused where the treewidth is too large; Gibbs sampling. A
-        method with options is an object: `MeanField`, `BeliefPropagation`, `ExactInference`, `Gibbs`.
+    missing : {"auto", "em", "mean-field", "bp", "exact", "gibbs"}, `EM` or an inference method, default="auto"
+        How missing cells are treated in learning. "em" averages over completions of incomplete rows (Monte Carlo EM),
+        which estimates the field consistently if cells are missing at random. An inference method puts its beliefs in
+        the place of missing cells, as in the paper; weights are too large then where much is missing. "auto" is "em"
+        for ``objective="pl"`` and "mean-field" for "cd". ``EM(max_error=0.05)`` is more exact.
+    inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method, default="auto"
+        How missing cells are inferred in predictions: "auto" is exact where missing cells are few or depend narrowly on
+        each other, and Gibbs sampling elsewhere; mean field; belief propagation, exact where missing cells form a tree;
+        variable elimination, refused where the treewidth is too large; Gibbs sampling. A method with options is an
+        object: `AutomaticInference`, `MeanField`, `BeliefPropagation`, `ExactInference`, `Gibbs`.
     numeric : "auto" or list of columns, default="auto"
         Observed columns that are numeric rather than categorical. "auto": those with fractions, or with more than ten
         different whole numbers.
@@ -124,6 +130,8 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         One row per iteration.
     kkt_violation_, objective_, n_iter_, converged_
         How the optimization ended.
+    mc_error_ : float
+        Monte Carlo error of the weights where cells are missing, as a share of their standard errors.
 
     Notes
     -----
@@ -271,7 +279,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
         """Return {column: (rows, states)}: the posterior of a missing cell; for an observed value, the probabilities of
-        its states given everything else.
+        its states given all other observed values.
 
         A latent variable is a column of missing cells. The columns of each array follow ``states_[column]``.
         """
@@ -282,7 +290,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
 
-        A stream is scored block by block.
+        Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A stream is scored block by block.
         """
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):

@@ -54,7 +54,9 @@ class RelationalField(FieldEstimator):
     templates : list of templates, such as ``"across subject"`` or a `Template`
         Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
         each table, and across each link.
-    inference : {"mean-field", "bp", "exact", "gibbs"} or an inference method
+    missing : {"auto", "em", "mean-field", "bp", "exact", "gibbs"}, `EM` or an inference method
+        "em" draws the missing cells of all tables together, in several copies.
+    inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method
         "mean-field" updates all linked rows in a fixed order until no belief changes by more than 0.001;
         ``MeanField(tolerance=0.1)`` is the paper's rule.
     max_order : int or `HigherOrder`

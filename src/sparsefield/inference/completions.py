@@ -12,7 +12,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Layout, update_neighbor_sums
 from sparsefield.inference.factor_graph import cell_positions, offsets_of, ranges
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem
-from sparsefield.kernels import completions as kernels
+from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Adjacency, Field
 from sparsefield.model.latent_features import LatentSplit, split_latent
 

@@ -25,7 +25,7 @@ from sparsefield.inference.completions import (
     rows_of_block,
 )
 from sparsefield.inference.latent_inference import sum_out_latent
-from sparsefield.kernels.completions import add_ratios, row_keys
+from sparsefield.kernels.row_draws import add_ratios, row_keys
 from sparsefield.kernels.mean_field_sweep import sweep
 
 COPIES = 32
@@ -70,7 +70,7 @@ def predict_block(field: FieldWeights, table: int, block: Block) -> tuple[np.nda
     incomplete = np.unique(block.missing_rows[: block.cell_offsets[-1 - len(schema.latent)]])
     if not len(incomplete):
         return found, log_likelihood
-    per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * block.n_own_columns))
+    per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * max(block.n_own_columns, 1)))
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
         found[:, rows] = _predict_rows(field, table, rows_of_block(block, rows))

@@ -27,7 +27,7 @@ from sparsefield.inference.completions import (
 )
 from sparsefield.inference.method import InferenceMethod, fill_blocks
 from sparsefield.inference.observed_cells import predict_block, predict_linked
-from sparsefield.kernels.completions import row_keys
+from sparsefield.kernels.row_draws import row_keys
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 

@@ -16,7 +16,7 @@ from sparsefield.errors import DataError
 from sparsefield.io.atomic_write import write_atomically
 
 NAME = "fit.checkpoint"
-VERSION = "2"
+VERSION = "3"
 
 
 class Checkpoint:
