@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
-    from sparsefield.inference import BeliefPropagation, ExactInference, Gibbs, MeanField
+    from sparsefield.inference import AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import read_atoms, read_database, read_schema, read_triples
-    from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
+    from sparsefield.solver import EBIC, EM, FitCallbacks, HeldOut, Solver
 
 __all__ = [
     "CFI",
     "EBIC",
+    "EM",
+    "AutomaticInference",
     "BeliefPropagation",
     "CRFClassifier",
     "ExactInference",
@@ -54,9 +56,9 @@ _NAMES_OF_MODULE = {
     "sparsefield.estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
     "sparsefield.induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "sparsefield.induction.higher_order": ("HigherOrder",),
-    "sparsefield.inference": ("BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
+    "sparsefield.inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
     "sparsefield.io": ("read_atoms", "read_database", "read_schema", "read_triples"),
-    "sparsefield.solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
+    "sparsefield.solver": ("EBIC", "EM", "FitCallbacks", "HeldOut", "Solver"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 

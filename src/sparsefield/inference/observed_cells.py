@@ -25,8 +25,8 @@ from sparsefield.inference.completions import (
     rows_of_block,
 )
 from sparsefield.inference.latent_inference import sum_out_latent
-from sparsefield.kernels.row_draws import add_ratios, row_keys
 from sparsefield.kernels.mean_field_sweep import sweep
+from sparsefield.kernels.row_draws import add_ratios, row_keys
 
 COPIES = 32
 MAX_ENUMERATED = 256
