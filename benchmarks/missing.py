@@ -37,7 +37,7 @@ METHODS: tuple[tuple[str, dict[str, Any]], ...] = (("default", {}), ("mean-field
 
 SHARES = (0.2, 0.4, 0.5, 0.6)
 SMALL_L1 = 0.5
-"""So small, beside some thousand rows, that weights are hardly shrunk."""
+"""So small that the weights of 2,000 complete rows are hardly shrunk."""
 
 
 @dataclass(frozen=True)
