@@ -22,12 +22,11 @@ from sparsefield.induction import (
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import DenseEvaluator, Evaluator, Objective, make_evaluator
+from sparsefield.objectives import EM, DenseEvaluator, Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import MonteCarloEM
 from sparsefield.solver.penalty import Penalty
-from sparsefield.solver.solver_options import EM
 from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
 from sparsefield.solver.working_set import WorkingSet
@@ -97,9 +96,7 @@ class Trainer:
         self._checkpoint = None
         if checkpoint is not None:
             self._checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, missing, options))
-        clamp = None if isinstance(missing, EM) else missing
-        seed = missing.seed if isinstance(missing, EM) else 0
-        self.evaluator: Evaluator = make_evaluator(sample, objective, engine, clamp, seed)
+        self.evaluator: Evaluator = make_evaluator(sample, objective, engine, missing)
         # The weight of a state without an example would diverge to minus infinity without a penalty.
         unseen = [
             (schema.state_frequencies == 0.0) | (schema.reference_frequencies == 0.0) for schema in self.layout.schemas
