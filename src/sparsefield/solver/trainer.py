@@ -246,8 +246,8 @@ class Trainer:
             self._em.draw_at(theta)
         if self._warm_start is not None:
             graphs = self.problem.working_set.graphs
-            if self.has_missing and self._em is None:
-                self.evaluator.impute_missing(graphs, theta)
+            if self._em is None:
+                self._impute_at(theta)
             self.evaluator.evaluate(graphs, theta)  # computes beliefs of latent cells, whose moments are needed next
         self.problem.start_at(theta)
         if self.options.stages == 2:
@@ -394,9 +394,15 @@ class Trainer:
         self.state.steps_without_progress = self.state.round_steps = 0
         if self._em is not None:
             return self._em.next_round() if averaging else self._em.draw()
-        change = self.evaluator.impute_missing(problem.working_set.graphs, problem.theta)
+        change = self._impute_at(problem.theta)
         problem.evaluate_again()
         return change > MAX_BELIEF_CHANGE
+
+    def _impute_at(self, theta: np.ndarray) -> float:
+        """Infer missing cells at given weights, and return the largest change of a belief."""
+        if not self.has_missing or not isinstance(self.evaluator, DenseEvaluator):
+            return 0.0
+        return self.evaluator.impute_missing(self.problem.working_set.graphs, theta)
 
     def _add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
         """Add features; where a certificate follows, only those whose exact gradient exceeds l1, or the given bound.
