@@ -53,6 +53,7 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks startup --short
 	$(BIN)/python -m benchmarks kernels --short
 	$(BIN)/python -m benchmarks impute
+	$(BIN)/python -m benchmarks missing --quick
 	$(BIN)/python -m benchmarks heldout
 	$(BIN)/python -m benchmarks ablations
 	$(BIN)/python -m benchmarks network

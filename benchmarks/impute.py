@@ -207,11 +207,14 @@ def fill_with_chained_logistic(train: Array, test: Array, l1: float, rounds: int
     return filled[len(train) :]
 
 
-def fill_with_field(train: Array, test: Array, l1: float, l2: float = 1.0, penalize_biases: bool = False) -> Array:
-    """Impute with one field, learned from the incomplete rows; a missing cell gets its marginal."""
+def fill_with_field(train: Array, test: Array, l1: float, **params: Any) -> Array:
+    """Impute with one field, learned from the incomplete rows; a missing cell gets its marginal.
+
+    Further parameters are those of the field.
+    """
     from sparsefield import MarkovField
 
-    field = MarkovField(l1=l1, l2=l2, penalize_biases=penalize_biases, n_jobs=1).fit(train)
+    field = MarkovField(l1=l1, n_jobs=1, **params).fit(train)
     answers = field.predict_proba(test)
     beliefs = np.zeros(test.shape)
     for column in range(test.shape[1]):
@@ -246,6 +249,7 @@ class Filler:
 
 METHODS: dict[str, Filler] = {
     "ours": Filler("sparsefield", fill_with_field, "l1", L1_GRID),
+    "ours-mean-field": Filler("sparsefield, mean-field", partial(fill_with_field, missing="mean-field"), "l1", L1_GRID),
     "frequencies": Filler("column frequencies", fill_with_frequencies),
     "iterative": Filler("IterativeImputer", fill_with_iterative_imputer),
     "boosting": Filler("HistGradientBoosting per column, as it comes", fill_with_boosting),
@@ -259,9 +263,8 @@ def _filler(gaps: IncompleteTable, method: str, seed: int, **ours: Any) -> Fille
         assert gaps.source is not None
         source = gaps.source
         return Filler("oracle (true field)", lambda train, test: source.beliefs(test, seed=seed))
-    if method == "ours":
-        return replace(METHODS[method], fill=partial(fill_with_field, **ours))
-    return METHODS[method]
+    filler = METHODS[method]
+    return replace(filler, fill=partial(filler.fill, **ours)) if method.startswith("ours") else filler
 
 
 def _row(gaps: IncompleteTable, filler: Filler, missing: float, seed: int) -> Row:

@@ -290,7 +290,8 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
 
-        Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A stream is scored block by block.
+        Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A stream
+        is scored block by block.
         """
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):

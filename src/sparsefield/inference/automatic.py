@@ -19,6 +19,13 @@ from sparsefield.inference.factor_graph import (
 from sparsefield.inference.gibbs import Gibbs, run_chains
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
+from sparsefield.kernels.component_enumeration import enumerate_components
+
+MAX_ENUMERATED = 4096
+"""Joint states of a component that are enumerated."""
+
+MAX_SHAPES = 2000
+"""Shapes of larger components that are solved by elimination, the most frequent ones: each needs a plan of its own."""
 
 FIRST_CHAINS = Gibbs(chains=4, burn_in=25, sweeps=100)
 LONG_CHAINS = Gibbs(chains=4, burn_in=500, sweeps=2000)
@@ -29,8 +36,9 @@ LONG_CHAINS = Gibbs(chains=4, burn_in=500, sweeps=2000)
 class AutomaticInference(InferenceMethod):
     """Automatic inference is exact where missing cells are few or depend on each other narrowly.
 
-    The missing cells of a row, or of linked rows, form connected components. A component that variable elimination
-    solves with small tables gets exact marginals; for others Gibbs chains are run, longer ones where they disagree.
+    The missing cells of a row, or of linked rows, form connected components. Small ones are enumerated, and
+    larger ones solved by variable elimination where its tables are small. For others Gibbs chains are run, longer ones
+    where they disagree.
 
     Parameters
     ----------
@@ -48,11 +56,17 @@ class AutomaticInference(InferenceMethod):
 
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
         graph = build_factors(problem, theta)
-        batches = batches_by_shape(graph, self.max_cells)
-        beliefs = normalize(graph, exact_logits(graph, [batch for batch in batches if batch.plan.feasible]))
-        owner = component_of_cell(graph)
-        wide = [owner[batch.missing_cells[:, 0]] for batch in batches if not batch.plan.feasible]
-        unsure = np.sort(np.concatenate(wide)) if wide else np.empty(0, dtype=np.int64)
+        owner, states = component_of_cell(graph), np.diff(graph.offsets)
+        joint = np.bincount(owner, np.log2(states), graph.n_components)
+        few = np.flatnonzero(joint <= np.log2(MAX_ENUMERATED) + 1e-9)
+        others = np.setdiff1d(np.arange(graph.n_components), few)
+        batches = batches_by_shape(graph, self.max_cells, others, MAX_SHAPES)
+        batches = [batch for batch in batches if batch.plan.feasible]
+        beliefs = normalize(graph, exact_logits(graph, batches))
+        most = int(np.bincount(owner, minlength=1).max(initial=1))
+        enumerate_components(graph, few, MAX_ENUMERATED, most, int(states.max(initial=1)), beliefs)
+        solved = [owner[batch.missing_cells[:, 0]] for batch in batches]
+        unsure = np.setdiff1d(others, np.concatenate([few, *solved]))
         cell_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
         for chains in (FIRST_CHAINS, LONG_CHAINS):
             if not len(unsure):

@@ -72,8 +72,13 @@ class EliminationBatch:
             yield EliminationBatch(self.shape, self.plan, self.missing_cells[rows], self.factors[rows])
 
 
-def batches_by_shape(graph: FactorGraph, max_cells: int, components: Array | None = None) -> list[EliminationBatch]:
-    """Group all components of a graph, or the given ones, by shape; plan tables of at most ``max_cells`` entries."""
+def batches_by_shape(
+    graph: FactorGraph, max_cells: int, components: Array | None = None, max_shapes: int | None = None
+) -> list[EliminationBatch]:
+    """Group all components of a graph, or the given ones, by shape; plan tables of at most ``max_cells`` entries.
+
+    With ``max_shapes``, only the components of that many shapes, the most frequent ones, are in a batch.
+    """
     states = np.diff(graph.offsets)
     number = np.empty(graph.n_missing, dtype=np.int64)
     number[graph.component_cells] = np.arange(graph.n_missing) - np.repeat(
@@ -95,7 +100,7 @@ def batches_by_shape(graph: FactorGraph, max_cells: int, components: Array | Non
         )
         found.setdefault(shape, []).append(component)
     batches = []
-    for shape, members in found.items():
+    for shape, members in sorted(found.items(), key=lambda item: -len(item[1]))[:max_shapes]:
         which = np.array(members)[:, None]
         batches.append(
             EliminationBatch(

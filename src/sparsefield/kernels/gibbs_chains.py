@@ -32,7 +32,7 @@ def uniform(stream):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _logits(graph, cell, codes, z):
+def factor_logits(graph, cell, codes, z):
     """Set z to the logits of a cell given the codes of all others and return the largest."""
     first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
     for s in range(states):
@@ -56,7 +56,7 @@ def _logits(graph, cell, codes, z):
 def _draw(graph, cell, codes, temperature, z, stream):
     """Draw a cell given all others, with logits divided by ``temperature``; ``z`` receives its probabilities."""
     states = graph.offsets[cell + 1] - graph.offsets[cell]
-    top = _logits(graph, cell, codes, z)
+    top = factor_logits(graph, cell, codes, z)
     total = 0.0
     for s in range(states):
         z[s] = math.exp((z[s] - top) / temperature)
@@ -127,7 +127,7 @@ def _event_probability(graph, event, codes, z):
         if not event.states[graph.offsets[cell] + codes[cell]]:
             return 0.0
     cell = event.cells[0]
-    top = _logits(graph, cell, codes, z)
+    top = factor_logits(graph, cell, codes, z)
     total, wanted = 0.0, 0.0
     for s in range(graph.offsets[cell + 1] - graph.offsets[cell]):
         p = math.exp(z[s] - top)
@@ -164,7 +164,7 @@ def iterated_conditional_modes(graph, component, codes, z):
         moved = False
         for k in range(graph.component_offsets[component], graph.component_offsets[component + 1]):
             cell = graph.component_cells[k]
-            top = _logits(graph, cell, codes, z)
+            top = factor_logits(graph, cell, codes, z)
             if z[codes[cell]] < top - 1e-12 * (1.0 + abs(top)):
                 moved = True
                 for s in range(graph.offsets[cell + 1] - graph.offsets[cell]):

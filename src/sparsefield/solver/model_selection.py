@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
+from sparsefield.data import Arcs, Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod, infer_marginals, predict_observed
 from sparsefield.model import Field, PathRow
@@ -36,6 +36,9 @@ GROUPS = 10
 
 HIDDEN_SHARE = 0.2
 """Share of the known cells of held-out rows that are hidden and predicted, where rows have missing cells."""
+
+EMPTY_MARGIN = 4.0 / 3.0
+"""Factor on the smallest l1 that selects nothing, if it is chosen: with other completions it would select something."""
 
 MAX_PRUNINGS = 5
 
@@ -117,7 +120,10 @@ def select_l1(
             callbacks.path_point(replace(point, l1=point.l1 * scale))
     selected = _choose(path, criterion)
     scale = scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
-    return PathSelection(path[selected].l1 * scale, selected, tuple(path), criterion.name, scale)
+    l1 = path[selected].l1 * scale
+    if selected == 0 and sample.has_missing:
+        l1 *= EMPTY_MARGIN
+    return PathSelection(l1, selected, tuple(path), criterion.name, scale)
 
 
 def _choose(path: list[PathPoint], criterion: SelectionCriterion) -> int:
@@ -153,11 +159,24 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
         weights, arcs = problem.theta[problem.n_states :], problem.working_set.arcs
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
-        kept = trainer.evaluator.wald_statistics(arcs, weights) > required
+        statistics = trainer.evaluator.wald_statistics(arcs, weights) * _observed_shares(trainer, arcs, len(weights))
+        kept = statistics > required
         if kept.all():
             break
         refitted = path.refit_without_l1(kept, l2)
     return refitted
+
+
+def _observed_shares(trainer: Trainer, arcs: Arcs, n_features: int) -> np.ndarray:
+    """Return the share of the rows in which all columns of each feature are observed, if cells are missing at random.
+
+    The data say about a weight what these rows say, and hardly more: completed rows would say too much.
+    """
+    layout, shares = trainer.layout, np.ones(n_features)
+    sizes = [schema.n_states for schema in layout.schemas]
+    totals = np.repeat(np.maximum(trainer.evaluator.total_weights, np.finfo(float).tiny), sizes)
+    np.multiply.at(shares, arcs.feature, (trainer.observed_weights() / totals)[arcs.target])
+    return shares
 
 
 def held_out_refusal() -> DataError:

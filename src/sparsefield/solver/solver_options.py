@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data import Layout
+from sparsefield.errors import DataError
 from sparsefield.option_objects import OptionObject
 
 
@@ -76,12 +79,17 @@ class EM(OptionObject):
         Largest Monte Carlo error of the weights, as a share of their standard errors (root mean square).
     seed : int
         Seed of all draws.
+    shift : sequence of (column, state, number)
+        Numbers that are added to the log-odds of states, against the reference state, where the column is missing: a
+        sensitivity check of the assumption that cells are missing at random. A column of linked tables is written
+        ``"table.column"``.
     """
 
     copies: int = 2
     max_copies: int = 64
     max_error: float = 0.1
     seed: int = 0
+    shift: Sequence[tuple[str, Any, float]] = ()
     name: ClassVar[str] = "em"
 
     def check(self) -> None:
@@ -96,6 +104,33 @@ class EM(OptionObject):
             raise ValueError(f"max_error must be a positive number, got {self.max_error}.")
         if isinstance(self.seed, bool) or not isinstance(self.seed, Integral) or not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be a non-negative integer, got {self.seed}.")
+        for one in self.shift:
+            if isinstance(one, str) or len(one) != 3 or isinstance(one[2], str) or not np.isfinite(one[2]):
+                raise ValueError(f"shift must have entries such as ('smokes', 'yes', 0.5), got {one!r}.")
+
+    def bias_shifts(self, layout: Layout) -> np.ndarray:
+        """Return what ``shift`` adds to the logits of all states, (states of all tables,)."""
+        found = np.zeros(layout.n_states)
+        for column, state, number in self.shift:
+            names = [
+                (t, v, variable)
+                for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True))
+                for v, variable in enumerate(schema.targets)
+                if column == (variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}")
+            ]
+            if not names:
+                raise DataError(f"EM(shift=...) names the column {column!r}, which is not a target of the field.")
+            ((t, v, variable),) = names
+            if state not in variable.code_of_label:
+                known = ", ".join(repr(label) for label in variable.states)
+                raise DataError(f"EM(shift=...): column {column!r} has no state {state!r}; its states are {known}.")
+            first, code = int(layout.schemas[t].state_offsets[v]), variable.code_of_label[state]
+            start = int(layout.state_starts[t]) + first
+            if code == 0:  # the reference state: all others lose what it gains
+                found[start : start + variable.width] -= number
+            else:
+                found[start + code - 1] += number
+        return found
 
 
 class SelectionCriterion(OptionObject, ABC):

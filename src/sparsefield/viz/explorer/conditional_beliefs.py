@@ -22,6 +22,7 @@ from sparsefield.viz.network import variable_at
 
 METHODS = {
     "mean-field": "mean field (fast)",
+    "auto": "automatic (exact where possible)",
     "bp": "belief propagation",
     "exact": "exact (small treewidth)",
     "gibbs": "Gibbs sampling (slow)",
