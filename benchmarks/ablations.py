@@ -58,7 +58,7 @@ def _steps(table: Table, nodes: int) -> Iterator[Row]:
                 DenseDataset.single(table),
                 rule=CFI(batch_size=batch_size),
                 objective=PseudoLikelihood(),
-                inference=MeanField(),
+                missing=MeanField(),
                 options=options,
                 engine=engine,
             ).run()

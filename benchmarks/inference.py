@@ -98,12 +98,12 @@ def run_learned(
     found = []
     for name in fields:
         made, incomplete = _make(name, nodes, rows, states, missing, seed)
-        for method in methods or ("mean-field", "bp"):
+        for method in methods or ("em", "mean-field", "bp"):
             report(f"{name}: learning by {method}")
             start = time.perf_counter()
-            field = MarkovField(l1=l1, inference=method, n_jobs=1, random_state=seed).fit(incomplete)
+            field = MarkovField(l1=l1, missing=method, n_jobs=1, random_state=seed).fit(incomplete)
             seconds = time.perf_counter() - start
-            for answered in ("mean-field", "bp"):
+            for answered in ("auto", "mean-field", "bp"):
                 field.inference = answered
                 found.append(
                     {

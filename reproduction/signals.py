@@ -69,13 +69,13 @@ def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
     """Return errors and expectations at the weights of the field, with missing cells imputed."""
     compiled = estimator._compile(X)
     sample = compiled if isinstance(compiled, DenseDataset) else DenseDataset.single(compiled[1])
-    given = estimator.inference
+    given = estimator.missing
     inference = given if isinstance(given, InferenceMethod) else INFERENCE[given]()
     field = estimator.field_
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(sample, OBJECTIVES[estimator.objective](), engine)
+        evaluator = DenseEvaluator(sample, OBJECTIVES[estimator.objective](), engine, inference)
         graphs = evaluator.compile(field.layout.arcs(field.features))
-        if evaluator.has_missing:
-            evaluator.impute_missing(inference, graphs, field.theta)
+        if evaluator.source.has_missing:
+            evaluator.impute_missing(graphs, field.theta)
         evaluator.evaluate(graphs, field.theta)
         return evaluator.gradient_factors()

@@ -39,6 +39,8 @@ PAPER = {
     "solver__certify": False,
     "solver__tol": 1e-4,
     "penalize_biases": True,
+    "missing": "mean-field",
+    "inference": "mean-field",
 }
 """Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, biases ones too."""
 
@@ -100,7 +102,8 @@ class Setting:
         params = {**PAPER, "l1": data.l1, "induction": METHODS[method], "objective": objective, **self.changes}
         if data.name == "animals":
             return configure(MarkovField(), params)
-        params = {"inference": MeanField(tolerance=EPSILON), **params}
+        for name in ("missing", "inference"):
+            params[name] = MeanField(tolerance=EPSILON) if params[name] == "mean-field" else params[name]
         params |= {"random_state": seed} if self.chosen else {}
         return configure(ChosenPenalty() if self.chosen else RelationalField(), params)
 

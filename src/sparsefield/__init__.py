@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import AutomaticInference, BeliefPropagation, ExactInference, Gibbs, MeanField
     from sparsefield.io import read_atoms, read_database, read_schema, read_triples
-    from sparsefield.solver import EBIC, EM, FitCallbacks, HeldOut, Solver
+    from sparsefield.objectives import EM
+    from sparsefield.solver import EBIC, FitCallbacks, HeldOut, Solver
 
 __all__ = [
     "CFI",
@@ -58,7 +59,8 @@ _NAMES_OF_MODULE = {
     "sparsefield.induction.higher_order": ("HigherOrder",),
     "sparsefield.inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
     "sparsefield.io": ("read_atoms", "read_database", "read_schema", "read_triples"),
-    "sparsefield.solver": ("EBIC", "EM", "FitCallbacks", "HeldOut", "Solver"),
+    "sparsefield.objectives": ("EM",),
+    "sparsefield.solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 

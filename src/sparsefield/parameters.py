@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sparsefield.induction import InductionRule
     from sparsefield.induction.higher_order import HigherOrder
     from sparsefield.inference import InferenceMethod
-    from sparsefield.solver import EM, FitCallbacks, SelectionCriterion, Solver
+    from sparsefield.objectives import EM
+    from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from sklearn.base import BaseEstimator
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order import HigherOrder
 from sparsefield.inference import INFERENCE, InferenceMethod, MeanField
+from sparsefield.objectives import EM
 from sparsefield.parameters import FieldParameters
-from sparsefield.solver import EM, SELECTIONS, SelectionCriterion, Solver
+from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
 
 
 @dataclass(frozen=True)

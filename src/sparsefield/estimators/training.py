@@ -18,10 +18,9 @@ from sparsefield.errors import DataError
 from sparsefield.estimators.nested_parameters import NestedParameters
 from sparsefield.estimators.validation import as_seed, check_engine, check_number, choose
 from sparsefield.model import Field, FitRecord, IterationRecord
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives import EM, OBJECTIVES, DenseEvaluator
 from sparsefield.solver import (
     EBIC,
-    EM,
     FitCallbacks,
     PathPoint,
     PathSelection,

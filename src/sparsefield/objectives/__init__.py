@@ -5,6 +5,7 @@ from sparsefield.data import Dataset
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
 from sparsefield.objectives.dense_evaluator import DenseEvaluator, GradientFactors
+from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.latent_evaluator import LatentEvaluator
 from sparsefield.objectives.objective import Evaluator, Objective
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
@@ -16,22 +17,23 @@ OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (PseudoLik
 
 
 def make_evaluator(
-    sample: Dataset, objective: Objective, engine: Engine, clamp: InferenceMethod | None = None, seed: int = 0
+    sample: Dataset, objective: Objective, engine: Engine, missing: EM | InferenceMethod | None = None
 ) -> Evaluator:
     """Return the evaluator of an objective; `pl` has its own for sparse tables and for latent variables.
 
-    ``clamp`` and ``seed`` are for missing cells: see `DenseEvaluator`.
+    ``missing`` is for missing cells: see `DenseEvaluator`.
     """
     if sample.kind == "dense":
         if sample.is_local and sample.layout.has_latent and isinstance(objective, PseudoLikelihood):
-            return LatentEvaluator(sample.local(), engine, clamp, seed)
-        return DenseEvaluator(sample, objective, engine, clamp, seed)
+            return LatentEvaluator(sample.local(), engine, missing)
+        return DenseEvaluator(sample, objective, engine, missing)
     if not isinstance(objective, PseudoLikelihood):
         raise ValueError(f"a sparse table is for the objective 'pl', not {objective.name!r}")
     return SparseEvaluator(sample, engine)
 
 
 __all__ = [
+    "EM",
     "OBJECTIVES",
     "AnyGradientFactors",
     "DenseEvaluator",

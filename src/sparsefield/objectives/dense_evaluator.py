@@ -17,6 +17,7 @@ from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.objective import Objective
 from sparsefield.objectives.training_rows import ClampedRows, CompletedRows, hold_rows
 from sparsefield.objectives.wald import wald_statistics
@@ -60,18 +61,21 @@ class DenseEvaluator:
     Parameters
     ----------
     sample, objective, engine
-    clamp : inference method whose beliefs stand for missing cells; None replaces incomplete rows by completions
-    seed : of the completions that are drawn
+    missing : `EM` replaces incomplete rows by completions; the beliefs of an inference method stand for missing cells
     """
 
     keeps_errors = True
 
     def __init__(
-        self, sample: Dataset, objective: Objective, engine: Engine, clamp: InferenceMethod | None = None, seed: int = 0
+        self,
+        sample: Dataset,
+        objective: Objective,
+        engine: Engine,
+        missing: EM | InferenceMethod | None = None,
     ) -> None:
         self.layout, self.total_weights = sample.layout, sample.total_weights
         self._objective = objective
-        self.source = hold_rows(sample, engine, clamp, seed)
+        self.source = hold_rows(sample, engine, EM() if missing is None else missing)
         self._found, self._bias_hessian = self.source.rows, np.empty(0)
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:

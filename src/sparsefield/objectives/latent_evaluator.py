@@ -15,6 +15,7 @@ from sparsefield.kernels import mean_field_sweep as kernels
 from sparsefield.model.latent_features import LatentSplit, split_latent
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, bias_hessian
 from sparsefield.objectives.dense_evaluator import DenseEvaluator
+from sparsefield.objectives.em_options import EM
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
 
 
@@ -26,11 +27,9 @@ class LatentEvaluator(DenseEvaluator):
     features has another form, so these are in the field from the start.
     """
 
-    def __init__(
-        self, sample: LocalDataset, engine: Engine, clamp: InferenceMethod | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, sample: LocalDataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> None:
         assert sample.kind == "dense"
-        super().__init__(sample, PseudoLikelihood(), engine, clamp, seed)
+        super().__init__(sample, PseudoLikelihood(), engine, missing)
 
     def compile(self, arcs: Arcs) -> Any:
         return split_latent(self.layout, arcs)

@@ -30,6 +30,7 @@ from sparsefield.inference.observed_cells import predict_block, predict_linked
 from sparsefield.kernels.row_draws import row_keys
 from sparsefield.objectives import block_evaluation
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.em_options import EM
 
 
 class TrainingRows:
@@ -129,8 +130,10 @@ class CompletedRows(TrainingRows):
 
     has_missing = True
 
-    def __init__(self, sample: Dataset, engine: Engine, seed: int) -> None:
-        self._engine, self._linked, self._seed = engine, sample.if_linked(), seed
+    def __init__(self, sample: Dataset, engine: Engine, options: EM) -> None:
+        self._engine, self._linked, self._seed = engine, sample.if_linked(), options.seed
+        self._shifts = options.bias_shifts(sample.layout)
+        """Added to the biases of missing cells."""
         self._copies = self._number = 0
         self._drawn_at = np.empty(0)
         self._linked_drawn = np.empty((0, 0), dtype=np.int32)
@@ -170,21 +173,28 @@ class CompletedRows(TrainingRows):
     def _complete(self, field: FieldWeights, copies: int, sweeps: int) -> None:
         self._copies, self._drawn_at = copies, field.theta
         draws, counter = Draws(copies, copies, sweeps), (self._seed, self._number)
+        shifted = self._shifts != 0.0
+        if shifted.any():
+            theta = field.theta.copy()
+            theta[: len(shifted)] += self._shifts
+            field = field._replace(theta=theta)
         if self._linked is not None:
             found = draw_linked(self._linked, field, draws, counter, self._linked_drawn, self._engine)
             blocks, self._linked_drawn = found
             parts = zip(self._linked.blocks(), zip(*blocks, strict=True), strict=True)
             self.rows = self._engine.distribute([EvaluatedBlock(t, _join_copies(part)) for (t, _), part in parts])
-            return
-        self._incomplete, _ = self._incomplete.map_update(_complete_block, field, draws, counter)
-        self.rows, _ = self._incomplete.map_update(_completed)
+        else:
+            self._incomplete, _ = self._incomplete.map_update(_complete_block, field, draws, counter)
+            self.rows, _ = self._incomplete.map_update(_completed)
+        if shifted.any():
+            self.rows, _ = self.rows.map_update(_predict_shifted, self.layout, shifted)
 
 
-def hold_rows(sample: Dataset, engine: Engine, clamp: InferenceMethod | None, seed: int) -> TrainingRows:
-    """Return the rows of a dataset; ``clamp`` infers missing cells, None replaces incomplete rows by completions."""
+def hold_rows(sample: Dataset, engine: Engine, missing: EM | InferenceMethod) -> TrainingRows:
+    """Return the rows of a dataset, completed by `EM` or with the beliefs of an inference method."""
     if not sample.has_missing:
         return TrainingRows(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
-    return CompletedRows(sample, engine, seed) if clamp is None else ClampedRows(sample, engine, clamp)
+    return CompletedRows(sample, engine, missing) if isinstance(missing, EM) else ClampedRows(sample, engine, missing)
 
 
 def _join_copies(blocks: Sequence[Block]) -> Block:
@@ -250,6 +260,23 @@ def _join(blocks: Sequence[Block]) -> Block:
         cell_offsets=np.searchsorted(variable, np.arange(len(codes) + 1)),
         missing_rows=missing_rows,
     )
+
+
+def _predict_shifted(part: EvaluatedBlock, layout: Layout, shifted: np.ndarray) -> tuple[EvaluatedBlock, None]:
+    """Return the part with the completed cells of shifted variables as targets.
+
+    Without a shift the expected error of a missing cell is 0, so that it need not be predicted.
+    """
+    block, offsets = part.block, layout.schemas[part.table].state_offsets
+    codes, start = block.codes.copy(), layout.state_starts[part.table]
+    for v in range(len(codes)):
+        rows = block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]
+        if shifted[start + offsets[v] : start + offsets[v + 1]].any():
+            states = block.beliefs[offsets[v] : offsets[v + 1]][:, rows]
+            codes[v, rows] = np.where(states.any(axis=0), states.argmax(axis=0) + 1, 0)
+    variable, missing_rows = np.nonzero(codes < 0)
+    ends = np.searchsorted(variable, np.arange(len(codes) + 1))
+    return part._replace(block=block._replace(codes=codes, cell_offsets=ends, missing_rows=missing_rows)), None
 
 
 def _observed_log_likelihood(part: IncompleteBlock, field: FieldWeights) -> float:

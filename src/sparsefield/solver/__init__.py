@@ -3,12 +3,11 @@
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, PathPoint, TrainingOptions, WarmStart
 from sparsefield.solver.model_selection import PathSelection, SelectionOptions, prune_by_wald, select_l1
 from sparsefield.solver.regularization_path import PathTrainer
-from sparsefield.solver.solver_options import EBIC, EM, SELECTIONS, HeldOut, SelectionCriterion, Solver
+from sparsefield.solver.solver_options import EBIC, SELECTIONS, HeldOut, SelectionCriterion, Solver
 from sparsefield.solver.trainer import Trainer
 
 __all__ = [
     "EBIC",
-    "EM",
     "SELECTIONS",
     "FitCallbacks",
     "FitResult",

@@ -246,7 +246,7 @@ def _row_folds(
     folds, weights = [], []
     for rows in held_out:
         rest = sample.subset(np.setdiff1d(np.arange(sample.n_rows), rows))
-        if sample.has_missing:
+        if isinstance(sample, DenseDataset) and sample.has_missing:
             score = _hide_cells(sample.subset(rows), inference, engine, options, rng)
         else:
             # Every tenth row, so that each group covers all times and places where rows are in such an order.

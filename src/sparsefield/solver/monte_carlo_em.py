@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.objectives import DenseEvaluator
-from sparsefield.solver.solver_options import EM
+from sparsefield.objectives import EM, DenseEvaluator
 from sparsefield.solver.working_problem import WorkingProblem
 
 SWEEPS = 1
@@ -56,7 +55,6 @@ class MonteCarloEM:
         """Averaged weights at which the final completions were drawn."""
         self._features = problem.working_set.features
         """Features of the field at the last draw."""
-        self._shift = options.bias_shifts(problem.working_set.layout)
 
     @property
     def error(self) -> float:
@@ -138,9 +136,7 @@ class MonteCarloEM:
     def _draw(self, theta: np.ndarray, copies: int) -> None:
         working_set = self._problem.working_set
         self._features = working_set.features
-        shifted = theta.copy()
-        shifted[: len(self._shift)] += self._shift
-        self._evaluator.draw_completions(working_set.graphs, shifted, copies, SWEEPS)
+        self._evaluator.draw_completions(working_set.graphs, theta, copies, SWEEPS)
 
     def _distance(self, one: np.ndarray, other: np.ndarray) -> float:
         """Return the root mean square of the difference between two vectors of weights, in standard errors."""

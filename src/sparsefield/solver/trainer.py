@@ -22,12 +22,11 @@ from sparsefield.induction import (
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import DenseEvaluator, Evaluator, Objective, make_evaluator
+from sparsefield.objectives import EM, DenseEvaluator, Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
 from sparsefield.solver.monte_carlo_em import MonteCarloEM
 from sparsefield.solver.penalty import Penalty
-from sparsefield.solver.solver_options import EM
 from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
 from sparsefield.solver.working_set import WorkingSet
@@ -97,9 +96,7 @@ class Trainer:
         self._checkpoint = None
         if checkpoint is not None:
             self._checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, missing, options))
-        clamp = None if isinstance(missing, EM) else missing
-        seed = missing.seed if isinstance(missing, EM) else 0
-        self.evaluator: Evaluator = make_evaluator(sample, objective, engine, clamp, seed)
+        self.evaluator: Evaluator = make_evaluator(sample, objective, engine, missing)
         # The weight of a state without an example would diverge to minus infinity without a penalty.
         unseen = [
             (schema.state_frequencies == 0.0) | (schema.reference_frequencies == 0.0) for schema in self.layout.schemas
@@ -249,8 +246,8 @@ class Trainer:
             self._em.draw_at(theta)
         if self._warm_start is not None:
             graphs = self.problem.working_set.graphs
-            if self.has_missing and self._em is None:
-                self.evaluator.impute_missing(graphs, theta)
+            if self._em is None:
+                self._impute_at(theta)
             self.evaluator.evaluate(graphs, theta)  # computes beliefs of latent cells, whose moments are needed next
         self.problem.start_at(theta)
         if self.options.stages == 2:
@@ -405,9 +402,15 @@ class Trainer:
         self.state.steps_without_progress = self.state.round_steps = 0
         if self._em is not None:
             return self._em.next_round() if averaging else self._em.draw()
-        change = self.evaluator.impute_missing(problem.working_set.graphs, problem.theta)
+        change = self._impute_at(problem.theta)
         problem.evaluate_again()
         return change > MAX_BELIEF_CHANGE
+
+    def _impute_at(self, theta: np.ndarray) -> float:
+        """Infer missing cells at given weights, and return the largest change of a belief."""
+        if not self.has_missing or not isinstance(self.evaluator, DenseEvaluator):
+            return 0.0
+        return self.evaluator.impute_missing(self.problem.working_set.graphs, theta)
 
     def _add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
         """Add features; where a certificate follows, only those whose exact gradient exceeds l1, or the given bound.
