@@ -12,6 +12,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, Table
 from sparsefield.inference.completions import Drawn, Draws, Enumerated, FieldWeights, complete_rows
 from sparsefield.kernels.row_draws import row_keys
+from sparsefield.objectives import EM
 from sparsefield.objectives.training_rows import CompletedRows
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -107,7 +108,7 @@ def test_observed_cells_stay_in_drawn_completions() -> None:
 
 def completed(small: Small, copies: int, threads: int = 1, seed: int = 0) -> CompletedRows:
     with Threads(threads) as engine:
-        rows = CompletedRows(small.sample, engine, seed)
+        rows = CompletedRows(small.sample, engine, EM(seed=seed))
         rows.draw(FieldWeights.of(small.field), copies, sweeps=1)
         return rows
 
@@ -178,7 +179,7 @@ def test_restored_completions_are_the_same() -> None:
     first = completed(small, 4)
     first.draw(FieldWeights.of(small.field), 4, sweeps=1)
     with Threads(1) as engine:
-        second = CompletedRows(small.sample, engine, 0)
+        second = CompletedRows(small.sample, engine, EM())
         second.restore(first.state(), FieldWeights.of(small.field))
     for one, other in zip(blocks_of(first), blocks_of(second), strict=True):
         assert np.array_equal(one.beliefs, other.beliefs)

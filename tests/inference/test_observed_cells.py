@@ -63,7 +63,7 @@ def test_latent_variables_are_summed_out_too(seed, latent) -> None:
 @pytest.mark.parametrize("triples", [0, 5], ids=["pairs", "conjunctions"])
 def test_rows_with_many_completions_are_predicted_within_the_error_of_draws(triples) -> None:
     """Up to 3^7 completions, of which 128 are drawn."""
-    small = small_field(1, states=(3,) * 7, structure="all", size=0.6, rows=8, missing=0.85, triples=triples)
+    small = small_field(1, states=(3,) * 7, structure="all", size=0.4, rows=8, missing=0.85, triples=triples)
     assert ((small.block.codes < 0).sum(axis=0) >= 6).any()
     check(small, 0.05)
 

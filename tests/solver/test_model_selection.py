@@ -22,7 +22,7 @@ from sparsefield.data import (
 from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
-from sparsefield.objectives import OBJECTIVES
+from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver import (
     EM,
     HeldOut,
