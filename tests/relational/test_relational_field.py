@@ -111,6 +111,15 @@ def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incom
     assert objective == pytest.approx(field.objective_, abs=1e-6)
 
 
+@pytest.mark.grid(keep=2)
+@pytest.mark.parametrize("seed", range(4, 6))
+def test_a_fit_with_gaps_ends_certified_whatever_it_draws(incomplete, seed) -> None:
+    """Rounds of the certificate are compared with those of the same completions alone."""
+    field = RelationalField().set_params(**OPTIONS, missing=EM(seed=seed)).fit(incomplete[0])
+    assert field.converged_
+    assert 0.0 < field.mc_error_ <= 0.1
+
+
 @pytest.mark.slow
 def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
     """A graph is of pairs of variables: one that holds them all is best among all candidates but the numbers of

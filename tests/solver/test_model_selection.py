@@ -24,7 +24,6 @@ from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver import (
-    EM,
     HeldOut,
     PathPoint,
     PathTrainer,

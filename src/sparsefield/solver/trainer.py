@@ -226,7 +226,7 @@ class Trainer:
         if self._checkpoint is not None:
             self._checkpoint.clear()
         problem, state = self.problem, self.state
-        error = 0.0 if self._em is None else self._em.error
+        error = self._em.error if self._em is not None else np.nan if self.has_missing else 0.0
         records, value = tuple(self.log.records), problem.point.value
         return FitResult(problem.field, records, value, state.violation, state.converged, error)
 
