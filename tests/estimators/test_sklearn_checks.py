@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsefield import (
     CFI,
     EBIC,
+    EM,
     CRFClassifier,
     FitCallbacks,
     Grafting,
@@ -79,6 +80,7 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "refit": True,
         "penalize_biases": True,
         "max_order": HigherOrder(max_order=3, expand="all", order_penalty=3.0),
+        "missing": EM(max_error=0.05),
         "inference": MeanField(tolerance=1e-3),
         "numeric": ["a"],
         "solver": Solver(certify=False, max_iter=11, tol=1e-3, kkt_tol=0.5, stages=2, checkpoint="folder"),

@@ -107,7 +107,40 @@ def small_field(
     return Small(field, random_rows(schema, rng, rows, missing), slow_of(field))
 
 
+def latent_field(
+    seed: int,
+    *,
+    states: Sequence[int] = (2, 3, 2),
+    latent: Sequence[int] = (3,),
+    size: float = 1.0,
+    rows: int = 6,
+    missing: float = 0.5,
+) -> Small:
+    """Make a random field over all pairs of targets, latent variables and a numeric covariate."""
+    rng = np.random.default_rng(seed)
+
+    def variable(name: str, role: str, count: int) -> Variable:
+        return Variable(name, role, tuple(range(count)), 0, (1.0 / count,) * count)
+
+    targets = [variable(f"x{k}", "target", count) for k, count in enumerate(states)]
+    hidden = [variable(f"h{k}", "latent", count) for k, count in enumerate(latent)]
+    covariate = Variable("z", "observed", center=0.0, scale=1.0)
+    known = Schema((*targets, covariate), (*(v.name for v in targets), "z"))
+    schema = Schema((*targets, *hidden, covariate), (*known.order, *(v.name for v in hidden)))
+    owner, columns = schema.variable_of_column, range(schema.n_columns)
+    pairs = np.array([(a, b) for a, b in itertools.combinations(columns, 2) if owner[a] != owner[b]])
+    biases, weights = rng.normal(scale=size, size=schema.n_states), rng.normal(scale=size, size=len(pairs))
+    field = Field(Layout.single(schema), biases, pairs, weights)
+    X = random_cells(known, rng, rows, missing)
+    table = compile_table(replace(as_source(X), names=known.order), schema)
+    return Small(field, table, slow_of(field))
+
+
 def random_rows(schema: Schema, rng: np.random.Generator, rows: int, missing: float) -> Table:
+    return compile_table(replace(as_source(random_cells(schema, rng, rows, missing)), names=schema.order), schema)
+
+
+def random_cells(schema: Schema, rng: np.random.Generator, rows: int, missing: float) -> np.ndarray:
     X = np.empty((rows, schema.n_variables), dtype=object)
     for v, variable in enumerate(schema.variables):
         if variable.numeric:
@@ -115,4 +148,4 @@ def random_rows(schema: Schema, rng: np.random.Generator, rows: int, missing: fl
         else:
             X[:, v] = rng.integers(0, len(variable.states), rows).tolist()
             X[rng.random(rows) < missing, v] = None
-    return compile_table(replace(as_source(X), names=schema.order), schema)
+    return X

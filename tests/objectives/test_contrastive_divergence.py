@@ -67,9 +67,11 @@ def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_probl
     table = Table(problem.schema, (hidden,), problem.table.n_rows)
     graphs = problem.graphs
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(DenseDataset.single(table), ContrastiveDivergence(), engine)
+        evaluator = DenseEvaluator(
+            DenseDataset.single(table), ContrastiveDivergence(), engine, MeanField(tolerance=1e-12)
+        )
         before, _ = evaluator.evaluate(graphs, problem.theta)
-        evaluator.impute_missing(MeanField(tolerance=1e-12), graphs, problem.theta)
+        evaluator.impute_missing(graphs, problem.theta)
         after, gradient = evaluator.evaluate(graphs, problem.theta)
     assert before > 1e-3
     assert after == pytest.approx(0.0, abs=1e-9)

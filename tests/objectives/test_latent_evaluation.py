@@ -109,8 +109,8 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
 
 
 def test_a_table_whose_missing_cells_are_latent_alone_has_nothing_to_impute() -> None:
-    assert not LatentEvaluator(Problem(3, latent=(2,)).sample, Threads(1)).has_missing
-    assert LatentEvaluator(Problem(3, latent=(2,), missing=0.5).sample, Threads(1)).has_missing
+    assert not LatentEvaluator(Problem(3, latent=(2,)).sample, Threads(1)).source.has_missing
+    assert LatentEvaluator(Problem(3, latent=(2,), missing=0.5).sample, Threads(1)).source.has_missing
 
 
 def test_weights_too_large_to_be_told_apart_give_a_finite_loss() -> None:

@@ -303,6 +303,23 @@ class SlowRelational:
                 found[cell][state] += p
         return found
 
+    def observed_given_observed(self) -> dict[Cell, dict[Any, float]]:
+        """Probability of every state of an observed cell given all other observed cells.
+
+        For each completion of the missing cells, the joint probability with another state of the cell is that with
+        the observed one times the ratio of the two in the conditional distribution of the cell.
+        """
+        hidden = [cell for cell in self.cells() if self.is_missing(cell)]
+        seen = [cell for cell in self.cells() if not self.is_missing(cell)]
+        found = {cell: dict.fromkeys(self.variables[cell[0]][cell[2]].states, 0.0) for cell in seen}
+        for way, p in self.joint(hidden).items():
+            q = self.one_hot(dict(zip(hidden, way, strict=True)))
+            for cell in seen:
+                new = self.update(cell, q)
+                for state, share in new.items():
+                    found[cell][state] += p * share / new[self.value(cell)]
+        return {c: {s: p / sum(states.values()) for s, p in states.items()} for c, states in found.items()}
+
     # -- one update, and what is made of it ----------------------------------------------------------------------------
 
     def update(self, cell: Cell, q: dict[Spot, float]) -> dict[Any, float]:

@@ -329,7 +329,9 @@ def test_another_base_takes_other_weights_and_says_the_same(seed, templates, mis
     one, other = everything(problem), everything(Problem(slow, compiled(data, layout), field))
     assert set(one) == set(other)
     for what, value in one.items():
-        assert other[what] == pytest.approx(value, abs=1e-8), what
+        # Beside gaps, cells that are seen are predicted by draws, whose random numbers stand for other states.
+        drawn = missing > 0.0 and (what == "log-likelihood" or what[0] == "conditionals")
+        assert other[what] == pytest.approx(value, abs=0.05 if drawn else 1e-8, rel=0.01 if drawn else 1e-6), what
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +349,7 @@ def test_without_penalties_names_of_states_change_nothing(smokers, templates, hi
         inference = MeanField(tolerance=1e-12, max_sweeps=5000)
         field = (
             RelationalField()
-            .set_params(l1=0.0, l2=0.0, inference=inference, **{**OPTIONS, "solver__kkt_tol": 1e-6})
+            .set_params(l1=0.0, l2=0.0, missing=inference, inference=inference, **{**OPTIONS, "solver__kkt_tol": 1e-6})
             .fit(data)
         )
         assert field.converged_
@@ -356,7 +358,7 @@ def test_without_penalties_names_of_states_change_nothing(smokers, templates, hi
     assert {labels.index(fits[word][4]) for word, labels in LABELS.items()} == {0, 1}
     for field, score, beliefs, weight, _ in fits.values():
         assert field.objective_ == pytest.approx(first[0].objective_, abs=1e-6)
-        assert score == pytest.approx(first[1], abs=1e-6)
+        assert score == pytest.approx(first[1], abs=2e-3 if hidden else 1e-6)  # drawn beside gaps
         assert beliefs == pytest.approx(first[2], abs=1e-4)
         assert weight == pytest.approx(first[3], abs=1e-3)
         assert 0.5 < weight < 1.5  # drawn with 0.9
@@ -374,7 +376,7 @@ def test_with_penalties_names_of_states_change_little(count, l1, own, hidden) ->
     for labels in LABELS.values():
         data = network(stars(count), hidden, smokes=named(smokes, labels))
         field = (
-            RelationalField(l1=2.0).set_params(l1=l1, l2=0.1, inference=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
+            RelationalField(l1=2.0).set_params(l1=l1, l2=0.1, missing=MeanField(tolerance=1e-10), **OPTIONS).fit(data)
         )
         assert field.converged_
         fits.append((agreement(field), field.score(data), chance(field, data, labels)))
@@ -420,19 +422,22 @@ def test_where_all_have_as_many_neighbors_every_rule_and_name_reach_the_same_opt
 
 
 def check_answers(field: RelationalField, learned: Relational, asked: Relational) -> None:
-    """Beliefs, scores and draws for new rows are those of plain loops that count where the learned rows differed."""
+    """Beliefs, scores and draws for new rows are those of plain loops that count where the learned rows differed.
+
+    Beliefs in gaps are those of mean field; cells that are seen are predicted from others that are, by draws.
+    """
     rows = rows_of(asked)
     counted = neighbors_differ(learned, rows_of(learned), field.field_.layout.templates)
     slow = slow_over(asked, rows, field.field_.layout, counted=counted)
     tell(slow, field.field_)
     q, _ = slow.mean_field(1e-10)
-    found, total = field.predict_proba(asked)["person"]["smokes"], 0.0
+    found, seen, total = field.predict_proba(asked)["person"]["smokes"], slow.observed_given_observed(), 0.0
     for cell in slow.cells():
-        wanted = slow.update(cell, q)
+        wanted, error = (slow.update(cell, q), 1e-8) if slow.is_missing(cell) else (seen[cell], 0.02)
         for k, state in enumerate(field.states_["person"]["smokes"]):
-            assert found[cell[1], k] == pytest.approx(wanted[state], abs=1e-8)
+            assert found[cell[1], k] == pytest.approx(wanted[state], abs=error)
         total += 0.0 if slow.is_missing(cell) else np.log(wanted[slow.value(cell)])
-    assert field.score(asked) == pytest.approx(total / len(rows["person"]), abs=1e-9)
+    assert field.score(asked) == pytest.approx(total / len(rows["person"]), abs=0.005)
     assert field.transform(asked).tables["person"]["smokes"].null_count() == 0
     assert set(field.sample(asked, sweeps=3, random_state=0).tables["person"]["smokes"]) <= {0, 1}
 

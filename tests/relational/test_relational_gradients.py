@@ -185,8 +185,8 @@ def test_after_filling_gaps_rows_see_what_their_neighbors_now_believe(objective,
     slow, inference = problem.slow, MeanField(tolerance=0.0, max_sweeps=3)
     before = [block.beliefs.copy() for _, block in problem.sample.blocks()]
     with Threads(1) as engine:
-        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
-        change = evaluator.impute_missing(inference, problem.field.graphs, problem.field.theta)
+        evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine, inference)
+        change = evaluator.impute_missing(problem.field.graphs, problem.field.theta)
         loss, gradient = evaluator.evaluate(problem.field.graphs, problem.field.theta)
     filled, _ = slow.mean_field(0.0, max_sweeps=3)
     assert change == pytest.approx(max(abs(filled[spot] - slow.q[spot]) for spot in filled), abs=1e-10)

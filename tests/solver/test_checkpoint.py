@@ -59,7 +59,10 @@ SETTINGS = {
     "converge": (MarkovField(l1=2.0).set_params(**OPTIONS, induction__steps_per_batch="converge"), lambda: table(0.1)),
     "cd": (MarkovField(l1=2.0).set_params(**OPTIONS, objective="cd", solver=Solver(certify=False)), lambda: table(0.1)),
     "full": (MarkovField(l1=0.5, n_jobs=1, induction="full"), table),
-    "linked": (RelationalField(l1=2.0).set_params(**OPTIONS, inference=MeanField(tolerance=1e-3)), village),
+    "clamped": (MarkovField(l1=2.0).set_params(**OPTIONS, missing="mean-field"), lambda: table(0.15)),
+    "clamped and linked": (RelationalField(l1=2.0).set_params(**OPTIONS, missing=MeanField(tolerance=1e-3)), village),
+    "latent": (MarkovField(l1=2.0, latent={"h": 2}).set_params(**OPTIONS, random_state=0), lambda: table(0.15)),
+    "linked": (RelationalField(l1=2.0).set_params(**OPTIONS), village),
 }
 
 

@@ -22,8 +22,16 @@ from sparsefield.data import (
 from sparsefield.datasets import make_markov_field
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
-from sparsefield.objectives import OBJECTIVES
-from sparsefield.solver import HeldOut, PathPoint, PathTrainer, SelectionOptions, Trainer, TrainingOptions, select_l1
+from sparsefield.objectives import EM, OBJECTIVES
+from sparsefield.solver import (
+    HeldOut,
+    PathPoint,
+    PathTrainer,
+    SelectionOptions,
+    Trainer,
+    TrainingOptions,
+    select_l1,
+)
 from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
@@ -44,12 +52,14 @@ def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None 
     return DenseDataset.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
 
 
-def trainer_of(sample: DenseDataset, engine: Threads, rule: str = "cfi", **options: Any) -> PathTrainer:
+def trainer_of(
+    sample: DenseDataset, engine: Threads, rule: str = "cfi", missing: EM | MeanField | None = None, **options: Any
+) -> PathTrainer:
     trainer = Trainer(
         sample,
         rule=RULES[rule](),
         objective=OBJECTIVES["pl"](),
-        inference=MeanField(),
+        missing=missing or EM(),
         options=TrainingOptions(**options),
         engine=engine,
     )
@@ -185,12 +195,15 @@ def test_with_a_refit_fields_are_judged_as_they_will_be() -> None:
     assert refit.score(test) > shrunk.score(test)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_judging_a_refit_leaves_the_trainer_as_it_was(missing: float) -> None:
-    X = pd.DataFrame(chain(300)).astype(float).mask(np.random.default_rng(0).random((300, 8)) < missing)
+@pytest.mark.grid(keep=3)
+@pytest.mark.parametrize(
+    ("share", "missing"), [(0.0, EM()), (0.3, EM()), (0.3, MeanField())], ids=["complete", "em", "clamped"]
+)
+def test_judging_a_refit_leaves_the_trainer_as_it_was(share: float, missing: EM | MeanField) -> None:
+    X = pd.DataFrame(chain(300)).astype(float).mask(np.random.default_rng(0).random((300, 8)) < share)
     sample = sample_of(X.rename(columns=str))
     with Threads(1) as engine:
-        straight, around = (trainer_of(sample, engine, l1=30.0) for _ in range(2))
+        straight, around = (trainer_of(sample, engine, missing=missing, l1=30.0) for _ in range(2))
         straight.trainer.run()
         around.trainer.run()
         _final(around, SelectionOptions(refit_l2=0.1))

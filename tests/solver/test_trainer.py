@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from settled import clamped_loss, completed_loss
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CFI, CRFClassifier, MarkovField, Solver
+from sparsefield import CFI, EM, CRFClassifier, MarkovField, Solver
 from sparsefield.compute import Threads
 from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
 from sparsefield.datasets import make_markov_field
@@ -152,7 +153,7 @@ def test_the_callback_receives_every_iteration() -> None:
             DenseDataset.single(compile_table(source, schema)),
             rule=FullL1(),
             objective=OBJECTIVES["pl"](),
-            inference=MeanField(),
+            missing=MeanField(),
             options=TrainingOptions(),
             engine=engine,
             callbacks=FitCallbacks(on_iteration=steps.append),
@@ -169,17 +170,19 @@ def test_only_pairs_with_a_weight_are_kept_in_order() -> None:
     assert all(a < b for a, b in keys)
 
 
-def test_imputed_values_settle_with_the_field() -> None:
-    """At the end the beliefs of missing cells are those of mean field under the learned weights."""
+@pytest.mark.parametrize("missing", [EM(copies=64), MeanField()], ids=["em", "clamped"])
+def test_missing_values_settle_with_the_field(missing) -> None:
+    """At the end completions, here all of them, or the beliefs of missing cells are those of the learned weights."""
     X = correlated().astype(float)
     rng = np.random.default_rng(3)
     X[rng.random(X.shape) < 0.2] = np.nan
-    field = MarkovField(n_jobs=1, l1=1.0).fit(X)
+    field = MarkovField(n_jobs=1, l1=1.0, missing=missing).fit(X)
     assert field.converged_
-    # The loss of observed cells, with missing cells as inference imputes them now, is the loss at the end of training.
+    # The loss of observed cells, with missing cells as the field sees them now, is the loss at the end of training.
     weights = field.field_.weights
     penalty = np.abs(weights).sum() + 0.5 * np.square(weights).sum()
-    assert -field.score(X) * len(X) + penalty == pytest.approx(field.objective_, rel=1e-3)
+    loss = completed_loss(field, X) if isinstance(missing, EM) else clamped_loss(field, X, missing)
+    assert loss + penalty == pytest.approx(field.objective_, rel=1e-3)
 
 
 @pytest.mark.parametrize("objective", ["pl", "cd"])

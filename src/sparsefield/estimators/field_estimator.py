@@ -128,7 +128,8 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
     def mc_error_(self) -> float:
         """Monte Carlo error of the weights, as a share of their standard errors (root mean square).
 
-        It is 0 if no cell was missing; NaN with ``missing="mean-field"``, whose error is of another kind.
+        It is 0 if no cell was missing. It is NaN if beliefs were put in the place of missing cells, as by
+        ``missing="mean-field"``, whose error is of another kind, and where the fit ended before it was known.
         """
         return _nan_if_none(self._record.mc_error)
 

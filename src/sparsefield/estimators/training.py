@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
@@ -136,7 +137,7 @@ class TrainingMethods(NestedParameters):
             objective=float(result.objective),
             kkt_violation=float(result.kkt_violation),
             converged=bool(result.converged),
-            mc_error=float(result.mc_error),
+            mc_error=None if math.isnan(result.mc_error) else float(result.mc_error),
             refit=bool(self.refit),
             iterations=result.iterations,
             path=() if selection is None else selection.rows(),

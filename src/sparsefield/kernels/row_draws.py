@@ -19,13 +19,16 @@ def row_keys(seed, number, tables, rows):
     """Return a key for each row (rows,) of some tables (rows,), which differs between seeds and numbers."""
     keys = np.empty(rows.shape[0], dtype=np.uint64)
     for k in range(rows.shape[0]):
-        keys[k] = mix(mix(mix(np.uint64(seed), number), tables[k]), rows[k])
+        # The seed is hashed first: `mix` alone would swap the numbers of neighboring seeds.
+        keys[k] = mix(mix(mix(mix(np.uint64(0), seed), number), tables[k]), rows[k])
     return keys
 
 
 @njit(nogil=True, cache=True)
 def _shuffle(order, stream):
-    """Permute an array in place (Fisher and Yates) and return the advanced stream."""
+    """Set an array to a random permutation of 0, 1, ... (Fisher and Yates) and return the advanced stream."""
+    for k in range(order.shape[0]):
+        order[k] = k  # not the permutation before, which depends on other rows
     for k in range(order.shape[0] - 1, 0, -1):
         u, stream = uniform(stream)
         other = np.int64(u * (k + 1))

@@ -93,7 +93,7 @@ class FitRecord:
     """Largest violation of the optimality conditions over all candidates; before a refit."""
     converged: bool = False
     mc_error: float | None = None
-    """Monte Carlo error of the weights, in standard errors; 0 where no cell was missing."""
+    """Monte Carlo error of the weights, in standard errors; 0 where no cell was missing, None if it is not known."""
     refit: bool = False
     iterations: tuple[IterationRecord, ...] = ()
     path: tuple[PathRow, ...] = ()

@@ -54,7 +54,7 @@ class FitResult:
     kkt_violation: float
     converged: bool
     mc_error: float = 0.0
-    """Monte Carlo error of the weights, in standard errors; 0 without missing cells."""
+    """Monte Carlo error of the weights, in standard errors; 0 without missing cells, NaN if it is not known."""
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ class Trainer:
         if self._checkpoint is not None:
             self._checkpoint.clear()
         problem, state = self.problem, self.state
-        error = 0.0 if self._em is None else self._em.error
+        error = self._em.error if self._em is not None else np.nan if self.has_missing else 0.0
         records, value = tuple(self.log.records), problem.point.value
         return FitResult(problem.field, records, value, state.violation, state.converged, error)
 
@@ -348,10 +348,13 @@ class Trainer:
         state.violation, state.converged = worst, worst <= allowed and not imputing
         stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violators) and state.stalled)
         stuck &= not imputing
+        if imputing and self._em is not None:
+            self._forget_progress()  # the next round has another objective
         if (state.converged or stuck) and self._em is not None and self._em.is_final and not self._em.accept():
             state.converged, state.completions = False, MAX_ROUGH_SCORINGS
+            self._forget_progress()
             self._impute()
-            self._start_optimization("certify", next_stage="certify")
+            self._start_optimization("certify" if self.options.certify else "optimize", next_stage="certify")
             return
         if state.converged or not self.options.certify or not self._iterations_left() or stuck:
             state.stage = "end"
@@ -367,6 +370,11 @@ class Trainer:
         few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.completions > MAX_ROUGH_SCORINGS
         rounds = ROUGH_ROUNDS if drawing and not few else None
         self._start_optimization("certify", next_stage="certify", imputations=rounds)
+
+    def _forget_progress(self) -> None:
+        """Compare the next round of the certificate with none before."""
+        state = self.state
+        state.idle_rounds, state.smallest_violation, state.lowest_objective = 0, np.inf, np.finfo(float).max
 
     # -- parts of stages -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from sparsefield.viz.explorer.table_rows import TableRows
 def test_surprise_is_the_log_probability_given_all_other_values(
     rows: TableRows, field: MarkovField, survey: pl.DataFrame
 ) -> None:
-    told = field.predict_proba(survey.drop("person"))
+    told = MarkovField.from_field(field.field_, inference="mean-field").predict_proba(survey.drop("person"))
     for row in (0, 1, 17):
         view = rows.describe("", row, "mean-field")
         for cell in view.values:
@@ -34,7 +34,7 @@ def test_surprise_is_the_log_probability_given_all_other_values(
 
 def test_accepted_values_are_those_of_transform(rows: TableRows, field: MarkovField, survey: pl.DataFrame) -> None:
     taken = rows.accept("", 0, None, "mean-field")
-    filled = field.transform(survey.drop("person"))
+    filled = MarkovField.from_field(field.field_, inference="mean-field").transform(survey.drop("person"))
     assert {one.name: one.state for one in taken} == {name: filled[name][0] for name in ("smokes", "sport")}
 
 

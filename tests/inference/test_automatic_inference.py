@@ -1,0 +1,50 @@
+"""Automatic inference is exact where missing cells depend on each other narrowly, and close to exact elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_fields import latent_field, small_field
+
+from sparsefield.inference import AutomaticInference, ExactInference
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(seed=SEEDS, structure=st.sampled_from(["tree", "loop", "all"]), triples=st.sampled_from([0, 4]))
+def test_narrow_components_get_exact_marginals(seed, structure, triples) -> None:
+    small = small_field(seed, structure=structure, triples=triples, missing=0.8)
+    found = small.infer(AutomaticInference())
+    assert found.unconverged == 0
+    assert small.worst(found.marginals[0]) < 1e-9
+
+
+def test_a_narrow_component_of_many_cells_is_exact_too() -> None:
+    """A chain of 40 missing cells has 2^40 completions, but no large table."""
+    edges = small_field(0, states=(2,) * 40, structure="loop", rows=3, missing=1.0)
+    one, other = edges.infer(AutomaticInference()), edges.infer(ExactInference())
+    np.testing.assert_allclose(one.marginals[0], other.marginals[0], rtol=0, atol=1e-9)
+    assert one.unconverged == 0
+
+
+@pytest.mark.parametrize("triples", [0, 4], ids=["pairs", "conjunctions"])
+def test_wide_components_are_close_to_exact(triples) -> None:
+    """More joint states than are enumerated, and no table of 64 entries holds them: Gibbs chains are run."""
+    small = small_field(6, states=(3,) * 8, structure="all", size=0.5, rows=1, missing=1.0, triples=triples)
+    found = small.infer(AutomaticInference(max_cells=64))
+    error = small.worst(found.marginals[0])
+    assert 1e-6 < error < 0.06
+    exact = small.infer(AutomaticInference(max_cells=10_000))
+    assert small.worst(exact.marginals[0]) < 1e-9
+
+
+def test_latent_variables_are_inferred_beside_missing_cells() -> None:
+    small = latent_field(2, rows=8, missing=0.5)
+    assert small.worst(small.infer(AutomaticInference()).marginals[0]) < 1e-9
+
+
+def test_max_cells_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="max_cells must be at least 1, got 0"):
+        AutomaticInference(max_cells=0)

@@ -1,0 +1,122 @@
+"""Observed cells are predicted from all other observed ones: missing ones are summed out, as brute force does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_fields import Small, latent_field, small_field
+
+from sparsefield import MarkovField
+from sparsefield.compute import Threads
+from sparsefield.data import DenseDataset
+from sparsefield.inference import predict_observed
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def predict(small: Small, threads: int = 1) -> tuple[np.ndarray, float]:
+    with Threads(threads) as engine:
+        (found,), log_likelihood = predict_observed(small.field, small.sample, engine)
+    return found, log_likelihood
+
+
+def check(small: Small, error: float) -> None:
+    """Compare every observed cell, and the log-likelihood of all, with brute force over the joint distribution."""
+    found, log_likelihood = predict(small)
+    total, cells = 0.0, 0
+    for row in range(small.table.n_rows):
+        codes = small.codes(row)
+        for v, code in enumerate(codes):
+            if code >= 0:
+                exact = small.slow.conditional(v, codes, small.observed(row))
+                assert found[list(small.slow.columns(v)), row] == pytest.approx(exact[1:], abs=error)
+                total, cells = total + math.log(exact[code]), cells + 1
+    assert cells
+    assert log_likelihood == pytest.approx(total, abs=2 * error * cells)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"states": (2,) * 6},
+        {"states": (2, 3, 2, 4, 2)},
+        {"states": (2, 3, 2, 3, 2), "triples": 6},
+        {"states": (2, 3, 2, 4, 2), "structure": "loop"},
+    ],
+    ids=["binary", "categorical", "conjunctions", "loop"],
+)
+@given(seed=SEEDS)
+def test_observed_cells_beside_several_missing_ones_are_those_of_brute_force(options, seed) -> None:
+    """All fields have a covariate."""
+    check(small_field(seed, **{"structure": "all", "rows": 8, "missing": 0.5, **options}), 1e-7)
+
+
+@given(seed=SEEDS, latent=st.sampled_from([(2,), (4,), (2, 3)]))
+def test_latent_variables_are_summed_out_too(seed, latent) -> None:
+    check(latent_field(seed, latent=latent, rows=8, missing=0.4), 1e-7)
+
+
+@pytest.mark.parametrize("triples", [0, 5], ids=["pairs", "conjunctions"])
+def test_rows_with_many_completions_are_predicted_within_the_error_of_draws(triples) -> None:
+    """Up to 3^7 completions, of which 128 are drawn."""
+    small = small_field(1, states=(3,) * 7, structure="all", size=0.4, rows=8, missing=0.85, triples=triples)
+    assert ((small.block.codes < 0).sum(axis=0) >= 6).any()
+    check(small, 0.05)
+
+
+def test_a_row_does_not_depend_on_other_rows() -> None:
+    small = small_field(2, states=(3,) * 7, structure="all", size=0.6, rows=12, missing=0.7)
+    together, _ = predict(small)
+    for row in range(12):
+        alone = Small(small.field, rows_alone(small, [row]), small.slow)
+        assert np.array_equal(predict(alone)[0][:, 0], together[:, row])
+    order = np.random.default_rng(0).permutation(12)
+    mixed, _ = predict(Small(small.field, rows_alone(small, order), small.slow))
+    assert np.array_equal(mixed, together[:, order])
+
+
+def rows_alone(small: Small, rows) -> object:
+    return DenseDataset.single(small.table).subset(np.asarray(rows)).tables[0]
+
+
+def test_threads_change_no_bit() -> None:
+    small = small_field(3, states=(3,) * 7, structure="all", rows=700, missing=0.6)
+    assert len(small.table.blocks) > 2
+    one, other = (predict(small, threads) for threads in (1, 3))
+    assert np.array_equal(one[0], other[0])
+    assert one[1] == other[1]
+
+
+def test_weights_of_rows_count_in_the_log_likelihood() -> None:
+    small = small_field(5, structure="all", rows=4, missing=0.5)
+    (block,) = small.table.blocks
+    parts = []
+    for row in range(4):
+        alone = Small(small.field, rows_alone(small, [row]), small.slow)
+        parts.append(predict(alone)[1])
+    weight = np.array([2.0, 0.0, 0.5, 3.0])
+    block.weight[:] = weight
+    assert predict(small)[1] == pytest.approx(weight @ parts, abs=1e-9)
+
+
+def test_the_belief_in_a_missing_cell_says_nothing_about_the_observed_one() -> None:
+    """Its belief depends on the observed cell: given that, a cell alone in its row would be predicted by itself."""
+    Y = [[0, 0]] * 45 + [[1, 1]] * 45 + [[0, 1]] * 5 + [[1, 0]] * 5
+    field = MarkovField(l1=0.1, l2=0.1).fit(Y)
+    asked = np.array([[1.0, np.nan]])
+    assert field.predict_proba(asked)["x0"][0] == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert field.score(asked) == pytest.approx(math.log(0.5), abs=1e-3)
+    # The missing cell, of course, depends on the observed one.
+    assert field.predict_proba(asked)["x1"][0, 1] == pytest.approx(0.9, abs=0.01)
+
+
+def test_the_latent_posterior_of_a_complete_row_is_that_of_brute_force() -> None:
+    small = latent_field(3, rows=6, missing=0.0)
+    found, _ = predict(small)
+    for row in range(6):
+        exact = small.slow.marginals(small.codes(row), small.observed(row))[-1]
+        assert found[list(small.slow.columns(3)), row] == pytest.approx(exact[1:], abs=1e-9)
