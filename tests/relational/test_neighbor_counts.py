@@ -359,7 +359,7 @@ def test_without_penalties_names_of_states_change_nothing(smokers, templates, hi
     for field, score, beliefs, weight, _ in fits.values():
         assert field.objective_ == pytest.approx(first[0].objective_, abs=1e-6)
         assert score == pytest.approx(first[1], abs=2e-3 if hidden else 1e-6)  # drawn beside gaps
-        assert beliefs == pytest.approx(first[2], abs=1e-4)
+        assert beliefs == pytest.approx(first[2], abs=0.03 if hidden else 1e-4)
         assert weight == pytest.approx(first[3], abs=1e-3)
         assert 0.5 < weight < 1.5  # drawn with 0.9
 

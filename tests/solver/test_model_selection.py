@@ -32,7 +32,7 @@ from sparsefield.solver import (
     TrainingOptions,
     select_l1,
 )
-from sparsefield.solver.model_selection import _final, one_standard_error, prune_by_wald
+from sparsefield.solver.model_selection import _final, sparsest_good, prune_by_wald
 from sparsefield.solver.regularization_path import ebic
 
 pytestmark = pytest.mark.grid(keep=1)
@@ -132,7 +132,7 @@ def test_ebic_is_that_of_one_regression_per_column_added_up() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
+def test_the_sparsest_field_within_sparsest_good_is_taken() -> None:
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 5, 10)  # shared by all: scores vary far more than their differences
 
@@ -142,8 +142,8 @@ def test_the_sparsest_field_within_one_standard_error_is_taken() -> None:
     path = [point(-3, 0.1), point(-1, 0.1), point(-0.02, 0.3), point(0, 0), point(-0.5, 0.1)]
     best = int(np.argmax([p.score for p in path[:2] + path[3:]])) + 1
     assert best == 3
-    assert one_standard_error(path, 3) == 2
-    assert one_standard_error(path[:2] + path[3:], 2) == 2
+    assert sparsest_good(path, 3) == 2
+    assert sparsest_good(path[:2] + path[3:], 2) == 2
 
 
 @pytest.mark.slow
