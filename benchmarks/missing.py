@@ -98,7 +98,7 @@ def run_simulation(seeds: int = 20, report: Report = print, *, quick: bool = Fal
         test, chance = make_missing(truth, 0.2, rng), rng.random(train.shape)
         for l1 in (SMALL_L1,) if quick else (SMALL_L1, 5.0):
             complete = Fit.of(train, l1=l1)
-            fits = {(0.0, "complete rows"): complete}
+            fits = {(0.0, "complete rows"): complete, (0.0, "complete rows, cd"): Fit.of(train, l1=l1, objective="cd")}
             for share in shares:
                 incomplete = np.where(chance < share, np.nan, train)
                 fits |= {(share, label): Fit.of(incomplete, l1=l1, **params) for label, params in METHODS}

@@ -54,6 +54,7 @@ CONTENTS = {
         "explorer",
         "schema-files",
         "sequences-and-grids",
+        "missing-values",
         "latent-variables",
         "large-data",
         "cluster",
