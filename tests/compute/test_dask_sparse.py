@@ -11,8 +11,7 @@ from sparsefield.compute import Engine, Threads, dask_worker
 from sparsefield.compute.dask_engine import DaskEngine
 from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse, learn_schema
 from sparsefield.induction import CFI, Grafting
-from sparsefield.inference import INFERENCE
-from sparsefield.objectives import OBJECTIVES
+from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver.fit_state import TrainingOptions
 from sparsefield.solver.trainer import Trainer
 
@@ -35,7 +34,7 @@ def sample_of(seed: int, weighted: bool) -> SparseDataset:
 def learned(sample: SparseDataset, rule, engine: Engine):
     with engine:
         options = TrainingOptions(l1=12.0)
-        parts = {"objective": OBJECTIVES["pl"](), "inference": INFERENCE["mean-field"](), "options": options}
+        parts = {"objective": OBJECTIVES["pl"](), "missing": EM(), "options": options}
         return Trainer(sample, rule=rule, engine=engine, **parts).run()
 
 
