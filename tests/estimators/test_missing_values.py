@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield import EM, CRFClassifier, FitCallbacks, MarkovField, Relational, RelationalField, Solver
+from sparsefield.errors import DataError
 from sparsefield.model import IterationRecord
 from sparsefield.solver.checkpoint import Checkpoint
 
@@ -270,3 +271,22 @@ def test_options_that_make_no_sense_are_refused(options, words) -> None:
 def test_a_way_that_is_not_known_is_refused() -> None:
     with pytest.raises(ValueError, match="missing"):
         MarkovField(l1=1.0, missing="mean").fit(chain(50))
+
+
+def test_a_shift_of_the_log_odds_corrects_answers_that_are_missing_not_at_random() -> None:
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2, 5000)
+    second = (rng.random(5000) < np.where(first == 1, 0.7, 0.3)).astype(float)
+    table = np.column_stack([first, second]).astype(float)
+    table[rng.random(5000) < np.where(second == 1, 0.5, 0.1), 1] = np.nan  # the odds of a missing 1 are 5 times higher
+    at_random = MarkovField(l1=0.1).fit(table).marginals()["x1"][1]
+    shifted = MarkovField(l1=0.1, missing=EM(shift=[("x1", 1, np.log(5.0))])).fit(table).marginals()["x1"][1]
+    assert at_random < second.mean() - 0.1
+    assert shifted == pytest.approx(second.mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("shift", [[("x9", 1, 1.0)], [("x1", "yes", 1.0)]])
+def test_a_shift_names_a_column_and_one_of_its_states(shift) -> None:
+    table = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(DataError, match="x9" if shift[0][0] == "x9" else "yes"):
+        MarkovField(l1=0.1, missing=EM(shift=shift)).fit(table)

@@ -32,7 +32,7 @@ from sparsefield.solver import (
     TrainingOptions,
     select_l1,
 )
-from sparsefield.solver.model_selection import _final, sparsest_good, prune_by_wald
+from sparsefield.solver.model_selection import _final, prune_by_wald, sparsest_good
 from sparsefield.solver.regularization_path import ebic
 
 pytestmark = pytest.mark.grid(keep=1)
