@@ -208,8 +208,7 @@ def cut_into_blocks(
     for start in range(0, max(n_rows, 1), size):
         rows = slice(start, min(start + size, n_rows))
         part = np.ascontiguousarray(codes[:, rows])
-        cell_variable, missing_rows = np.nonzero(part < 0)
-        offsets = np.searchsorted(cell_variable, np.arange(len(schema.targets) + 1))
+        offsets, missing_rows = missing_cells(part)
         beliefs = np.zeros((width, part.shape[1]), dtype=config.FLOAT)
         variable, row = np.nonzero(part > 0)
         beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
@@ -219,8 +218,13 @@ def cut_into_blocks(
             beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
         beliefs[schema.n_states : schema.n_columns] = covariates[:, rows]
         counts = schema.n_states, schema.n_columns
-        weights, missing_rows = np.ascontiguousarray(weight[rows]), np.ascontiguousarray(missing_rows)
-        yield Block(first + start, part, beliefs, weights, offsets, missing_rows, *counts)
+        yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
+
+
+def missing_cells(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``cell_offsets`` and ``missing_rows`` of a `Block` with the given codes."""
+    variable, rows = np.nonzero(codes < 0)
+    return np.searchsorted(variable, np.arange(len(codes) + 1)), np.ascontiguousarray(rows)
 
 
 def dense_bytes(cells: float) -> float:

@@ -97,9 +97,10 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
 
     @property
     def path_(self) -> Frame:
-        """Frame with a row per value of l1 that was tried: l1, features, score, its standard error, chosen, criterion.
+        """Frame with a row per value of l1 that was tried: l1, features, score, its error, selected, criterion.
 
-        The criterion is the one that was used: "ebic" also where too few cells could be held out.
+        The error is the standard error of the score. The criterion is the one that was used: "ebic" also where too few
+        cells could be held out.
         """
         rows = self._record.path
         if not rows:

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Layout, update_neighbor_sums
+from sparsefield.data.table import missing_cells
 from sparsefield.inference.factor_graph import cell_positions, offsets_of, ranges
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem
 from sparsefield.kernels import row_draws as kernels
@@ -228,8 +229,7 @@ def _missing_arcs(problem: MissingProblem, theta: np.ndarray) -> kernels.Missing
 def rows_of_block(block: Block, rows: np.ndarray) -> Block:
     """Return some rows of a block without links."""
     codes = np.ascontiguousarray(block.codes[:, rows])
-    variable, missing_rows = np.nonzero(codes < 0)
-    offsets = np.searchsorted(variable, np.arange(len(codes) + 1))
+    offsets, missing_rows = missing_cells(codes)
     beliefs, weight = np.ascontiguousarray(block.beliefs[:, rows]), block.weight[rows]
     return block._replace(
         start=0, codes=codes, beliefs=beliefs, weight=weight, cell_offsets=offsets, missing_rows=missing_rows

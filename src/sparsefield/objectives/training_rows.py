@@ -15,7 +15,7 @@ from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Block, Dataset, DenseDataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.deduplication import merge_equal_rows
 from sparsefield.data.shards import Piece
-from sparsefield.data.table import cut_into_blocks
+from sparsefield.data.table import cut_into_blocks, missing_cells
 from sparsefield.inference.completions import (
     Draws,
     Enumerated,
@@ -243,21 +243,20 @@ def _merge(block: Block, schema: Schema, rows: np.ndarray, found: Enumerated) ->
     missing = piece.codes < 0
     filled = piece._replace(codes=np.where(missing, -2 - piece.codes, piece.codes).astype(np.int32))
     (made,) = cut_into_blocks(schema, *filled, schema.n_columns, size=max(piece.n_rows, 1), first=block.start)
-    variable, missing_rows = np.nonzero(missing)
-    offsets = np.searchsorted(variable, np.arange(len(missing) + 1))
     codes = np.where(missing, -1, piece.codes).astype(np.int32)
+    offsets, missing_rows = missing_cells(codes)
     return made._replace(codes=codes, cell_offsets=offsets, missing_rows=missing_rows)
 
 
 def _join(blocks: Sequence[Block]) -> Block:
     """Return the rows of several blocks as one block."""
     codes = np.concatenate([block.codes for block in blocks], axis=1)
-    variable, missing_rows = np.nonzero(codes < 0)
+    offsets, missing_rows = missing_cells(codes)
     return blocks[0]._replace(
         codes=codes,
         beliefs=np.concatenate([block.beliefs for block in blocks], axis=1),
         weight=np.concatenate([block.weight for block in blocks]),
-        cell_offsets=np.searchsorted(variable, np.arange(len(codes) + 1)),
+        cell_offsets=offsets,
         missing_rows=missing_rows,
     )
 
@@ -274,8 +273,7 @@ def _predict_shifted(part: EvaluatedBlock, layout: Layout, shifted: np.ndarray) 
         if shifted[start + offsets[v] : start + offsets[v + 1]].any():
             states = block.beliefs[offsets[v] : offsets[v + 1]][:, rows]
             codes[v, rows] = np.where(states.any(axis=0), states.argmax(axis=0) + 1, 0)
-    variable, missing_rows = np.nonzero(codes < 0)
-    ends = np.searchsorted(variable, np.arange(len(codes) + 1))
+    ends, missing_rows = missing_cells(codes)
     return part._replace(block=block._replace(codes=codes, cell_offsets=ends, missing_rows=missing_rows)), None
 
 

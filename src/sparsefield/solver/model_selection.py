@@ -36,7 +36,7 @@ GROUPS = 10
 
 STANDARD_ERRORS_IF_MISSING = 2.0
 """How much worse than the best a field may be if cells are missing, in standard errors; otherwise one. Such rows say
-less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in a table of ten."""
+less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in some tables."""
 
 EMPTY_MARGIN = 4.0 / 3.0
 """Factor on the smallest l1 that selects nothing, if it is chosen: with other completions it would select something."""
