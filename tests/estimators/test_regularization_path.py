@@ -97,6 +97,6 @@ def test_what_comes_after_three_worse_ones_is_shown_but_not_chosen() -> None:
     nothing: list = [None]
     scores = [1.0, 2.0, 1.9, 1.8, 1.7, 5.0]
     points = [PathPoint(1.0, np.array([score]), nothing[0]) for score in scores]
-    assert _choose(points, EBIC()) == 1
-    assert _choose(points[:4], EBIC()) == 1
-    assert _choose([*points[:4], points[5]], EBIC()) == 4
+    assert _choose(points, EBIC(), 1.0) == 1
+    assert _choose(points[:4], EBIC(), 1.0) == 1
+    assert _choose([*points[:4], points[5]], EBIC(), 1.0) == 4
