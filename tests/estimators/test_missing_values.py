@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, FitCallbacks, MarkovField, Relational, RelationalField, Solver
 from sparsefield.errors import DataError
+from sparsefield.evaluation.calibration import score_columns
 from sparsefield.model import IterationRecord
 from sparsefield.solver.checkpoint import Checkpoint
+from sparsefield.viz.explorer.conditional_beliefs import ConditionalBeliefs
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)
@@ -242,6 +245,33 @@ def test_a_smaller_error_is_reached_if_asked_for() -> None:
     options = [EM(max_copies=512, max_error=error) for error in (0.5, 0.05)]
     rough, fine = (MarkovField(l1=2.0, missing=missing, n_jobs=1).fit(X).mc_error_ for missing in options)
     assert fine <= 0.05 < rough <= 0.5
+
+
+def test_an_error_that_stays_too_large_is_told() -> None:
+    X = hide(chain(200, columns=9), 0.4)
+    with pytest.warns(ConvergenceWarning, match=r"Raise missing=EM\(max_copies=...\) above 8"):
+        field = MarkovField(l1=2.0, missing=EM(max_copies=8, max_error=1e-3), n_jobs=1).fit(X)
+    assert field.converged_
+    assert field.mc_error_ > 1e-3
+
+
+def test_a_fit_without_a_certificate_knows_its_error() -> None:
+    X = hide(chain(200), 0.3)
+    field = MarkovField(l1=2.0, solver=Solver(certify=False), n_jobs=1).fit(X)
+    assert 0.0 < field.mc_error_ <= 0.1
+
+
+def test_pages_say_what_the_score_says() -> None:
+    """The explorer and the report predict a known cell from the other known ones, which here are none."""
+    Y = pl.DataFrame({"a": [0] * 50 + [1] * 50, "b": [0] * 45 + [1] * 50 + [0] * 5})
+    field = MarkovField(l1=0.1, l2=0.1, n_jobs=1).fit(Y)
+    lonely = pl.DataFrame({"a": [1], "b": [None]}, schema=Y.schema)
+    assert field.score(lonely) == pytest.approx(np.log(0.5), abs=0.01)
+    beliefs, _ = ConditionalBeliefs(field).given({"a": 1}, "auto")
+    assert beliefs["a"] == pytest.approx([0.5, 0.5], abs=0.01)
+    scored = field._score_rows(lonely)
+    (column,) = score_columns(scored.sample, scored.answers)
+    assert column.cll == pytest.approx(field.score(lonely))
 
 
 def test_clamped_beliefs_still_learn_and_exaggerate() -> None:

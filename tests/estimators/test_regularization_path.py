@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.errors import DataError
-from sparsefield.solver import EBIC, PathPoint
+from sparsefield.solver import EBIC, HeldOut, PathPoint
 from sparsefield.solver.model_selection import _choose
 
 
@@ -97,6 +97,17 @@ def test_what_comes_after_three_worse_ones_is_shown_but_not_chosen() -> None:
     nothing: list = [None]
     scores = [1.0, 2.0, 1.9, 1.8, 1.7, 5.0]
     points = [PathPoint(1.0, np.array([score]), nothing[0]) for score in scores]
-    assert _choose(points, EBIC(), 1.0) == 1
-    assert _choose(points[:4], EBIC(), 1.0) == 1
-    assert _choose([*points[:4], points[5]], EBIC(), 1.0) == 4
+    assert _choose(points, EBIC()) == 1
+    assert _choose(points[:4], EBIC()) == 1
+    assert _choose([*points[:4], points[5]], EBIC()) == 4
+
+
+def test_the_empty_field_may_be_worse_by_more_than_others() -> None:
+    """Its difference from the best is 1.5 standard errors, that of the second 0.5, that of the third 0."""
+    nothing: list = [None]
+    noise = np.array([-1.0, 1.0] * 5) * np.sqrt(0.9)  # a standard error of 1 / sqrt(10)
+    worse = np.array([1.5, 0.5, 0.0]) / np.sqrt(10)
+    points = [PathPoint(1.0, factor * noise - less, nothing[0]) for factor, less in zip((1, 1, 0), worse, strict=True)]
+    assert _choose(points, HeldOut()) == 1
+    assert _choose(points, HeldOut(), 2.0) == 0
+    assert _choose(points, HeldOut(), 1.4) == 1

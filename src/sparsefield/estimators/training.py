@@ -130,6 +130,7 @@ class TrainingMethods(NestedParameters):
                 result = replace(result, field=self._refit(trainer))
         if options.certify and not result.converged:
             self._warn_not_converged(len(result.iterations), result.kkt_violation)
+        self._warn_if_inexact(result.mc_error)
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=dataset.n_rows,
@@ -161,6 +162,17 @@ class TrainingMethods(NestedParameters):
             ConvergenceWarning,
             stacklevel=4,
         )
+
+    def _warn_if_inexact(self, mc_error: float) -> None:
+        missing = self._resolve("missing")
+        if isinstance(missing, EM) and mc_error > missing.max_error:
+            warnings.warn(
+                f"The draws of missing cells leave a Monte Carlo error of {mc_error:.2g} standard errors of the weights"
+                f" (mc_error_), more than max_error = {missing.max_error:g}. Raise missing=EM(max_copies=...) above"
+                f" {missing.max_copies}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _check_targets(self, dataset: Dataset) -> None:
         if dataset.layout.n_targets == 0:

@@ -38,7 +38,8 @@ class AutomaticInference(InferenceMethod):
 
     The missing cells of a row, or of linked rows, form connected components. Small ones are enumerated, and
     larger ones solved by variable elimination where its tables are small. For others Gibbs chains are run, longer ones
-    where they disagree.
+    where they disagree. In a table with more than 2,000 patterns of large components, chains are also run for those of
+    the rarest patterns: whether a row is among them depends on the other rows.
 
     Parameters
     ----------

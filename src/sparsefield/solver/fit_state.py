@@ -104,14 +104,14 @@ class FitState:
     """The stage after an optimization."""
     phase: str = ""
     """Name of the current optimization in the training log."""
-    imputations_left: int = 0
-    """How many times missing values may still be imputed, or rows completed, during the current optimization."""
+    rounds_left: int = 0
+    """How many times missing cells may still be replaced during the current optimization."""
     averaging: bool = False
-    """Whether the completions of the current optimization end with those of the final objective."""
+    """Whether the replacements of the current optimization end with those of the final objective."""
     round_steps: int = 0
-    """Steps since rows were completed last."""
-    completions: int = 0
-    """How many times the certificate has completed the rows."""
+    """Steps since missing cells were replaced last."""
+    replacements: int = 0
+    """How many times the certificate has replaced missing cells."""
     optimized: bool = False
     """Whether the working set has been optimized since features were last added."""
     objective_tol: float = 0.0

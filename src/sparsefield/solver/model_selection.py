@@ -34,9 +34,10 @@ MIN_ROWS = 200
 GROUPS = 10
 """Number of groups in which held-out data are scored; their differences give the standard error of a comparison."""
 
-STANDARD_ERRORS_IF_MISSING = 2.0
-"""How much worse than the best a field may be if cells are missing, in standard errors; otherwise one. Such rows say
-less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in some tables."""
+EMPTY_STANDARD_ERRORS = 2.0
+"""How much worse than the best the empty field may be if cells are missing, in standard errors; otherwise one. Such
+rows say less: with half of the cells of 20 fair coins missing, one standard error selects dozens of edges in some
+tables."""
 
 EMPTY_MARGIN = 4.0 / 3.0
 """Factor on the smallest l1 that selects nothing, if it is chosen: with other completions it would select something."""
@@ -119,7 +120,7 @@ def select_l1(
         path.append(point)
         if callbacks is not None:
             callbacks.path_point(replace(point, l1=point.l1 * scale))
-    selected = _choose(path, criterion, STANDARD_ERRORS_IF_MISSING if sample.has_missing else 1.0)
+    selected = _choose(path, criterion, EMPTY_STANDARD_ERRORS if sample.has_missing else 1.0)
     scale = scale if len(path) > 1 else 1.0  # all columns are independent, at any l1
     l1 = path[selected].l1 * scale
     if selected == 0 and sample.has_missing:
@@ -127,25 +128,28 @@ def select_l1(
     return PathSelection(l1, selected, tuple(path), criterion.name, scale)
 
 
-def _choose(path: list[PathPoint], criterion: SelectionCriterion, standard_errors: float) -> int:
+def _choose(path: list[PathPoint], criterion: SelectionCriterion, empty_standard_errors: float = 1.0) -> int:
     """Return the choice of a path with the ordinary patience, however long this one is."""
     visited = path[: path_length([point.score for point in path], PATIENCE, criterion.min_improvement)]
     best = int(np.argmax([point.score for point in visited]))
-    return sparsest_good(visited, best, standard_errors) if criterion.name == "heldout" else best
+    if criterion.name != "heldout":
+        return best
+    return 0 if _is_as_good(visited[0], visited[best], empty_standard_errors) else sparsest_good(visited, best)
 
 
-def sparsest_good(path: list[PathPoint], best: int, standard_errors: float = 1.0) -> int:
-    """Return the first, sparsest point that is worse than the best by at most some standard errors of the difference.
+def sparsest_good(path: list[PathPoint], best: int) -> int:
+    """Return the first, sparsest point that is worse than the best by at most a standard error of the difference."""
+    return next((k for k, point in enumerate(path[:best]) if _is_as_good(point, path[best])), best)
+
+
+def _is_as_good(point: PathPoint, best: PathPoint, standard_errors: float = 1.0) -> bool:
+    """Return whether a point is worse than the best by at most some standard errors of the difference.
 
     All points are scored on the same data, so differences are far more certain than scores.
     """
-    for k, point in enumerate(path[:best]):
-        difference = path[best].scores - point.scores
-        if len(difference) > 1 and difference.mean() <= standard_errors * difference.std(ddof=1) / np.sqrt(
-            len(difference)
-        ):
-            return k
-    return best
+    difference = best.scores - point.scores
+    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
+    return bool(difference.mean() <= standard_errors * error)
 
 
 def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> Field:
@@ -157,7 +161,7 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
     if not isinstance(trainer.evaluator, DenseEvaluator):
         raise TypeError("weights of a sparse table have no Wald statistics")
     refitted = path.refit_without_l1(problem.active, l2)
-    costs = ebic_costs(trainer.layout, trainer.observed_weights(), gamma)
+    costs = ebic_costs(trainer.layout, trainer.missing.observed_weights(), gamma)
     for _ in range(MAX_PRUNINGS):
         weights, arcs = problem.theta[problem.n_states :], problem.working_set.arcs
         required = np.full(len(weights), np.inf)
@@ -178,7 +182,7 @@ def _observed_shares(trainer: Trainer, arcs: Arcs, n_features: int) -> np.ndarra
     layout, shares = trainer.layout, np.ones(n_features)
     sizes = [schema.n_states for schema in layout.schemas]
     totals = np.repeat(np.maximum(trainer.evaluator.total_weights, np.finfo(float).tiny), sizes)
-    np.multiply.at(shares, arcs.feature, (trainer.observed_weights() / totals)[arcs.target])
+    np.multiply.at(shares, arcs.feature, (trainer.missing.observed_weights() / totals)[arcs.target])
     return shares
 
 
@@ -259,9 +263,9 @@ def _final(path: PathTrainer, options: SelectionOptions) -> Field:
     """Return the current field as the fit would return it, which may be after a refit."""
     if options.refit_l2 is None:
         return path.trainer.problem.field
-    twin, rows = path.branch(), path.trainer.saved_rows()
+    twin, rows = path.branch(), path.trainer.missing.state()[0]
     field = twin.refit_without_l1(twin.trainer.problem.active, options.refit_l2)
-    path.trainer.restore_rows(rows)
+    path.trainer.missing.restore_rows(rows)
     return field
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from sparsefield.objectives import EM, DenseEvaluator
+from sparsefield.inference import InferenceMethod
+from sparsefield.objectives import EM, DenseEvaluator, Evaluator
+from sparsefield.solver.missing_cells import ClampedBeliefs, MissingCells
 from sparsefield.solver.working_problem import WorkingProblem
 
 SWEEPS = 1
@@ -23,6 +24,12 @@ FINAL_FACTOR = 4
 
 MAX_ROUNDS = 200
 """Rounds at most, after which the error is reported as it is."""
+
+STEPS_PER_ROUND = 1
+"""Steps between two draws of completions: these need not be at an optimum."""
+
+ROUGH_ROUNDS = 2
+"""Draws of completions before candidates are scored again, and for each value of l1 on a path."""
 
 
 @dataclass
@@ -39,17 +46,22 @@ class EMState:
     """Monte Carlo error of the averaged weights, in standard errors."""
 
 
-class MonteCarloEM:
+class MonteCarloEM(MissingCells):
     """Alternates completions of incomplete rows, given the weights, with steps of the optimizer on the completed rows.
 
-    Weights of the rounds are averaged over a window. Where its halves agree, to a share of the standard errors, the
-    rows are completed once more at the averages, by more completions. These are fixed: the optimum of their
-    pseudo-likelihood is the result, with its certificate.
+    Weights of the rounds are averaged over a window. Then the rows are completed once more at the averages, by more
+    completions. These are fixed: the optimum of their pseudo-likelihood is the result, with its certificate, if it is
+    as close to the averages as the options demand; otherwise further rounds follow.
     """
 
+    present = True
+    max_rounds = MAX_ROUNDS + 1
+    rounds_on_path = ROUGH_ROUNDS
+
     def __init__(self, problem: WorkingProblem, evaluator: DenseEvaluator, options: EM) -> None:
-        self._problem, self._evaluator, self._options = problem, evaluator, options
-        self.state = EMState(options.copies)
+        super().__init__(problem, evaluator)
+        self._rows, self._options = evaluator, options
+        self._state = EMState(options.copies)
         self._window: list[np.ndarray] = []
         self._average = np.empty(0)
         """Averaged weights at which the final completions were drawn."""
@@ -58,51 +70,42 @@ class MonteCarloEM:
 
     @property
     def error(self) -> float:
-        """Monte Carlo error of the weights, in standard errors (root mean square)."""
-        return self.state.error
+        return self._state.error
 
     @property
-    def is_final(self) -> bool:
-        """Whether the completions are those of the final objective."""
-        return self.state.final
+    def is_drawing(self) -> bool:
+        return not self._state.final
 
-    @property
-    def max_rounds(self) -> int:
-        """Number of rounds, at most, until completions are final."""
-        return MAX_ROUNDS + 1
-
-    def branch(self, problem: WorkingProblem) -> MonteCarloEM:
-        """Return a copy for a copy of the problem; both share the rows."""
-        twin = copy(self)
-        twin._problem, twin.state = problem, replace(self.state)
+    def branch(self, problem: WorkingProblem) -> Self:
+        twin = super().branch(problem)
+        twin._state, twin._window = replace(self._state), list(self._window)
         return twin
 
+    def begin(self, theta: np.ndarray, *, warm: bool) -> None:
+        self._draw(theta, self._state.copies)
+
     def restart(self) -> None:
-        """Begin anew, after a change of penalties or features."""
-        self.state = EMState(self.state.copies)
+        self._state = EMState(self._state.copies)
         self._window = []
 
-    def draw_at(self, theta: np.ndarray) -> None:
-        """Complete the rows at given weights, before the first evaluation."""
-        self._draw(theta, self.state.copies)
+    def round_is_over(self, steps: int) -> bool:
+        return not self._state.final and steps >= STEPS_PER_ROUND
 
-    def draw(self) -> bool:
-        """Complete the rows at the current weights, unless the completions are final; return whether it did."""
-        if self.state.final:
+    def replace(self) -> bool:
+        if self._state.final:
             return False
-        self._draw(self._problem.theta, self.state.copies)
+        self._draw(self._problem.theta, self._state.copies)
         self._problem.evaluate_again()
         return True
 
     def next_round(self) -> bool:
-        """Complete the rows for the next round, or for the final objective; return False where these are final."""
-        state = self.state
+        state = self._state
         if state.final:
             return False
         self._window.append(self._problem.theta)
         state.rounds += 1
         if len(self._window) < ROUNDS:
-            return self.draw()
+            return self.replace()
         # The final objective is a better round: it may lie as far from the averages as they do from each other.
         theta = np.mean(self._window[-ROUNDS:], axis=0)
         state.final, self._average = True, theta
@@ -111,8 +114,9 @@ class MonteCarloEM:
         return True
 
     def accept(self) -> bool:
-        """Return whether the optimum of the final objective is exact enough; otherwise go on with further rounds."""
-        state, options = self.state, self._options
+        state, options = self._state, self._options
+        if not state.final:
+            return True
         theta = self._problem.theta
         # Features that the certificate has added since then are the last ones.
         average = np.concatenate([self._average, np.zeros(len(theta) - len(self._average))])
@@ -121,22 +125,35 @@ class MonteCarloEM:
             return True
         if 2 * FINAL_FACTOR * state.copies <= options.max_copies:
             state.copies *= 2
-        state.final, self._window = False, [self._problem.theta]
+        state.final, self._window = False, [theta]
         return False
 
     def observed_loss(self) -> float:
-        """Return minus the sum over observed cells of ln p(cell | all other observed cells) at the current weights."""
         problem = self._problem
-        return self._evaluator.observed_loss(problem.working_set.graphs, problem.theta)
+        return self._rows.observed_loss(problem.working_set.graphs, problem.theta)
 
     def observed_weights(self) -> np.ndarray:
-        """Return the weight of the rows in which the variable of each state is observed, (states,)."""
-        return self._evaluator.observed_weights()
+        return self._rows.observed_weights()
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        window = np.array(self._window) if self._window else np.empty((0, 0))
+        arrays = {"em_window": window, "em_average": self._average, "em_features": self._features}
+        return self._rows.source.state() | arrays, asdict(self._state)
+
+    def restore(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        self._state, self._window = EMState(**facts), list(arrays["em_window"])
+        self._average = arrays["em_average"]
+        self.restore_rows(arrays)
+
+    def restore_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._features = arrays["em_features"]
+        layout = self._problem.working_set.layout
+        self._rows.restore_rows(self._rows.compile(layout.arcs(self._features)), arrays)
 
     def _draw(self, theta: np.ndarray, copies: int) -> None:
         working_set = self._problem.working_set
         self._features = working_set.features
-        self._evaluator.draw_completions(working_set.graphs, theta, copies, SWEEPS)
+        self._rows.draw_completions(working_set.graphs, theta, copies, SWEEPS)
 
     def _distance(self, one: np.ndarray, other: np.ndarray) -> float:
         """Return the root mean square of the difference between two vectors of weights, in standard errors."""
@@ -146,18 +163,11 @@ class MonteCarloEM:
         difference = self._problem.coordinates_of(one) - self._problem.coordinates_of(other)
         return float(np.sqrt(np.mean((np.square(difference) * self._problem.curvature())[used])))
 
-    def saved(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return what `restore` needs: arrays and plain values."""
-        window = np.array(self._window) if self._window else np.empty((0, 0))
-        return {"em_window": window, "em_average": self._average, "em_features": self._features}, asdict(self.state)
 
-    def restore(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
-        """Continue from a saved state, before the problem does."""
-        self.state, self._window = EMState(**facts), list(arrays["em_window"])
-        self._average = arrays["em_average"]
-
-    def restore_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Bring back the completions of a saved state."""
-        self._features = arrays["em_features"]
-        layout = self._problem.working_set.layout
-        self._evaluator.restore_rows(self._evaluator.compile(layout.arcs(self._features)), arrays)
+def treat_missing(problem: WorkingProblem, evaluator: Evaluator, missing: EM | InferenceMethod) -> MissingCells:
+    """Return how missing cells are treated: by `EM`, or by beliefs of an inference method."""
+    if not evaluator.source.has_missing or not isinstance(evaluator, DenseEvaluator):
+        return MissingCells(problem, evaluator)
+    if isinstance(missing, EM):
+        return MonteCarloEM(problem, evaluator, missing)
+    return ClampedBeliefs(problem, evaluator)

@@ -150,8 +150,8 @@ def ebic(trainer: Trainer, gamma: float) -> float:
     problem, n = trainer.problem, trainer.layout.n_states
     arcs, active = problem.working_set.arcs, np.flatnonzero(problem.active)
     ends = np.bincount(arcs.target[np.isin(arcs.feature, active)], minlength=n)
-    costs = ebic_costs(trainer.layout, trainer.observed_weights(), gamma)
-    return float(2.0 * trainer.observed_loss() + ends @ costs)
+    costs = ebic_costs(trainer.layout, trainer.missing.observed_weights(), gamma)
+    return float(2.0 * trainer.missing.observed_loss() + ends @ costs)
 
 
 def ebic_costs(layout: Layout, weights: np.ndarray, gamma: float) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, replace
 
@@ -22,10 +21,10 @@ from sparsefield.induction import (
 )
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import IterationRecord, pad_features
-from sparsefield.objectives import EM, DenseEvaluator, Evaluator, Objective, make_evaluator
+from sparsefield.objectives import EM, Evaluator, Objective, make_evaluator
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit_state import FitCallbacks, FitResult, FitState, TrainingOptions, WarmStart
-from sparsefield.solver.monte_carlo_em import MonteCarloEM
+from sparsefield.solver.monte_carlo_em import treat_missing
 from sparsefield.solver.penalty import Penalty
 from sparsefield.solver.training_log import TrainingLog
 from sparsefield.solver.working_problem import WorkingProblem
@@ -39,18 +38,6 @@ MAX_STEPS_WITHOUT_PROGRESS = 3
 
 FEW_CANDIDATES = 0.02
 """Induction ends when fewer candidates than this share of the working set stand out; the certificate takes over."""
-
-MAX_BELIEF_CHANGE = 1e-3
-"""Imputed values have converged when another imputation changes no belief by more."""
-
-MAX_IMPUTATIONS = 30
-"""Imputations during one optimization; the next round of the certificate continues from there."""
-
-STEPS_PER_ROUND = 1
-"""Steps between two draws of completions: these need not be at an optimum."""
-
-ROUGH_ROUNDS = 2
-"""Draws of completions before candidates are scored again, and for each value of l1 on a path."""
 
 MAX_ROUGH_SCORINGS = 1
 """Scorings of candidates, at most, between draws of completions before these are averaged."""
@@ -110,16 +97,9 @@ class Trainer:
             protected_pairs=None if start is None else start.pairs,
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
-        self._em: MonteCarloEM | None = None
-        if isinstance(missing, EM) and isinstance(self.evaluator, DenseEvaluator) and self.has_missing:
-            self._em = MonteCarloEM(self.problem, self.evaluator, missing)
+        self.missing = treat_missing(self.problem, self.evaluator, missing)
         self.log = TrainingLog(engine, callbacks or FitCallbacks())
         self.state = FitState(objective_tol=options.tol, kkt_tolerance=0.5 * self.allowed_violation)
-
-    @property
-    def has_missing(self) -> bool:
-        """Whether rows have missing cells, other than those of latent variables."""
-        return self.evaluator.source.has_missing
 
     @property
     def allowed_violation(self) -> float:
@@ -140,8 +120,7 @@ class Trainer:
         self.problem.penalty = replace(self.problem.penalty, l1=l1)
         self.state.steps_without_progress, self.state.objective_tol = 0, self.options.tol
         self.log.records = []
-        if self._em is not None:
-            self._em.restart()
+        self.missing.restart()
         self.problem.evaluate_again()
         self.problem.recenter()
 
@@ -159,8 +138,7 @@ class Trainer:
         if len(candidates):
             self._add_features(candidates, min_gradient)
         self.state.kkt_tolerance = 0.5 * self.allowed_violation
-        rounds = MAX_IMPUTATIONS if self._em is None else ROUGH_ROUNDS
-        self._start_optimization("path", next_stage="end", imputations=rounds)
+        self._start_optimization("path", next_stage="end", rounds=self.missing.rounds_on_path)
         return self._loop()
 
     def certify(self) -> FitResult:
@@ -181,39 +159,12 @@ class Trainer:
         """
         twin = copy(self)
         twin.problem, twin.log, twin.state = self.problem.branch(), copy(self.log), replace(self.state)
-        twin._checkpoint = None
-        if self._em is not None:
-            twin._em = self._em.branch(twin.problem)
+        twin._checkpoint, twin.missing = None, self.missing.branch(twin.problem)
         return twin
-
-    def saved_rows(self) -> dict[str, np.ndarray]:
-        """Return what `restore_rows` needs to bring back the present imputations or completions."""
-        arrays = self.evaluator.source.state()
-        return arrays if self._em is None else arrays | self._em.saved()[0]
-
-    def restore_rows(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Bring back imputations or completions."""
-        if self._em is not None:
-            self._em.restore_rows(arrays)
-        elif isinstance(self.evaluator, DenseEvaluator):
-            self.evaluator.restore_rows(self.problem.working_set.graphs, arrays)
 
     def violators(self, limit: int | None = None, l1: float | None = None) -> Proposals:
         """Return candidates outside the working set that violate optimality; a rule with fixed candidates has none."""
         return self._no_proposals() if self.fixed_candidates else self._score(Grafting(), limit, l1=l1)
-
-    def observed_loss(self) -> float:
-        """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
-        if self._em is None:
-            return self.problem.loss
-        return self._em.observed_loss()
-
-    def observed_weights(self) -> np.ndarray:
-        """Return the weight of the rows in which the variable of each state is observed, (states,)."""
-        if self._em is not None:
-            return self._em.observed_weights()
-        sizes = [schema.n_states for schema in self.layout.schemas]
-        return np.repeat(np.asarray(self.evaluator.total_weights), sizes)
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -226,9 +177,8 @@ class Trainer:
         if self._checkpoint is not None:
             self._checkpoint.clear()
         problem, state = self.problem, self.state
-        error = self._em.error if self._em is not None else np.nan if self.has_missing else 0.0
         records, value = tuple(self.log.records), problem.point.value
-        return FitResult(problem.field, records, value, state.violation, state.converged, error)
+        return FitResult(problem.field, records, value, state.violation, state.converged, self.missing.error)
 
     def _initialize(self) -> None:
         """Set biases to the log-odds of the training frequencies, without pairs, or use the warm start."""
@@ -242,13 +192,10 @@ class Trainer:
         if self._warm_start is not None:
             theta = np.concatenate([self._warm_start.biases, self._warm_start.weights])
             self.problem.set_features(pad_features(self._warm_start.pairs, self.options.max_order))
-        if self._em is not None:
-            self._em.draw_at(theta)
+        self.missing.begin(theta, warm=self._warm_start is not None)
         if self._warm_start is not None:
-            graphs = self.problem.working_set.graphs
-            if self._em is None:
-                self._impute_at(theta)
-            self.evaluator.evaluate(graphs, theta)  # computes beliefs of latent cells, whose moments are needed next
+            # Computes beliefs of latent cells, whose moments are needed next.
+            self.evaluator.evaluate(self.problem.working_set.graphs, theta)
         self.problem.start_at(theta)
         if self.options.stages == 2:
             self._start_optimization("biases", next_stage="start")
@@ -281,10 +228,10 @@ class Trainer:
             # With the working set near its optimum, fewer features are added that have to be dropped later.
             worst = float(self._excess(found).max())
             self.state.kkt_tolerance = max(0.5 * self.allowed_violation, INNER_TOLERANCE * worst)
-            self._start_optimization("induce", next_stage="induce", imputations=0)
+            self._start_optimization("induce", next_stage="induce", rounds=0)
             return
         if self.rule.steps_per_batch == "converge":
-            self._start_optimization("induce", next_stage="induce", imputations=1)
+            self._start_optimization("induce", next_stage="induce", rounds=1)
             return
         for _ in range(self._steps_per_batch()):
             if not self._step("induce"):
@@ -302,39 +249,37 @@ class Trainer:
             self.state.kkt_tolerance = (0.5 if keeps_errors else FIRST_TOLERANCE) * self.allowed_violation
             self._start_optimization("optimize", next_stage="certify")
 
-    def _start_optimization(self, phase: str, *, next_stage: str, imputations: int | None = None) -> None:
-        """Optimize next, with some imputations or draws of completions; None goes on until these have converged."""
+    def _start_optimization(self, phase: str, *, next_stage: str, rounds: int | None = None) -> None:
+        """Optimize next, and replace missing cells some times; None goes on until these have converged."""
         state = self.state
         state.steps_without_progress = state.round_steps = 0
-        state.averaging = imputations is None and self._em is not None and not self.options.rough
-        if imputations is None:
-            imputations = self._em.max_rounds if state.averaging and self._em is not None else MAX_IMPUTATIONS
-        state.stage, state.phase, state.next_stage, state.imputations_left = "optimize", phase, next_stage, imputations
+        state.averaging = rounds is None and not self.options.rough
+        rounds = self.missing.max_rounds if rounds is None else rounds
+        state.stage, state.phase, state.next_stage, state.rounds_left = "optimize", phase, next_stage, rounds
 
     def _optimize(self) -> None:
-        """Take a step, until the paper's rule or the tolerance ends the optimization and imputed values converged."""
+        """Take a step, until the paper's rule or the tolerance ends the optimization and missing cells converged."""
         state = self.state
         if self._iterations_left():
             progress = self._step(state.phase) and state.steps_without_progress < MAX_STEPS_WITHOUT_PROGRESS
             state.round_steps += 1
-            drawing = self._em is not None and not self._em.is_final and state.imputations_left > 0
-            progress &= not (drawing and state.round_steps >= STEPS_PER_ROUND)
+            progress &= not (state.rounds_left > 0 and self.missing.round_is_over(state.round_steps))
             if progress and not (self.options.certify and self.problem.is_optimal_within(state.kkt_tolerance)):
                 return
-            if state.imputations_left > 0 and self._impute(averaging=state.averaging):
-                state.imputations_left -= 1
+            if state.rounds_left > 0 and self._replace_missing(averaging=state.averaging):
+                state.rounds_left -= 1
                 return
         state.stage = state.next_stage
 
     def _certify(self) -> None:
         """Score every candidate and add violators of optimality, until the largest violation is small enough."""
         allowed, state, problem = self.allowed_violation, self.state, self.problem
-        drawing = self._em is not None and not self._em.is_final
-        if drawing and self.options.rough and state.completions >= ROUGH_ROUNDS:
-            drawing = imputing = False
+        drawing = self.missing.is_drawing
+        if drawing and self.options.rough and state.replacements >= self.missing.rounds_on_path:
+            drawing = replaced = False
         else:
-            imputing = self._impute()
-        state.completions += 1
+            replaced = self._replace_missing()
+        state.replacements += 1
         found = self.violators(self._score_limit())
         inside = problem.violation()
         excess = self._excess(found)
@@ -345,19 +290,19 @@ class Trainer:
         state.idle_rounds = 0 if worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
         state.smallest_violation = min(state.smallest_violation, worst)
         state.lowest_objective = min(lowest, value)
-        state.violation, state.converged = worst, worst <= allowed and not imputing
+        state.violation, state.converged = worst, worst <= allowed and not replaced
         stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (not len(violators) and state.stalled)
-        stuck &= not imputing
-        if imputing and self._em is not None:
+        stuck &= not replaced
+        if drawing and replaced:
             self._forget_progress()  # the next round has another objective
-        if (state.converged or stuck) and self._em is not None and self._em.is_final and not self._em.accept():
-            state.converged, state.completions = False, MAX_ROUGH_SCORINGS
-            self._forget_progress()
-            self._impute()
-            self._start_optimization("certify" if self.options.certify else "optimize", next_stage="certify")
-            return
         if state.converged or not self.options.certify or not self._iterations_left() or stuck:
-            state.stage = "end"
+            if self.missing.accept() or not self._iterations_left():
+                state.stage = "end"
+                return
+            state.converged, state.replacements = False, MAX_ROUGH_SCORINGS
+            self._forget_progress()
+            self._replace_missing()
+            self._start_optimization("certify" if self.options.certify else "optimize", next_stage="certify")
             return
         if len(violators):
             self._drop_inactive()
@@ -367,9 +312,9 @@ class Trainer:
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
         state.kkt_tolerance = max(0.5 * allowed, INNER_TOLERANCE * worst if len(violators) else 0.0)
         # Completions are averaged once hardly any candidate is left that would change them.
-        few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.completions > MAX_ROUGH_SCORINGS
-        rounds = ROUGH_ROUNDS if drawing and not few else None
-        self._start_optimization("certify", next_stage="certify", imputations=rounds)
+        few = len(violators) <= FEW_CANDIDATES * len(problem.working_set) or state.replacements > MAX_ROUGH_SCORINGS
+        rounds = self.missing.rounds_on_path if drawing and not few else None
+        self._start_optimization("certify", next_stage="certify", rounds=rounds)
 
     def _forget_progress(self) -> None:
         """Compare the next round of the certificate with none before."""
@@ -391,26 +336,14 @@ class Trainer:
         state.steps_without_progress = state.steps_without_progress + 1 if idle else 0
         return moved
 
-    def _impute(self, *, averaging: bool = False) -> bool:
-        """Impute missing values or complete rows; return True when so much changed that the optimizer has to continue.
+    def _replace_missing(self, *, averaging: bool = False) -> bool:
+        """Replace missing cells; return True when so much changed that the optimizer has to continue.
 
-        With ``averaging``, completions are those of the next round of Monte Carlo EM, or of its final objective.
+        With ``averaging`` this is the next round of Monte Carlo EM, or its final objective.
         """
-        if not self.has_missing:
-            return False
-        problem = self.problem
-        self.state.steps_without_progress = self.state.round_steps = 0
-        if self._em is not None:
-            return self._em.next_round() if averaging else self._em.draw()
-        change = self._impute_at(problem.theta)
-        problem.evaluate_again()
-        return change > MAX_BELIEF_CHANGE
-
-    def _impute_at(self, theta: np.ndarray) -> float:
-        """Infer missing cells at given weights, and return the largest change of a belief."""
-        if not self.has_missing or not isinstance(self.evaluator, DenseEvaluator):
-            return 0.0
-        return self.evaluator.impute_missing(self.problem.working_set.graphs, theta)
+        if self.missing.present:
+            self.state.steps_without_progress = self.state.round_steps = 0
+        return self.missing.next_round() if averaging else self.missing.replace()
 
     def _add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
         """Add features; where a certificate follows, only those whose exact gradient exceeds l1, or the given bound.
@@ -423,8 +356,8 @@ class Trainer:
         return self.problem.add_features(features, min_gradient if filtered else None)
 
     def _drop_inactive(self) -> None:
-        # Imputation changes the objective, and a dropped feature might return again and again.
-        if self.options.certify and not self.fixed_candidates and not self.has_missing:
+        # Replacing missing cells changes the objective, and a dropped feature might return again and again.
+        if self.options.certify and not self.fixed_candidates and not self.missing.present:
             self.problem.drop_inactive()
 
     def _score(
@@ -486,16 +419,16 @@ class Trainer:
     # -- checkpoint ----------------------------------------------------------------------------------------------
 
     def _save(self, checkpoint: Checkpoint) -> None:
+        arrays, missing = self.missing.state()
         facts = {
             "value": self.problem.point.value,
             "state": asdict(self.state),
             "iterations": [record.as_row() for record in self.log.records],
             "seconds": self.log.seconds,
             "scoring_seconds": self.log.scoring_seconds,
+            "missing": missing,
         }
-        if self._em is not None:
-            facts["em"] = self._em.saved()[1]
-        checkpoint.save(self.problem.state() | self.saved_rows(), facts)
+        checkpoint.save(self.problem.state() | arrays, facts)
 
     def _resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
@@ -503,9 +436,7 @@ class Trainer:
         if saved is None:
             return
         arrays, facts = saved
-        if self._em is not None:
-            self._em.restore(arrays, facts["em"])
-        self.restore_rows(arrays)
+        self.missing.restore(arrays, facts["missing"])
         self.problem.restore(arrays, facts["value"])
         self.state = FitState(**facts["state"])
         records = [IterationRecord(**row) for row in facts["iterations"]]
