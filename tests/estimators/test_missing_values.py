@@ -287,10 +287,14 @@ def test_clamped_beliefs_still_learn_and_exaggerate() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"copies": 1}, "copies must be a whole number of at least 2, got 1"),
-        ({"copies": 8, "max_copies": 4}, "max_copies must not be smaller than copies"),
+        ({"copies": 1}, "copies must be a whole number from 2 to 65,536, got 1"),
+        ({"copies": 8, "max_copies": 16}, "max_copies must be at least 4 times copies"),
         ({"max_error": 0.0}, "max_error must be a positive number"),
+        ({"max_error": None}, "max_error must be a positive number, got None"),
         ({"seed": -1}, "seed must be a non-negative integer"),
+        ({"shift": 5}, r"shift must be a list such as \[\('smokes', 'yes', 0.5\)\], got 5"),
+        ({"shift": ("x0", 1, 1.0)}, r"got \['x0', 1, 1.0\]"),
+        ({"shift": [("x0", 1, None)]}, "shift must be a list"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, words) -> None:
@@ -308,7 +312,7 @@ def test_a_shift_of_the_log_odds_corrects_answers_that_are_missing_not_at_random
     first = rng.integers(0, 2, 5000)
     second = (rng.random(5000) < np.where(first == 1, 0.7, 0.3)).astype(float)
     table = np.column_stack([first, second]).astype(float)
-    table[rng.random(5000) < np.where(second == 1, 0.5, 0.1), 1] = np.nan  # the odds of a missing 1 are 5 times higher
+    table[rng.random(5000) < np.where(second == 1, 0.5, 0.1), 1] = np.nan  # a 1 is missing five times as often as a 0
     at_random = MarkovField(l1=0.1).fit(table).marginals()["x1"][1]
     shifted = MarkovField(l1=0.1, missing=EM(shift=[("x1", 1, np.log(5.0))])).fit(table).marginals()["x1"][1]
     assert at_random < second.mean() - 0.1

@@ -255,7 +255,7 @@ def test_a_loaded_field_has_the_options_of_its_method(name, tmp_path) -> None:
 @pytest.mark.parametrize("name", INFERENCE)
 def test_an_estimator_takes_a_method_by_its_name(name, tmp_path) -> None:
     X = table_with_missing_cells()[:80]
-    field = MarkovField(l1=3.0, n_jobs=1, inference=name, solver=Solver(certify=False, max_iter=20)).fit(X)
+    field = MarkovField(l1=3.0, n_jobs=1, inference=name, solver=Solver(certify=False, max_iter=200)).fit(X)
     assert not np.isnan(field.transform(X)).any()
     field.save(tmp_path / "field.safetensors")
     assert sparsefield.load(tmp_path / "field.safetensors").inference == name

@@ -20,8 +20,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def predict(small: Small, threads: int = 1) -> tuple[np.ndarray, float]:
     with Threads(threads) as engine:
-        (found,), log_likelihood = predict_observed(small.field, small.sample, engine)
-    return found, log_likelihood
+        found = predict_observed(small.field, small.sample, engine)
+    return found.values[0], found.log_likelihood
 
 
 def check(small: Small, error: float) -> None:

@@ -14,7 +14,7 @@ from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
 from sparsefield.data.relational import Relational
 from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Schema, Variable
-from sparsefield.data.schema_learning import learn_schema
+from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
 from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
 from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
 from sparsefield.data.table import Block, Table, compile_table
@@ -60,5 +60,6 @@ __all__ = [
     "row_pairs",
     "template_ends",
     "update_neighbor_sums",
+    "warn_incomplete_covariates",
     "weigh_rows",
 ]

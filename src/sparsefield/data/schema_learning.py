@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -20,6 +21,9 @@ from sparsefield.data.frames import Columns, Source
 from sparsefield.data.labels import Label, as_label, label_sort_key
 from sparsefield.data.schema import BinarySchema, BinaryVariables, Role, Schema, Variable
 from sparsefield.errors import DataError
+
+MOST_MISSING = 0.05
+"""Share of the rows in which an observed column may be missing without a warning."""
 
 PIECE = 2**20
 """Number of cells that are processed together, since all of them may be on disk."""
@@ -45,6 +49,20 @@ def learn_schema(
         return function(source, weights, *arguments)
 
     return learn_from_parts(source.names, summarize, observed=observed, numeric=numeric, states=states)
+
+
+def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None:
+    """Warn about observed columns that are often missing: the mean in their place makes other columns dependent."""
+    for name in observed:
+        missing = source.n_rows - int(np.count_nonzero(source.column(name).present))
+        if missing > MOST_MISSING * source.n_rows:
+            warnings.warn(
+                f"Observed column {name!r} has {missing:,} missing cells ({missing / source.n_rows:.0%}), which get "
+                "its mean: columns that depend on it may seem to depend on each other. Leave it out of observed= "
+                "(--observed), so that it is learned like the others, or fill it in.",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def learn_from_parts(

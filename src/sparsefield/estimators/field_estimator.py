@@ -224,7 +224,9 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
         """Return the pseudo-log-likelihood: the sum over rows and observed values of ln p(value | all others)."""
         if dataset.kind == "dense":
             with self._engine(dataset) as engine:
-                return predict_observed(self.field_, dataset, engine)[1]
+                found = predict_observed(self.field_, dataset, engine, "thorough")
+            self._warn_not_inferred(found.unconverged, dataset)
+            return found.log_likelihood
         with self._engine(dataset) as engine:
             evaluator = SparseEvaluator(dataset, engine)
             arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))

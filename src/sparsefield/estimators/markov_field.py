@@ -25,6 +25,7 @@ from sparsefield.data import (
     compile_table,
     fill_cells,
     learn_schema,
+    warn_incomplete_covariates,
 )
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_frame, filled_cells, log_belief, probabilities
@@ -137,8 +138,8 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     -----
     None, NaN and null are missing values. A value at prediction time that training never saw is treated as missing,
     with a warning, and is left as it is in the output. A constant column is allowed and has no features. A column
-    without any value, or with nearly as many values as rows, is refused. A missing value of an observed column
-    contributes nothing.
+    without any value, or with nearly as many values as rows, is refused. A missing value of an observed column is
+    replaced by the column's mean, with a warning if there are many.
 
     Examples
     --------
@@ -208,6 +209,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         weight = check_weights(sample_weight, source.n_rows)
         roles = {"observed": column_names(source, observed), "numeric": self._numeric(source)}
         schema = learn_schema(source, **roles, states=states, sample_weight=weight)
+        warn_incomplete_covariates(source, roles["observed"])
         if self.latent:
             seed = as_seed(self.random_state) or 0
             yield latent_training_data(source, schema, weight, check_latent(self.latent), seed)

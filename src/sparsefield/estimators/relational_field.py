@@ -23,6 +23,7 @@ from sparsefield.data import (
     resolve_templates,
     row_pairs,
     template_ends,
+    warn_incomplete_covariates,
 )
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
@@ -244,14 +245,12 @@ class RelationalField(FieldEstimator):
 
     def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
         try:
-            return learn_schema(
-                data.select_variables(table),
-                observed=data.observed.get(table, ()),
-                numeric=self._numeric_of(table),
-                states=states,
-            )
+            source, observed = data.select_variables(table), data.observed.get(table, ())
+            schema = learn_schema(source, observed=observed, numeric=self._numeric_of(table), states=states)
         except DataError as error:
             raise DataError(f"Table {table!r}: {error}") from error
+        warn_incomplete_covariates(source, observed)
+        return schema
 
     def _numeric_of(self, table: str) -> Sequence[str] | Literal["auto"]:
         if isinstance(self.numeric, str) and self.numeric == "auto":

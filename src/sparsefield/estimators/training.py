@@ -70,6 +70,11 @@ class TrainingMethods(NestedParameters):
         missing = self._resolve("missing")
         if isinstance(missing, EM):
             missing.check()
+            if self.objective != "pl":
+                raise ValueError(
+                    f"missing='em' is for objective='pl', not {self.objective!r}: use missing='mean-field' "
+                    "(--missing-cells mean-field)."
+                )
         choose(OBJECTIVES, self.objective, "objective")
         check_engine(self.engine)
         if isinstance(self._resolve("selection"), EBIC) and self.objective != "pl":
@@ -130,7 +135,7 @@ class TrainingMethods(NestedParameters):
                 result = replace(result, field=self._refit(trainer))
         if options.certify and not result.converged:
             self._warn_not_converged(len(result.iterations), result.kkt_violation)
-        self._warn_if_inexact(result.mc_error)
+        self._warn_if_inexact(len(result.iterations), result.mc_error)
         record = FitRecord(
             version=sparsefield.__version__,
             n_rows=dataset.n_rows,
@@ -163,16 +168,22 @@ class TrainingMethods(NestedParameters):
             stacklevel=4,
         )
 
-    def _warn_if_inexact(self, mc_error: float) -> None:
+    def _warn_if_inexact(self, n_iter: int, mc_error: float) -> None:
         missing = self._resolve("missing")
-        if isinstance(missing, EM) and mc_error > missing.max_error:
-            warnings.warn(
-                f"The draws of missing cells leave a Monte Carlo error of {mc_error:.2g} standard errors of the weights"
-                f" (mc_error_), more than max_error = {missing.max_error:g}. Raise missing=EM(max_copies=...) above"
-                f" {missing.max_copies}.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        if not isinstance(missing, EM) or not mc_error > missing.max_error:
+            return
+        reached = n_iter >= self._resolve("solver").max_iter
+        remedy = (
+            "solver=Solver(max_iter=...) (--max-iter)"
+            if reached
+            else f"missing=EM(max_copies=...) above {missing.max_copies}"
+        )
+        warnings.warn(
+            f"The draws of missing cells leave a Monte Carlo error of {mc_error:.2g} standard errors of the weights "
+            f"(mc_error_), more than max_error = {missing.max_error:g}. Raise {remedy}.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _check_targets(self, dataset: Dataset) -> None:
         if dataset.layout.n_targets == 0:

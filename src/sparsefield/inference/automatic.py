@@ -24,12 +24,16 @@ from sparsefield.kernels.component_enumeration import enumerate_components
 MAX_ENUMERATED = 4096
 """Joint states of a component that are enumerated."""
 
+MAX_ENUMERATED_LATE = 65536
+"""The same for components on which the first Gibbs chains disagree: longer chains would take more time."""
+
 MAX_SHAPES = 2000
 """Shapes of larger components that are solved by elimination, the most frequent ones: each needs a plan of its own."""
 
-FIRST_CHAINS = Gibbs(chains=4, burn_in=25, sweeps=100)
-LONG_CHAINS = Gibbs(chains=4, burn_in=500, sweeps=2000)
-"""Gibbs chains, and those that follow where the first ones do not agree."""
+FIRST_CHAINS = Gibbs(chains=8, burn_in=20, sweeps=80, max_r_hat=1.1)
+LONG_CHAINS = Gibbs(chains=8, burn_in=250, sweeps=1000)
+"""Gibbs chains, and those that follow where the first ones do not agree. Fewer chains than these would too often be in
+the same one of several modes, and agree."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,12 @@ class AutomaticInference(InferenceMethod):
     ----------
     max_cells : int
         Largest number of entries of a table of variable elimination.
+    retry : bool
+        Whether longer chains are run where the first ones disagree.
     """
 
     max_cells: int = 4096
+    retry: bool = True
     name = "auto"
     advice = "Use inference='exact' or inference=Gibbs(burn_in=..., sweeps=...)"
 
@@ -59,23 +66,25 @@ class AutomaticInference(InferenceMethod):
         graph = build_factors(problem, theta)
         owner, states = component_of_cell(graph), np.diff(graph.offsets)
         joint = np.bincount(owner, np.log2(states), graph.n_components)
-        few = np.flatnonzero(joint <= np.log2(MAX_ENUMERATED) + 1e-9)
+        few, more = (np.flatnonzero(joint <= np.log2(most) + 1e-9) for most in (MAX_ENUMERATED, MAX_ENUMERATED_LATE))
         others = np.setdiff1d(np.arange(graph.n_components), few)
         batches = batches_by_shape(graph, self.max_cells, others, MAX_SHAPES)
         batches = [batch for batch in batches if batch.plan.feasible]
         beliefs = normalize(graph, exact_logits(graph, batches))
-        most = int(np.bincount(owner, minlength=1).max(initial=1))
-        enumerate_components(graph, few, MAX_ENUMERATED, most, int(states.max(initial=1)), beliefs)
+        largest = int(np.bincount(owner, minlength=1).max(initial=1)), int(states.max(initial=1))
+        enumerate_components(graph, few, MAX_ENUMERATED, *largest, beliefs)
         solved = [owner[batch.missing_cells[:, 0]] for batch in batches]
         unsure = np.setdiff1d(others, np.concatenate([few, *solved]))
         cell_of_state = np.repeat(np.arange(graph.n_missing), np.diff(graph.offsets))
-        for chains in (FIRST_CHAINS, LONG_CHAINS):
+        for chains in (FIRST_CHAINS, LONG_CHAINS) if self.retry else (FIRST_CHAINS,):
             if not len(unsure):
                 break
             means = run_chains(graph, chains, components=unsure)
             drawn = np.isfinite(means.value)
             beliefs[drawn] = means.value[drawn]
             unsure = np.unique(owner[cell_of_state[means.r_hat > chains.max_r_hat]])
+            enumerate_components(graph, np.intersect1d(unsure, more), MAX_ENUMERATED_LATE, *largest, beliefs)
+            unsure = np.setdiff1d(unsure, more)
         write_beliefs(problem, graph, beliefs)
         cells = cells_of_components(graph, np.isin(np.arange(graph.n_components), unsure))
         return count_entities(problem, cells)

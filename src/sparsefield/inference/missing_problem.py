@@ -112,12 +112,6 @@ def compile_problem(
     return CompiledProblem(problem, tuple(block for _, block in members), rows, (member, variable, row))
 
 
-def with_graphs(problem: MissingProblem, layout: Layout, graphs: Sequence[Adjacency]) -> MissingProblem:
-    """Return a problem with the features of another field."""
-    widest = max((graph.widest for graph in graphs), default=1)
-    return problem._replace(**_arcs(layout, graphs), widest=widest)
-
-
 def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
     """Return the groups of blocks that must be inferred together: all blocks when rows are linked, else each alone."""
     members = [(t, block) for t, part in enumerate(blocks) for block in part]

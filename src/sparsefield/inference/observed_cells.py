@@ -2,21 +2,27 @@
 
 For completions M drawn from p(M | observed cells), p(state | others) is proportional to the mean of
 p(state | others, M) / p(observed state | others, M). So one set of completions of a row serves all of its observed
-cells; the result is exact where the set has all completions with their probabilities.
+cells. The mean is a product over the connected components of missing cells, which are independent of each other given
+the observed cells. A component with few joint states is summed out exactly, another one is drawn.
+
+If a drawn component has much influence on an observed cell, completions that fit another state of it are rarely among
+the draws. Such a cell is hidden, and inferred like a missing one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Schema
 from sparsefield.data.deduplication import hash_rows
 from sparsefield.data.table import cut_into_blocks
+from sparsefield.inference.automatic import MAX_ENUMERATED_LATE, AutomaticInference
 from sparsefield.inference.completions import (
-    Drawn,
     Draws,
     FieldWeights,
     complete_rows,
@@ -25,25 +31,42 @@ from sparsefield.inference.completions import (
     rows_of_block,
 )
 from sparsefield.inference.latent_inference import sum_out_latent
+from sparsefield.inference.method import fill_group
+from sparsefield.kernels import row_draws as kernels
 from sparsefield.kernels.mean_field_sweep import sweep
-from sparsefield.kernels.row_draws import add_ratios, row_keys
+from sparsefield.kernels.row_draws import row_keys
 
 COPIES = 32
 MAX_ENUMERATED = 256
-"""Completions that are drawn for a row; where it has no more than the second number, all are enumerated."""
+"""Completions of a component that are drawn; where it has no more than the second number, all are enumerated."""
 
 DRAWS, SWEEPS = 4, 3
 """How often that many completions are drawn, and Gibbs sweeps between two draws."""
+
+MAX_INFLUENCE = 2.0
+"""Largest sum of the weights between an observed cell and drawn components at which the cell is not hidden: ratios
+then differ by a factor of e^2 at most."""
 
 CHUNK_CELLS = 4_000_000
 """Beliefs that are held at a time."""
 
 LEAST = 1e-15
-"""Smaller probabilities are rounding errors."""
+"""Smaller probabilities are rounding errors of inference."""
 
 
-def predict_complete(field: FieldWeights, table: int, block: Block) -> tuple[np.ndarray, float]:
-    """Return the probabilities (states, rows) of the cells of complete rows given the others, and the log-likelihood.
+class ObservedCells(NamedTuple):
+    """The observed cells of a block, predicted from all other observed ones."""
+
+    probabilities: np.ndarray
+    """(states, rows): those of missing cells are meaningless."""
+    log_likelihood: float
+    """Sum over observed cells of the log-probability of their state, by weight."""
+    unconverged: int = 0
+    """Number of cells whose inference did not converge."""
+
+
+def predict_complete(field: FieldWeights, table: int, block: Block) -> ObservedCells:
+    """Predict the cells of complete rows from each other.
 
     Latent variables are summed out, and their beliefs are set to their posteriors.
     """
@@ -54,93 +77,202 @@ def predict_complete(field: FieldWeights, table: int, block: Block) -> tuple[np.
         loss = sum_out_latent(block, field.latent, field.theta, errors).loss
         errors[field.latent.first :] = 0.0
     weight = np.where(block.weight > 0.0, block.weight, 1.0)
-    return block.beliefs[: block.n_target_states] + errors / weight, -loss
+    return ObservedCells(block.beliefs[: block.n_target_states] + errors / weight, -loss)
 
 
-def predict_block(field: FieldWeights, table: int, block: Block) -> tuple[np.ndarray, float]:
-    """Return the probabilities (states, rows) of the observed cells of a block without links given other observed ones.
+def predict_block(
+    field: FieldWeights, table: int, block: Block, sample: DenseDataset | None = None, *, thorough: bool = False
+) -> ObservedCells:
+    """Predict the observed cells of a block without links from the other observed ones of their rows.
 
-    The second value is the sum over observed cells of the log-probability of their state, by weight. Probabilities of
-    missing cells are meaningless, but for latent variables in rows without other missing cells. The result of a row
-    depends on no other row.
+    Cells that depend strongly on drawn components are inferred one by one if the dataset of the block is given, and if
+    either they can be enumerated with these components or ``thorough`` is set; others are estimated from the draws,
+    which is faster. Probabilities of latent variables are right in rows without other missing cells. The result of a
+    row depends on no other row.
     """
     block = block._replace(beliefs=block.beliefs.copy())
-    schema = field.layout.schemas[table]
-    found, log_likelihood = predict_complete(field, table, block)
-    incomplete = np.unique(block.missing_rows[: block.cell_offsets[-1 - len(schema.latent)]])
+    n_latent = len(field.layout.schemas[table].latent)
+    incomplete = np.unique(block.missing_rows[: block.cell_offsets[-1 - n_latent]])
     if not len(incomplete):
-        return found, log_likelihood
+        return predict_complete(field, table, block)
+    others = np.setdiff1d(np.arange(block.n_rows), incomplete)
+    found = np.zeros((block.n_target_states, block.n_rows))
+    complete = predict_complete(field, table, rows_of_block(block, others))
+    found[:, others], log_likelihood, unconverged = complete.probabilities, complete.log_likelihood, 0
     per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * max(block.n_own_columns, 1)))
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
-        found[:, rows] = _predict_rows(field, table, rows_of_block(block, rows))
-    return found, log_likelihood_of(found, block, schema)
+        part = _predict_rows(field, table, rows_of_block(block, rows), sample, thorough)
+        found[:, rows] = part.probabilities
+        log_likelihood += part.log_likelihood
+        unconverged += part.unconverged
+    return ObservedCells(found, log_likelihood, unconverged)
 
 
 def predict_linked(field: FieldWeights, sample: DenseDataset, engine: Engine) -> tuple[list[list[np.ndarray]], float]:
-    """Do the same for linked tables: return probabilities table by table and block by block."""
-    sums = [RatioSums.of(block, field.layout.schemas[t]) for t, block in sample.blocks()]
+    """Predict the observed cells of linked tables, from draws of all missing cells.
+
+    Returns the probabilities (states, rows) table by table and block by block, and the log-likelihood.
+    """
+    sums = [RatioSums.of(field, t, block) for t, block in sample.blocks()]
     drawn = np.empty((0, 0), dtype=np.int32)
     for number in range(DRAWS):
         draws = Draws(COPIES, COPIES, SWEEPS if number else 0)
         copies, drawn = draw_linked(sample, field, draws, (0, number), drawn, engine)
         for blocks in copies:
-            for (t, _), block, total in zip(sample.blocks(), blocks, sums, strict=True):
-                total.add(predict_complete(field, t, block)[0], np.arange(block.n_rows), np.ones(block.n_rows))
+            for block, total in zip(blocks, sums, strict=True):
+                total.add(block, np.arange(block.n_rows), np.full(block.n_rows, 1.0 / (DRAWS * COPIES)))
     found: list[list[np.ndarray]] = [[] for _ in sample.tables]
     log_likelihood = 0.0
     for (t, block), total in zip(sample.blocks(), sums, strict=True):
-        found[t].append(total.probabilities())
-        log_likelihood += log_likelihood_of(found[t][-1], block, field.layout.schemas[t])
+        cells = _normalize(total.logarithms(), block.codes, field.layout.schemas[t]).summed(block)
+        found[t].append(cells.probabilities)
+        log_likelihood += cells.log_likelihood
     return found, log_likelihood
-
-
-def log_likelihood_of(probabilities: np.ndarray, block: Block, schema: Schema) -> float:
-    """Return the sum over observed cells of the log-probability of their state, by weight."""
-    total, offsets = 0.0, schema.state_offsets
-    for v, codes in enumerate(block.codes):
-        rows = np.flatnonzero(codes >= 0)
-        states = probabilities[offsets[v] : offsets[v + 1]][:, rows]
-        every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
-        chosen = every[codes[rows], np.arange(len(rows))]
-        total += float(block.weight[rows] @ np.log(np.maximum(chosen, LEAST)))
-    return total
 
 
 @dataclass(frozen=True)
 class RatioSums:
     """Sums over completions of p(state | others) / p(observed state | others), for every observed cell."""
 
+    field: FieldWeights
+    table: int
     codes: np.ndarray
     """(targets, rows): -1 for missing cells."""
-    offsets: np.ndarray
     totals: np.ndarray
     """(states, rows)"""
     reference: np.ndarray
     """(targets, rows): of the reference states."""
 
     @classmethod
-    def of(cls, block: Block, schema: Schema) -> RatioSums:
+    def of(cls, field: FieldWeights, table: int, block: Block) -> RatioSums:
         totals = np.zeros((block.n_target_states, block.n_rows))
-        return cls(block.codes, schema.state_offsets, totals, np.zeros(block.codes.shape))
+        return cls(field, table, block.codes, totals, np.zeros(block.codes.shape))
 
-    def add(self, q1: np.ndarray, owner: np.ndarray, weight: np.ndarray) -> None:
-        """Add completions of the rows ``owner``, with probabilities ``q1`` (states, completions) of their cells."""
-        add_ratios(self.codes, owner, weight, self.offsets, q1, self.totals, self.reference)
+    def add(self, complete: Block, owner: np.ndarray, weight: np.ndarray) -> None:
+        """Add completions of the rows ``owner``, with their probabilities."""
+        field, sums = self.field, (self.totals, self.reference)
+        if field.latent is None:
+            graph = field.graphs[self.table]
+            kernels.add_ratios(graph, field.theta, self.codes, owner, weight, complete.beliefs, *sums)
+            return
+        found = predict_complete(field, self.table, complete._replace(weight=np.ones(complete.n_rows))).probabilities
+        offsets = field.layout.schemas[self.table].state_offsets
+        kernels.add_probability_ratios(self.codes, owner, weight, offsets, found, *sums)
 
-    def probabilities(self) -> np.ndarray:
-        """Return the probabilities (states, rows) of all states but the reference states; 0 for missing cells."""
-        norm = self.reference.copy()
-        for v in range(len(norm)):
-            norm[v] += self.totals[self.offsets[v] : self.offsets[v + 1]].sum(axis=0)
-        return self.totals / np.repeat(np.where(norm > 0.0, norm, 1.0), np.diff(self.offsets), axis=0)
+    def logarithms(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the logarithms of the sums of all states and of the reference states; 0 for missing cells."""
+        tiny = np.finfo(float).tiny
+        sizes = np.diff(self.field.layout.schemas[self.table].state_offsets)
+        observed = self.codes >= 0
+        totals = np.where(np.repeat(observed, sizes, axis=0), np.log(np.maximum(self.totals, tiny)), 0.0)
+        return totals, np.where(observed, np.log(np.maximum(self.reference, tiny)), 0.0)
 
 
-def _predict_rows(field: FieldWeights, table: int, block: Block) -> np.ndarray:
-    """Return the probabilities (states, rows) of the observed cells of incomplete rows."""
+class _Cells(NamedTuple):
+    """Probabilities (states, rows) of observed cells, and log-probabilities (targets, rows) of their states."""
+
+    probabilities: np.ndarray
+    log_probabilities: np.ndarray
+
+    def summed(self, block: Block, unconverged: int = 0) -> ObservedCells:
+        return ObservedCells(self.probabilities, float((self.log_probabilities @ block.weight).sum()), unconverged)
+
+
+def _normalize(ratios: tuple[np.ndarray, np.ndarray], codes: np.ndarray, schema: Schema) -> _Cells:
+    """Return the predictions of observed cells from the logarithms of ratios to their states."""
+    totals, reference = ratios
+    cells = _Cells(np.zeros(totals.shape), np.zeros(codes.shape))
+    for v in range(len(codes)):
+        states = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
+        every = np.concatenate([reference[v][None], totals[states]])
+        top = every.max(axis=0)
+        norm = top + np.log(np.exp(every - top).sum(axis=0))
+        cells.probabilities[states] = np.exp(totals[states] - norm)
+        cells.log_probabilities[v] = np.where(codes[v] >= 0, -norm, 0.0)  # the ratio of the observed state is 1
+    return cells
+
+
+def _predict_rows(
+    field: FieldWeights, table: int, block: Block, sample: DenseDataset | None, thorough: bool
+) -> ObservedCells:
+    """Predict the observed cells of incomplete rows."""
+    schema, rows = field.layout.schemas[table], np.arange(block.n_rows)
+    influence = _influences(field, table)
+    labels, n_components = _label_components(influence, block.codes < 0)
+    base = RatioSums.of(field, table, block)
+    base.add(_with_missing(schema, block, rows, np.zeros(block.codes.shape, dtype=bool)), rows, np.ones(len(rows)))
+    without = base.logarithms()
+    totals, reference = (part.copy() for part in without)
+    drawn = np.zeros(block.codes.shape, dtype=bool)
+    for component in range(n_components):
+        rows = np.flatnonzero((labels == component).any(axis=0))
+        mine = labels[:, rows] == component
+        part, sums = _with_missing(schema, block, rows, mine), RatioSums.of(field, table, rows_of_block(block, rows))
+        drawn[:, rows] |= mine & _add_completions(sums, part)
+        found = sums.logarithms()
+        totals[:, rows] += found[0] - without[0][:, rows]
+        reference[:, rows] += found[1] - without[1][:, rows]
+    cells = _normalize((totals, reference), block.codes, schema)
+    if sample is None or not drawn.any():
+        return cells.summed(block)
+    hidden = (influence @ drawn > MAX_INFLUENCE) & (block.codes >= 0)
+    if not hidden.any():
+        return cells.summed(block)
+    return cells.summed(block, _infer_hidden(field, table, block, sample, hidden, labels, cells, thorough))
+
+
+def _influences(field: FieldWeights, table: int) -> sp.csr_array:
+    """Return the largest absolute weight between each pair of targets, (targets, targets); 0 for independent ones."""
+    graph, schema = field.graphs[table], field.layout.schemas[table]
+    n, states = len(schema.targets), schema.n_states
+    of_state = np.repeat(np.arange(n), np.diff(schema.state_offsets))
+    target = [np.repeat(of_state, np.diff(graph.arc_offsets))]
+    source, weight = [graph.arc_source], [field.theta[graph.arc_feature]]
+    for k in range(graph.term_source.shape[1]):
+        target.append(np.repeat(of_state, np.diff(graph.term_offsets)))
+        source.append(graph.term_source[:, k])
+        weight.append(field.theta[graph.term_feature])
+    to, at, size = np.concatenate(target), np.concatenate(source), np.abs(np.concatenate(weight))
+    kept = (at >= 0) & (at < states) & (size > 0.0)
+    to, at, size = to[kept], of_state[at[kept]], size[kept]
+    order = np.lexsort((size, at, to))
+    last = np.append((np.diff(to[order]) != 0) | (np.diff(at[order]) != 0), True)[: len(order)]
+    chosen = order[last]
+    return sp.csr_array((size[chosen], (to[chosen], at[chosen])), shape=(n, n))
+
+
+def _label_components(influence: sp.csr_array, missing: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the component of each missing cell (targets, rows), -1 for observed ones, and the largest number of a row.
+
+    Latent variables are missing in every row, so that cells that depend on the same one are connected.
+    """
+    labels = np.empty(missing.shape, dtype=np.int32)
+    offsets, neighbors = influence.indptr.astype(np.int64), influence.indices.astype(np.int64)
+    return labels, int(kernels.label_components(missing, offsets, neighbors, labels))
+
+
+def _with_missing(schema: Schema, block: Block, rows: np.ndarray, missing: np.ndarray) -> Block:
+    """Return some rows in which only given cells (targets, rows) are missing, and those of latent variables.
+
+    Other missing cells have their reference states, which have no features, so that they contribute nothing.
+    """
+    codes = np.maximum(block.codes[:, rows], 0)
+    codes[missing] = -1
+    codes[len(codes) - len(schema.latent) :] = -1
+    weight = np.ones(len(rows))
+    (made,) = cut_into_blocks(
+        schema, codes, block.covariates[:, rows], weight, schema.n_columns, size=max(len(rows), 1)
+    )
+    return made
+
+
+def _add_completions(sums: RatioSums, block: Block) -> np.ndarray:
+    """Add the completions of all rows of a block to sums; return which rows were drawn, (rows,)."""
+    field, table, rows = sums.field, sums.table, np.arange(block.n_rows)
     schema = field.layout.schemas[table]
-    sums, rows = RatioSums.of(block, schema), np.arange(block.n_rows)
     hashes, drawn = hash_rows(block.codes, block.covariates), np.empty((len(block.missing_rows), 0), dtype=np.int32)
+    was_drawn = np.zeros(block.n_rows, dtype=bool)
     for number in range(DRAWS):
         draws = Draws(COPIES, MAX_ENUMERATED, SWEEPS if number else 0)
         keys = row_keys(0, number, np.zeros(len(rows), dtype=np.int64), hashes)
@@ -148,21 +280,64 @@ def _predict_rows(field: FieldWeights, table: int, block: Block) -> np.ndarray:
         if len(every.owner):
             piece = every.codes, block.covariates[:, every.owner], np.ones(len(every.owner))
             (complete,) = cut_into_blocks(schema, *piece, schema.n_columns, size=len(every.owner))
-            sums.add(predict_complete(field, table, complete)[0], rows[every.owner], every.weight)
+            sums.add(complete, rows[every.owner], every.weight)
+        if number == 0:
+            # Rows without a missing cell other than those of latent variables are their own completions.
+            visible = len(block.codes) - len(schema.latent)
+            done = np.flatnonzero((block.codes[:visible] >= 0).all(axis=0))
+            if len(done):
+                sums.add(rows_of_block(block, done), done, np.ones(len(done)))
         if not len(some.rows):
             break
-        sums.add(*_predict_drawn(field, table, block, some, rows))
+        was_drawn[rows[some.rows]] = True
+        weight = np.full(len(some.rows) * some.copies, 1.0 / (DRAWS * COPIES))
+        sums.add(drawn_block(block, some), np.repeat(rows[some.rows], some.copies), weight)
         # Rows that are enumerated are done.
         drawn = drawn[np.isin(block.missing_rows, some.rows)]
         rows, hashes, block = rows[some.rows], hashes[some.rows], rows_of_block(block, some.rows)
-    return sums.probabilities()
+    return was_drawn
 
 
-def _predict_drawn(
-    field: FieldWeights, table: int, block: Block, drawn: Drawn, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the probabilities (states, copies of rows) of drawn completions, their rows and their weights."""
-    every = np.repeat(drawn.rows, drawn.copies)
-    complete = drawn_block(block, drawn)
-    found, _ = predict_complete(field, table, complete._replace(weight=np.ones(len(every))))
-    return found, rows[every], np.ones(len(every))
+def _infer_hidden(
+    field: FieldWeights,
+    table: int,
+    block: Block,
+    sample: DenseDataset,
+    hidden: np.ndarray,
+    labels: np.ndarray,
+    cells: _Cells,
+    thorough: bool,
+) -> int:
+    """Hide cells (targets, rows) one at a time, infer them, and update ``cells``; return how many did not converge.
+
+    Of the missing cells of a row, only the components that the hidden one depends on are inferred with it. Unless
+    ``thorough``, this is done where all of them have few joint states.
+    """
+    schema, unconverged = field.layout.schemas[table], 0
+    depends = _influences(field, table).toarray() > 0.0
+    every_row, every_variable = np.nonzero(hidden.T)
+    per_chunk = max(1, CHUNK_CELLS // (8 * max(schema.n_columns, 1)))
+    for start in range(0, len(every_row), per_chunk):
+        rows, variables = every_row[start : start + per_chunk], every_variable[start : start + per_chunk]
+        mine, number = labels[:, rows], np.arange(len(rows))
+        near, missing = depends[variables].T, np.zeros(mine.shape, dtype=bool)
+        for component in range(mine.max() + 1):
+            inside = mine == component
+            missing |= inside & (inside & near).any(axis=0)
+        missing[variables, number] = True
+        few = np.log2(np.diff(schema.state_offsets) + 1.0) @ missing <= np.log2(MAX_ENUMERATED_LATE) + 1e-9
+        if not thorough:
+            rows, variables, missing = rows[few], variables[few], missing[:, few]
+            if not len(rows):
+                continue
+        part = _with_missing(schema, block, rows, missing)
+        unconverged += fill_group(sample, [(table, part)], AutomaticInference(retry=False), field.graphs, field.theta)
+        for v in np.unique(variables):
+            chosen = np.flatnonzero(variables == v)
+            states = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
+            beliefs, codes = part.beliefs[states][:, chosen], block.codes[v, rows[chosen]]
+            cells.probabilities[states, rows[chosen]] = beliefs
+            every = np.concatenate([1.0 - beliefs.sum(axis=0, keepdims=True), beliefs])
+            observed = every[codes, np.arange(len(chosen))]
+            cells.log_probabilities[v, rows[chosen]] = np.log(np.maximum(observed, LEAST))
+    return unconverged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Posterior:
     log_likelihood: float
     """Sum over rows and observed cells of ln p(cell | all other observed cells), the pseudo-log-likelihood."""
     unconverged: int
-    """Number of rows whose inference did not converge."""
+    """Number of rows, and of observed cells, whose inference did not converge."""
 
 
 def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Marginals:
@@ -55,34 +56,51 @@ def infer_marginals(field: Field, sample: DenseDataset, inference: InferenceMeth
     return Marginals(tuple(np.concatenate(part, axis=1) for part in parts), unconverged)
 
 
-def predict_observed(field: Field, sample: DenseDataset, engine: Engine) -> tuple[tuple[np.ndarray, ...], float]:
-    """Return the probabilities (states, rows) of observed cells given all other observed ones, table by table.
+@dataclass(frozen=True, eq=False)
+class Conditionals:
+    """The probabilities of all observed cells of a dataset, each given all other observed ones."""
 
-    The second value is their log-likelihood. Probabilities of missing cells are meaningless.
+    values: tuple[np.ndarray, ...]
+    """Table by table, (states, rows); those of missing cells are meaningless."""
+    log_likelihood: float
+    unconverged: int
+    """Number of cells whose inference did not converge."""
+
+
+Effort = Literal["draws", "cheap", "thorough"]
+
+
+def predict_observed(field: Field, sample: DenseDataset, engine: Engine, effort: Effort = "cheap") -> Conditionals:
+    """Predict every observed cell from all other observed ones.
+
+    A cell that depends strongly on many missing ones is estimated by draws, which may be inexact; inferred by itself
+    where that is cheap; or always.
     """
     weights = FieldWeights.of(field)
     if sample.has_links and sample.has_missing:
         by_block, log_likelihood = predict_linked(weights, sample, engine)
-    else:
-        members = list(sample.blocks())
-        found = engine.map(lambda member: predict_block(weights, *member), members)
-        by_block = [
-            [one for (t, _), (one, _) in zip(members, found, strict=True) if t == table]
-            for table in range(len(sample.tables))
-        ]
-        log_likelihood = float(sum(part for _, part in found))
-    return tuple(np.concatenate(part, axis=1) for part in by_block), log_likelihood
+        return Conditionals(tuple(np.concatenate(part, axis=1) for part in by_block), log_likelihood, 0)
+    members = list(sample.blocks())
+    given, thorough = None if effort == "draws" else sample, effort == "thorough"
+    found = engine.map(lambda member: predict_block(weights, *member, given, thorough=thorough), members)
+    parts = [
+        [one.probabilities for (t, _), one in zip(members, found, strict=True) if t == table]
+        for table in range(len(sample.tables))
+    ]
+    values = tuple(np.concatenate(part, axis=1) for part in parts)
+    return Conditionals(values, float(sum(one.log_likelihood for one in found)), sum(one.unconverged for one in found))
 
 
 def infer(field: Field, sample: DenseDataset, inference: InferenceMethod, engine: Engine) -> Posterior:
     """Infer the missing cells, and predict every observed cell from all other observed ones."""
     marginals = infer_marginals(field, sample, inference, engine)
-    observed, log_likelihood = predict_observed(field, sample, engine)
+    observed = predict_observed(field, sample, engine)
     conditionals = []
-    for table, found, values in zip(sample.tables, observed, marginals.values, strict=True):
+    for table, found, values in zip(sample.tables, observed.values, marginals.values, strict=True):
         missing = np.repeat(table.codes() < 0, np.diff(table.schema.state_offsets), axis=0)
         conditionals.append(np.where(missing, values, found))
-    return Posterior(marginals.values, tuple(conditionals), log_likelihood, marginals.unconverged)
+    unconverged = marginals.unconverged + observed.unconverged
+    return Posterior(marginals.values, tuple(conditionals), observed.log_likelihood, unconverged)
 
 
 def _set_latent_posteriors(weights: FieldWeights, block: Block) -> None:

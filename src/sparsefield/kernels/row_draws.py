@@ -226,7 +226,7 @@ def add_potentials(graph, theta, n_variables, missing, codes, columns, potential
     n_variables : number of targets to complete; later ones are latent
     missing : (targets, rows), which cells are missing
     codes : (targets, rows), their codes
-    columns : (columns, rows), 0 in missing cells, which stands for their reference states; set to their codes
+    columns : (columns, rows), 0 in missing cells, as for their reference states; set to their codes
     """
     z = np.empty((graph.widest, columns.shape[1]))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
@@ -317,30 +317,85 @@ def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, d
                     drawn[g, c] = code
 
 
+_LARGEST_EXPONENT = 600.0
+"""Larger logits are cut: sums of their exponentials would overflow."""
+
+
 @njit(nogil=True, cache=True)
-def add_ratios(codes, owner, weight, offsets, q1, totals, reference):
+def add_ratios(graph, theta, codes, owner, weight, columns, totals, reference):
     """Add, for every observed cell, weight x p(state | others) / p(observed state | others) over completions.
 
     Parameters
     ----------
     codes : (targets, rows) of the incomplete rows, -1 for missing cells
     owner, weight : (completions,), the incomplete row and the probability of each completion
-    offsets : first state of each target
-    q1 : (states, completions), probabilities of the states but the reference states, given the rest of the completion
+    columns : (columns, completions)
     totals, reference : (states, rows) and (targets, rows), the sums; updated
+    """
+    z = np.empty((graph.widest, owner.shape[0]))
+    factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
+    for v in range(codes.shape[0]):
+        first, width = graph.state_offsets[v], graph.state_offsets[v + 1] - graph.state_offsets[v]
+        for s in range(width):
+            logits(graph, theta, first + s, columns, factors, sources, z[s])
+        for c in range(owner.shape[0]):
+            row = owner[c]
+            code = codes[v, row]
+            if code < 0:
+                continue
+            own = z[code - 1, c] if code > 0 else 0.0
+            reference[v, row] += weight[c] * math.exp(min(-own, _LARGEST_EXPONENT))
+            for s in range(width):
+                totals[first + s, row] += weight[c] * math.exp(min(z[s, c] - own, _LARGEST_EXPONENT))
+
+
+@njit(nogil=True, cache=True)
+def add_probability_ratios(codes, owner, weight, offsets, q1, totals, reference):
+    """Do what `add_ratios` does from probabilities, where latent variables are summed out.
+
+    ``q1`` (states, completions) are those of the states but the reference states, given the rest of the completion, and
+    ``offsets`` the first state of each target.
     """
     for v in range(codes.shape[0]):
         first, last = offsets[v], offsets[v + 1]
         for c in range(owner.shape[0]):
             row = owner[c]
-            if codes[v, row] < 0 or first == last:
+            if codes[v, row] < 0:
                 continue
             rest = 1.0
             for s in range(first, last):
                 rest -= q1[s, c]
             rest = max(rest, 1e-15)
-            observed = rest if codes[v, row] == 0 else max(q1[first + codes[v, row] - 1, c], 1e-300)
+            observed = rest if codes[v, row] == 0 else max(q1[first + codes[v, row] - 1, c], 1e-15)
             factor = weight[c] / observed
             reference[v, row] += factor * rest
             for s in range(first, last):
                 totals[s, row] += factor * q1[s, c]
+
+
+@njit(nogil=True, cache=True)
+def label_components(missing, offsets, neighbors, labels):
+    """Set labels (targets, rows) to the connected component of each missing cell of a row, and -1 elsewhere.
+
+    Target v depends on neighbors[offsets[v]:offsets[v + 1]]. Returns the largest number of components of a row.
+    """
+    stack, most = np.empty(missing.shape[0], dtype=np.int64), 0
+    for i in range(missing.shape[1]):
+        count = 0
+        for v in range(missing.shape[0]):
+            labels[v, i] = -1
+        for v in range(missing.shape[0]):
+            if not missing[v, i] or labels[v, i] >= 0:
+                continue
+            labels[v, i], stack[0], size = count, v, 1
+            while size:
+                size -= 1
+                at = stack[size]
+                for k in range(offsets[at], offsets[at + 1]):
+                    other = neighbors[k]
+                    if missing[other, i] and labels[other, i] < 0:
+                        labels[other, i], stack[size] = count, other
+                        size += 1
+            count += 1
+        most = max(most, count)
+    return most

@@ -101,7 +101,7 @@ class DenseEvaluator:
         return self.source.impute(self._field(graphs, theta))
 
     def draw_completions(self, graphs: Sequence[Adjacency], theta: np.ndarray, copies: int, sweeps: int) -> None:
-        """Complete the incomplete rows anew: see `CompletedRows.draw`."""
+        """Complete the incomplete rows again: see `CompletedRows.draw`."""
         assert isinstance(self.source, CompletedRows)
         self.source.draw(self._field(graphs, theta), copies, sweeps)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,29 +14,36 @@ from sparsefield.data import Layout
 from sparsefield.errors import DataError
 from sparsefield.option_objects import OptionObject
 
+FINAL_FACTOR = 4
+"""The final objective has this many times the completions of a round."""
+
+MOST_COPIES = 65536
+
 
 @dataclass(frozen=True)
 class EM(OptionObject):
     """Average over what is missing: Monte Carlo EM for the pseudo-likelihood.
 
     Every incomplete row is replaced by completions, given the current field: by all of them, with their probabilities,
-    where there are few, and otherwise by draws. The field is learned from the completed rows, in which every cell
-    is predicted; both steps alternate. Estimates are consistent where cells are missing at random.
+    where there are few, and otherwise by draws. The field is learned from the completed rows, in which only observed
+    cells are predicted; both steps alternate. Estimates are consistent where cells are missing at random.
 
     Parameters
     ----------
     copies : int
-        Completions of an incomplete row in the first rounds; a power of two.
+        Completions of an incomplete row in the first rounds; the final objective has four times as many.
     max_copies : int
-        Completions of an incomplete row at most: their number doubles until the weights are exact enough.
+        Completions of an incomplete row at most, in the final objective: their number doubles until the weights are
+        exact enough.
     max_error : float
         Largest Monte Carlo error of the weights, as a share of their standard errors (root mean square).
     seed : int
         Seed of all draws.
     shift : sequence of (column, state, number)
-        Numbers that are added to the log-odds of states, against the reference state, where the column is missing: a
-        sensitivity check of the assumption that cells are missing at random. A column of linked tables is written
-        ``"table.column"``.
+        A sensitivity check of the assumption that cells are missing at random. With ``("drinks", "yes", 1.0)`` a cell
+        of the column that is "yes" is assumed to be missing e times as often as one that is not and has the same other
+        values in its row. A column of linked tables is written ``"table.column"``. The shift changes what is learned;
+        predictions are those of the learned field, for cells that are missing at random.
     """
 
     copies: int = 2
@@ -47,19 +55,26 @@ class EM(OptionObject):
 
     def check(self) -> None:
         """Raise a ValueError for an option that makes no sense."""
-        for name in ("copies", "max_copies"):
+        for name, least in (("copies", 2), ("max_copies", FINAL_FACTOR * 2)):
             value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 2:
-                raise ValueError(f"{name} must be a whole number of at least 2, got {value}.")
-        if self.max_copies < self.copies:
-            raise ValueError(f"max_copies must not be smaller than copies, got {self.max_copies} and {self.copies}.")
-        if not self.max_error > 0.0:
-            raise ValueError(f"max_error must be a positive number, got {self.max_error}.")
+            if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST_COPIES:
+                raise ValueError(f"{name} must be a whole number from {least} to {MOST_COPIES:,}, got {value!r}.")
+        if self.max_copies < FINAL_FACTOR * self.copies:
+            raise ValueError(
+                f"max_copies must be at least {FINAL_FACTOR} times copies, got {self.max_copies} and {self.copies}."
+            )
+        if isinstance(self.max_error, bool) or not isinstance(self.max_error, Real) or not self.max_error > 0.0:
+            raise ValueError(f"max_error must be a positive number, got {self.max_error!r}.")
         if isinstance(self.seed, bool) or not isinstance(self.seed, Integral) or not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed must be a non-negative integer, got {self.seed}.")
+            raise ValueError(f"seed must be a non-negative integer, got {self.seed!r}.")
+        wanted = "shift must be a list such as [('smokes', 'yes', 0.5)]"
+        if isinstance(self.shift, str) or not isinstance(self.shift, Sequence):
+            raise ValueError(f"{wanted}, got {self.shift!r}.")
         for one in self.shift:
-            if isinstance(one, str) or len(one) != 3 or isinstance(one[2], str) or not np.isfinite(one[2]):
-                raise ValueError(f"shift must have entries such as ('smokes', 'yes', 0.5), got {one!r}.")
+            parts = tuple(one) if isinstance(one, (tuple, list)) else ()
+            number = parts[2] if len(parts) == 3 else None
+            if isinstance(number, bool) or not isinstance(number, Real) or not np.isfinite(float(number)):
+                raise ValueError(f"{wanted}, got {list(self.shift)!r}.")
 
     def bias_shifts(self, layout: Layout) -> np.ndarray:
         """Return what ``shift`` adds to the logits of all states, (states of all tables,)."""
@@ -69,12 +84,15 @@ class EM(OptionObject):
                 (t, v, variable)
                 for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True))
                 for v, variable in enumerate(schema.targets)
-                if column == (variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}")
+                if variable.role == "target"
+                and column == (variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}")
             ]
             if not names:
-                raise DataError(f"EM(shift=...) names the column {column!r}, which is not a target of the field.")
+                close = get_close_matches(str(column), _target_names(layout), 1)
+                meant = f" Did you mean {close[0]!r}?" if close else ""
+                raise DataError(f"EM(shift=...) names {column!r}, which is no target column of the field.{meant}")
             ((t, v, variable),) = names
-            if state not in variable.code_of_label:
+            if state not in variable.states:
                 known = ", ".join(repr(label) for label in variable.states)
                 raise DataError(f"EM(shift=...): column {column!r} has no state {state!r}; its states are {known}.")
             first, code = int(layout.schemas[t].state_offsets[v]), variable.code_of_label[state]
@@ -84,3 +102,13 @@ class EM(OptionObject):
             else:
                 found[start + code - 1] += number
         return found
+
+
+def _target_names(layout: Layout) -> list[str]:
+    """Return the names of target columns as ``shift`` has them, latent variables excepted."""
+    return [
+        variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}"
+        for table, schema in zip(layout.tables, layout.schemas, strict=True)
+        for variable in schema.targets
+        if variable.role == "target"
+    ]

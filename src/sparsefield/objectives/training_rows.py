@@ -192,6 +192,8 @@ class CompletedRows(TrainingRows):
 
 def hold_rows(sample: Dataset, engine: Engine, missing: EM | InferenceMethod) -> TrainingRows:
     """Return the rows of a dataset, completed by `EM` or with the beliefs of an inference method."""
+    if isinstance(missing, EM):
+        missing.bias_shifts(sample.layout)  # refuses unknown columns and states, also where no cell is missing
     if not sample.has_missing:
         return TrainingRows(sample.layout, sample.hold_blocks(engine, block_evaluation.as_evaluated))
     return CompletedRows(sample, engine, missing) if isinstance(missing, EM) else ClampedRows(sample, engine, missing)
@@ -278,7 +280,7 @@ def _predict_shifted(part: EvaluatedBlock, layout: Layout, shifted: np.ndarray) 
 
 
 def _observed_log_likelihood(part: IncompleteBlock, field: FieldWeights) -> float:
-    return predict_block(field, part.table, part.block)[1]
+    return predict_block(field, part.table, part.block).log_likelihood
 
 
 def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:

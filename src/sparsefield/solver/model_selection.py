@@ -175,15 +175,16 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
 
 
 def _observed_shares(trainer: Trainer, arcs: Arcs, n_features: int) -> np.ndarray:
-    """Return the share of the rows in which all columns of each feature are observed, if cells are missing at random.
+    """Return the share of the rows with an observed target in which the other columns of a feature are observed too.
 
-    The data say about a weight what these rows say, and hardly more: completed rows would say too much.
+    The data say about a weight what these rows say, and hardly more: completed rows would say too much. That the target
+    is observed, Wald statistics take into account already. Shares are geometric means over the targets of a feature.
     """
-    layout, shares = trainer.layout, np.ones(n_features)
-    sizes = [schema.n_states for schema in layout.schemas]
+    sizes = [schema.n_states for schema in trainer.layout.schemas]
     totals = np.repeat(np.maximum(trainer.evaluator.total_weights, np.finfo(float).tiny), sizes)
-    np.multiply.at(shares, arcs.feature, (trainer.missing.observed_weights() / totals)[arcs.target])
-    return shares
+    logs = np.log(np.maximum(trainer.missing.observed_weights() / totals, np.finfo(float).tiny))[arcs.target]
+    ends = np.maximum(np.bincount(arcs.feature, minlength=n_features), 1)
+    return np.exp(np.bincount(arcs.feature, logs, minlength=n_features) * (ends - 1) / ends)
 
 
 def held_out_refusal() -> DataError:
@@ -280,7 +281,7 @@ def _score_rows(
             loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
             log_likelihood = -loss
         else:
-            _, log_likelihood = predict_observed(field, sample, engine)
+            log_likelihood = predict_observed(field, sample, engine, "draws").log_likelihood
         found.append(log_likelihood / sum(sample.total_weights))
     return np.array(found)
 

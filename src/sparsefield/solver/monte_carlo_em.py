@@ -10,7 +10,9 @@ import numpy as np
 
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import EM, DenseEvaluator, Evaluator
-from sparsefield.solver.missing_cells import ClampedBeliefs, MissingCells
+from sparsefield.objectives.em_options import FINAL_FACTOR
+from sparsefield.solver.missing_treatment import ClampedBeliefs, MissingCells
+from sparsefield.solver.owlqn import pseudo_gradient
 from sparsefield.solver.working_problem import WorkingProblem
 
 SWEEPS = 1
@@ -19,14 +21,19 @@ SWEEPS = 1
 ROUNDS = 8
 """Rounds over which weights are averaged, before the final objective is drawn at the averages."""
 
-FINAL_FACTOR = 4
-"""The final objective has this many times the completions of a round."""
+SHARE_OF_FINAL = float(np.sqrt(ROUNDS / (ROUNDS + FINAL_FACTOR)))
+"""The optimum of the final objective differs from the averages by the noise of both; this is the share of its own."""
+
+DRIFT_DECREASE = 0.4
+"""Weights are on their way while the halves of a window differ by less than this share of the difference before."""
 
 MAX_ROUNDS = 200
 """Rounds at most, after which the error is reported as it is."""
 
-STEPS_PER_ROUND = 1
-"""Steps between two draws of completions: these need not be at an optimum."""
+MAX_STEPS_PER_ROUND = 5
+STEP_SHRINKAGE = 0.4
+"""A round ends after so many steps, or when the next step would be shorter than the first one by this factor: a round
+need not be at an optimum."""
 
 ROUGH_ROUNDS = 2
 """Draws of completions before candidates are scored again, and for each value of l1 on a path."""
@@ -42,6 +49,10 @@ class EMState:
     """Rounds since the schedule began."""
     final: bool = False
     """Whether the completions are those of the final objective, which do not change any more."""
+    drift: float = np.inf
+    """Distance between the halves of the last window, in standard errors."""
+    first_step: float = np.inf
+    """Length of the first step of the round, as predicted, in standard errors."""
     error: float = np.nan
     """Monte Carlo error of the averaged weights, in standard errors."""
 
@@ -89,29 +100,61 @@ class MonteCarloEM(MissingCells):
         self._window = []
 
     def round_is_over(self, steps: int) -> bool:
-        return not self._state.final and steps >= STEPS_PER_ROUND
+        if self._state.final:
+            return False
+        return steps >= MAX_STEPS_PER_ROUND or self._next_step() <= STEP_SHRINKAGE * self._state.first_step
 
     def replace(self) -> bool:
         if self._state.final:
             return False
         self._draw(self._problem.theta, self._state.copies)
         self._problem.evaluate_again()
+        self._state.first_step = self._next_step()
         return True
 
     def next_round(self) -> bool:
-        state = self._state
+        state, options = self._state, self._options
         if state.final:
             return False
         self._window.append(self._problem.theta)
         state.rounds += 1
         if len(self._window) < ROUNDS:
             return self.replace()
-        # The final objective is a better round: it may lie as far from the averages as they do from each other.
-        theta = np.mean(self._window[-ROUNDS:], axis=0)
-        state.final, self._average = True, theta
+        theta = np.mean(self._window, axis=0)
+        drift = self._drift()
+        if options.max_error < drift < DRIFT_DECREASE * state.drift and state.rounds < MAX_ROUNDS:
+            self._window, state.drift = [], drift
+            return self.replace()
+        # The final objective is a better round: it may be as far from the averages as they are from each other.
         self._draw(theta, FINAL_FACTOR * state.copies)
         self._problem.move_to(theta)
+        if state.rounds < MAX_ROUNDS and SHARE_OF_FINAL * self._next_step() > options.max_error:
+            self._raise_copies()
+            self._window, state.drift, state.first_step = [], np.inf, self._next_step()
+            return True
+        state.final, self._average = True, theta
         return True
+
+    def _drift(self) -> float:
+        """Return the distance between the means of the halves of the window, in standard errors."""
+        half = ROUNDS // 2
+        return self._distance(np.mean(self._window[half:], axis=0), np.mean(self._window[:half], axis=0))
+
+    def _next_step(self) -> float:
+        """Return the length of a Newton step from the present weights, in standard errors, if weights were independent.
+
+        It predicts the distance of the optimum, which takes far longer to compute.
+        """
+        problem = self._problem
+        coordinates = problem.point.coordinates
+        slope = pseudo_gradient(coordinates, problem.point.gradient, problem.l1_penalties())
+        used = (coordinates != 0.0) | (slope != 0.0)
+        return float(np.sqrt(np.mean((np.square(slope) / problem.curvature())[used]))) if used.any() else 0.0
+
+    def _raise_copies(self) -> None:
+        state = self._state
+        if 2 * FINAL_FACTOR * state.copies <= self._options.max_copies:
+            state.copies *= 2
 
     def accept(self) -> bool:
         state, options = self._state, self._options
@@ -120,11 +163,10 @@ class MonteCarloEM(MissingCells):
         theta = self._problem.theta
         # Features that the certificate has added since then are the last ones.
         average = np.concatenate([self._average, np.zeros(len(theta) - len(self._average))])
-        state.error = self._distance(theta, average)
+        state.error = SHARE_OF_FINAL * self._distance(theta, average)
         if state.error <= options.max_error or state.rounds >= MAX_ROUNDS:
             return True
-        if 2 * FINAL_FACTOR * state.copies <= options.max_copies:
-            state.copies *= 2
+        self._raise_copies()
         state.final, self._window = False, [theta]
         return False
 

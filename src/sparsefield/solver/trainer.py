@@ -254,7 +254,8 @@ class Trainer:
         state = self.state
         state.steps_without_progress = state.round_steps = 0
         state.averaging = rounds is None and not self.options.rough
-        rounds = self.missing.max_rounds if rounds is None else rounds
+        if rounds is None:
+            rounds = self.missing.rounds_on_path if self.options.rough else self.missing.max_rounds
         state.stage, state.phase, state.next_stage, state.rounds_left = "optimize", phase, next_stage, rounds
 
     def _optimize(self) -> None:

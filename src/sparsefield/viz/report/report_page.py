@@ -271,8 +271,8 @@ def _render_training(fitted: FitDescription) -> str:
     listed = ", ".join(f"{number:,} of phase \u201c{phase}\u201d" for phase, number in phases.items())
     thinned = f" {len(steps)} iterations are drawn." if len(steps) < len(history) else ""
     caption = (
-        f"{count(len(history), 'iteration')}: {listed}.{thinned} The objective may increase when missing values are "
-        "imputed again, since this changes the function."
+        f"{count(len(history), 'iteration')}: {listed}.{thinned} The objective may increase when missing cells are "
+        "drawn or inferred again, since this changes the function."
     )
     return section("training", "Training", render_figure(draw_panels("Training", panels), caption))
 
@@ -291,8 +291,8 @@ def _render_certificate(fitted: FitDescription) -> str:
     )
     further = "a larger Solver(max_iter=...)" if fitted.params["solver__certify"] else "Solver(certify=True)"
     text += (
-        "No left-out candidate would lower the objective beyond this tolerance (with missing values as they were last "
-        "imputed)."
+        "No left-out candidate would lower the objective beyond this tolerance (with missing cells as they were last "
+        "drawn or inferred)."
         if field.record.converged
         else "The field is not yet the optimum under these penalties: a feature may be missing, or a weight may still "
         f"change; {further} continues the fit."

@@ -51,7 +51,7 @@ class MissingCells:
         """Replace missing cells at given weights, before the first evaluation; ``warm`` weights are worth using."""
 
     def restart(self) -> None:
-        """Begin anew, after a change of penalties."""
+        """Start the schedule again, after a change of penalties."""
 
     def round_is_over(self, steps: int) -> bool:
         """Return whether so many steps since the last replacement are enough, though they are not at an optimum."""
