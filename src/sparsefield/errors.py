@@ -17,5 +17,9 @@ class UnknownStateWarning(UserWarning):
     """A value did not occur in training; it is treated as missing and left unchanged in the output."""
 
 
+class CovariateWarning(UserWarning):
+    """An observed column has many missing cells; they get its mean, which can make other columns dependent."""
+
+
 class EstimateWarning(UserWarning):
     """An exact result is not feasible; the result was sampled or found by a search instead."""

@@ -23,7 +23,7 @@ QUICK = {"gibbs": {"burn_in": 5, "sweeps": 30}}
 """Options that make slow methods fast."""
 
 OTHER = {
-    "auto": {"max_cells": 64},
+    "auto": {"max_cells": 64, "retry": False},
     "mean-field": {"tolerance": 1e-4, "max_sweeps": 77, "damping": 0.25},
     "bp": {"tolerance": 1e-5, "max_updates": 77, "damping": 0.25},
     "exact": {"max_cells": 4321},

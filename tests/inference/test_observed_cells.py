@@ -120,3 +120,29 @@ def test_the_latent_posterior_of_a_complete_row_is_that_of_brute_force() -> None
     for row in range(6):
         exact = small.slow.marginals(small.codes(row), small.observed(row))[-1]
         assert found[list(small.slow.columns(3)), row] == pytest.approx(exact[1:], abs=1e-9)
+
+
+@pytest.mark.parametrize("leaves", [9, 14])
+def test_a_cell_that_determines_all_missing_ones_is_not_predicted_from_itself(leaves) -> None:
+    """Nothing but the hub is known: its probabilities are those that a row without any value has."""
+    rng = np.random.default_rng(0)
+    hub = rng.integers(0, 2, 2000)
+    table = np.column_stack([hub, np.where(rng.random((2000, leaves)) < 0.85, hub[:, None], 1 - hub[:, None])])
+    field = MarkovField(l1=1.0, n_jobs=1).fit(table)
+    asked = np.full((3, leaves + 1), np.nan)
+    asked[:2, 0] = 0, 1
+    found = field.predict_proba(asked)["x0"]
+    assert found[:2] == pytest.approx(np.tile(found[2], (2, 1)), abs=1e-6)
+    assert field.score(asked[:2]) == pytest.approx(np.log(found[2]).mean(), abs=1e-6)
+
+
+def test_a_complete_row_is_scored_alike_beside_an_incomplete_one() -> None:
+    small = small_field(4, structure="all", size=30.0, rows=2, missing=0.0)
+    complete = predict(Small(small.field, rows_alone(small, [0]), small.slow))[1]
+    small.block.codes[0, 1] = -1
+    table = rows_alone(small, [0, 1])
+    both, other = (
+        predict(Small(small.field, table, small.slow))[1],
+        predict(Small(small.field, rows_alone(small, [1]), small.slow))[1],
+    )
+    assert both - other == pytest.approx(complete, rel=1e-9)

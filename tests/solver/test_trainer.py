@@ -170,7 +170,7 @@ def test_only_pairs_with_a_weight_are_kept_in_order() -> None:
     assert all(a < b for a, b in keys)
 
 
-@pytest.mark.parametrize("missing", [EM(copies=64), MeanField()], ids=["em", "clamped"])
+@pytest.mark.parametrize("missing", [EM(copies=64, max_copies=256), MeanField()], ids=["em", "clamped"])
 def test_missing_values_settle_with_the_field(missing) -> None:
     """At the end completions, here all of them, or the beliefs of missing cells are those of the learned weights."""
     X = correlated().astype(float)

@@ -20,7 +20,7 @@ from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.labels import Label, as_label, label_sort_key
 from sparsefield.data.schema import BinarySchema, BinaryVariables, Role, Schema, Variable
-from sparsefield.errors import DataError
+from sparsefield.errors import CovariateWarning, DataError
 
 MOST_MISSING = 0.05
 """Share of the rows in which an observed column may be missing without a warning."""
@@ -60,7 +60,7 @@ def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None
                 f"Observed column {name!r} has {missing:,} missing cells ({missing / source.n_rows:.0%}), which get "
                 "its mean: columns that depend on it may seem to depend on each other. Leave it out of observed= "
                 "(--observed), so that it is learned like the others, or fill it in.",
-                UserWarning,
+                CovariateWarning,
                 stacklevel=3,
             )
 

@@ -149,7 +149,8 @@ class MonteCarloEM(MissingCells):
         coordinates = problem.point.coordinates
         slope = pseudo_gradient(coordinates, problem.point.gradient, problem.l1_penalties())
         used = (coordinates != 0.0) | (slope != 0.0)
-        return float(np.sqrt(np.mean((np.square(slope) / problem.curvature())[used]))) if used.any() else 0.0
+        steps = np.square(slope) / np.maximum(problem.curvature(), np.finfo(float).tiny)
+        return float(np.sqrt(np.mean(steps[used]))) if used.any() else 0.0
 
     def _raise_copies(self) -> None:
         state = self._state
