@@ -89,7 +89,7 @@ def test_mice_finds_means_and_weights_of_a_known_field() -> None:
 
 def test_weights_and_predictions_are_compared_with_those_of_complete_rows() -> None:
     heard: list[str] = []
-    complete, ours, clamped = missing.run_simulation(2, heard.append, quick=True)
+    complete, _, ours, clamped = missing.run_simulation(2, heard.append, quick=True)
     assert [row["method"] for row in (complete, ours, clamped)] == ["complete rows", "default", "mean-field"]
     assert [row["missing"] for row in (complete, ours, clamped)] == [0.0, 0.4, 0.4]
     assert complete["times_complete"] == 1.0

@@ -91,7 +91,8 @@ def test_the_share_looked_at_falls_from_all_to_nothing(fitted) -> None:
 def test_gaps_hold_what_is_believed_of_them(objective) -> None:
     X = mixed(40).astype(float)
     X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    field = MarkovField(objective=objective, l1=0.5, solver=Solver(certify=False), n_jobs=1).fit(X)
+    options = {"missing": "mean-field", "inference": "mean-field", "solver": Solver(certify=False)}
+    field = MarkovField(objective=objective, l1=0.5, n_jobs=1, **options).fit(X)
     ((_, _, errors),) = _blocks(_gradient_factors(field, X))
     missing = np.isnan(X[:, 0])
     assert np.abs(errors[0, missing]).max() < 0.01
