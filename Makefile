@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 MARKED := slow or cluster or benchmark or browser
 
 # Tests start many processes: what they import is compiled once, also where the environment says otherwise.
@@ -10,11 +11,15 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all test-marked lint types wheel docs bench reproduce clean
 
+# What the demo and the tests need. Only what is imported is compiled to bytecode: that is faster.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[test]"
 	touch $(READY)
+
+$(TOOLS): $(READY)
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev]"
+	touch $(TOOLS)
 
 demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pixels, write pictures to demo/
 	$(BIN)/sparsefield demo --out demo
@@ -22,27 +27,27 @@ demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pix
 test: $(READY)  ## run the tests that take minutes together
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" $(foreach folder,benchmarks reproduction browser,--ignore=tests/$(folder))
 
-test-all: $(READY)  ## run every test, with three times as many random examples
+test-all: $(TOOLS)  ## run every test, with three times as many random examples
 	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto
 
-test-marked: $(READY)  ## run the tests that `make test` leaves out
+test-marked: $(TOOLS)  ## run the tests that `make test` leaves out
 	$(BIN)/python -m pytest -n auto -m "$(MARKED)"
 
-lint: $(READY)
+lint: $(TOOLS)
 	$(BIN)/ruff check src tests benchmarks reproduction examples docs
 	$(BIN)/ruff format --check src tests benchmarks reproduction examples docs/*.py
 
-types: $(READY)
+types: $(TOOLS)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-wheel: $(READY)  ## build a wheel and run the demo from it in a fresh environment
+wheel: $(TOOLS)  ## build a wheel and run the demo from it in a fresh environment
 	rm -rf dist build/smoke
 	$(BIN)/python -m build --wheel --quiet
 	$(PYTHON) -m venv build/smoke
 	build/smoke/bin/python -m pip install --quiet dist/*.whl
 	cd build && smoke/bin/sparsefield --version && smoke/bin/sparsefield demo --out smoke-demo --quick
 
-docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
+docs: $(TOOLS)  ## build the documentation site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -a --fail-on-warning --keep-going --quiet -d build/docs-trees docs build/docs
 
 bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, writes charts to results/benchmarks/

@@ -56,12 +56,9 @@ def own_data(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-LONG = ("docs/stability.md", "docs/tutorials/linked-tables.md", "docs/tutorials/labels.md")
-
-
 @pytest.mark.parametrize(
     "document",
-    [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in DOCUMENTS],
+    [pytest.param(page, marks=() if page == "README.md" else pytest.mark.slow) for page in DOCUMENTS],
 )
 @pytest.mark.usefixtures("own_data")
 def test_python_examples_run_and_print_what_is_shown(document) -> None:
@@ -175,6 +172,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert {name for name in sparsefield.__all__ if not name.startswith("_")} <= described
 
 
+@pytest.mark.slow
 def test_pictures_are_those_that_the_script_draws(tmp_path) -> None:
     figures = load_script("figures")
     figures.main(tmp_path)

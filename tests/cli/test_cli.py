@@ -312,6 +312,7 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
 # -- evaluate, info, demo ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_evaluate_prints_the_table_of_the_paper(run, csv: Path) -> None:
     done = run("evaluate", csv, *ROLES, "--folds", 2, "--induction", "cfi", "--induction", "full")
     assert done.code == 0

@@ -45,6 +45,7 @@ def test_without_them_there_are_pairs_alone(run, csv: Path, tmp_path: Path) -> N
     assert load(tmp_path / "m").max_order == 2
 
 
+@pytest.mark.slow
 def test_evaluate_takes_them_too(run, csv: Path) -> None:
     found = []
     for words in (["--max-order", 2], ["--max-order", 3, "--expand", "all"]):

@@ -78,6 +78,7 @@ def test_too_few_cells_are_an_error_of_their_own() -> None:
         hold_out(np.array([[0, 1], [1, 0]]), MarkovField(l1=2.0))
 
 
+@pytest.mark.slow
 def test_numeric_columns_are_named_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:
     change(school, 'key = "id"', 'key = "id"\nnumeric = ["size"]\nobserved = ["floor"]')
     lines = (school / "pupils.csv").read_text().splitlines()

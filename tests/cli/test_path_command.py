@@ -25,6 +25,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "data.csv"
 
 
+@pytest.mark.slow
 def test_figures_mark_what_fit_chooses(run, table: Path, tmp_path: Path) -> None:
     roles = ("--id", "name", "--observed", "rain", "--seed", "2")
     done = run("path", table, *roles, "-o", tmp_path / "p.csv")
@@ -65,6 +66,7 @@ def test_pictures_and_pages(run, table: Path, tmp_path: Path) -> None:
     assert "Regularization path of data.csv" in page
 
 
+@pytest.mark.slow
 def test_linked_tables_and_sparse_matrices(run, school: Path, tmp_path: Path) -> None:
     done = run("path", school, "-o", tmp_path / "p.csv", "--template", "within pupil")
     assert done.code == 0, done.err

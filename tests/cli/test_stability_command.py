@@ -32,6 +32,7 @@ def weather(run, table: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table: Path, tmp_path: Path) -> None:
     before = load(weather)
     done = run("stability", weather, table, "--resamples", "10", "--seed", "3")

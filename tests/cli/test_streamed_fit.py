@@ -71,6 +71,7 @@ def test_what_cannot_be_streamed_is_told(run, parts, tmp_path) -> None:
     assert not (tmp_path / "m.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     sp.save_npz(tmp_path / "m.npz", MATRIX)
     model = tmp_path / "m.safetensors"

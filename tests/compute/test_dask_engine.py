@@ -169,6 +169,7 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
         assert search.exact < 0.1 * search.entries
 
 
+@pytest.mark.slow
 def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tmp_path) -> None:
     model = MarkovField(l1=3.0, engine=here.client)
     assert clone(model).engine is here.client

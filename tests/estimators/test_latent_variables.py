@@ -177,6 +177,7 @@ def test_gaps_observed_columns_weights_and_words_are_taken() -> None:
     assert field.predict_proba(frame)["topic"].shape == (400, 2)
 
 
+@pytest.mark.slow
 def test_gaps_beside_several_latent_variables_settle() -> None:
     incomplete = TRAIN.astype(float)
     incomplete[np.random.default_rng(0).random(incomplete.shape) < 0.1] = np.nan

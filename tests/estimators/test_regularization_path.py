@@ -34,6 +34,7 @@ def make_school(seed: int = 0) -> Relational:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", ["heldout", "ebic"])
 @pytest.mark.parametrize("n_rows", [120, 400])
 def test_it_goes_further_than_a_fit_and_marks_what_a_fit_takes(selection, n_rows) -> None:
@@ -79,6 +80,7 @@ def test_options_of_fit_are_passed_on() -> None:
         MarkovField(l1=2.0).regularization_path(rows, observed=rows.columns)
 
 
+@pytest.mark.slow
 def test_all_kinds_of_estimators_and_tables() -> None:
     rows = make_chain(250)
     linked = RelationalField(l1="auto").fit(make_school())

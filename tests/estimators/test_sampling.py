@@ -127,6 +127,7 @@ def test_progress_is_heard_up_to_the_end(loose: MarkovField, jobs: int) -> None:
     assert [told for told in heard if told[0] == told[1]] == heard[-1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_whoever_hears_may_interrupt(loose: MarkovField, jobs: int) -> None:
     field = MarkovField.from_field(loose.field_, n_jobs=jobs, random_state=0)

@@ -67,6 +67,7 @@ def test_it_is_the_share_of_fits_to_halves_of_the_table(missing, max_order) -> N
     assert {name for name, weight in zip(named(found), found["weight"], strict=True) if weight} == own
 
 
+@pytest.mark.slow
 def test_planted_edges_are_found_nearly_always_and_absent_ones_seldom() -> None:
     rows = make_rows(600).drop("mood")
     field = MarkovField(l1="auto", selection="ebic").fit(rows)
@@ -104,6 +105,7 @@ def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     assert field.field_.record.stability is None
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_all_whatever_the_threads(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(config, "CELLS_FOR_THREADS", 0)  # so that a small table is shared out too
     rows = make_rows(1200)

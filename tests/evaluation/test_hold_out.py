@@ -160,6 +160,7 @@ def test_a_look_at_each_fit_shows_the_table_it_was_fitted_to_and_changes_nothing
         assert (field.n_iter_, len(field.field_.weights)) == (fold.iterations, fold.active)
 
 
+@pytest.mark.slow
 def test_seconds_are_those_of_the_fit_alone() -> None:
     def dally(*_: object) -> None:
         until = time.process_time() + 0.5

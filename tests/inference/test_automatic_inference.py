@@ -29,6 +29,7 @@ def test_a_narrow_component_of_many_cells_is_exact_too() -> None:
     assert one.unconverged == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("triples", [0, 4], ids=["pairs", "conjunctions"])
 def test_wide_components_are_close_to_exact(triples) -> None:
     """More joint states than are enumerated, and no table of 64 entries holds them: Gibbs chains are run."""

@@ -74,6 +74,7 @@ def test_observed_values_stay_and_missing_cells_get_probabilities(make_problem, 
         assert (cell.sum(axis=0) <= 1 + 1e-12).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
 def test_a_row_does_not_depend_on_other_rows(make_problem, name, seed) -> None:
@@ -87,6 +88,7 @@ def test_a_row_does_not_depend_on_other_rows(make_problem, name, seed) -> None:
         assert np.array_equal(alone.beliefs[:, 0], together.beliefs[:, row])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INFERENCE)
 @given(seed=SEEDS)
 def test_rows_in_another_order_get_the_same_beliefs(make_problem, name, seed) -> None:

@@ -21,7 +21,8 @@ from sparsefield.data import NEIGHBOR_COUNT, ForeignKey, OffsetLink, Relational
 from sparsefield.errors import DataError, ModelFileError, UnknownStateWarning
 from sparsefield.induction import RULES, all_pairs
 
-pytestmark = pytest.mark.grid(keep=2)
+# Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
+pytestmark = [pytest.mark.grid(keep=2), pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")]
 
 OPTIONS = {"l1": 0.7, "l2": 0.1, "solver__tol": 1e-9, "n_jobs": 1}
 
@@ -98,6 +99,7 @@ def test_a_certified_fit_is_optimal_among_all_candidates(full, kkt_tol, penalize
     assert 0 < len(field.field_.weights) < field.field_.layout.n_candidate_pairs
 
 
+@pytest.mark.slow
 def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incomplete) -> None:
     data, rows = incomplete
     field = (
@@ -111,6 +113,7 @@ def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incom
     assert objective == pytest.approx(field.objective_, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.grid(keep=2)
 @pytest.mark.parametrize("seed", range(4, 6))
 def test_a_fit_with_gaps_ends_certified_whatever_it_draws(incomplete, seed) -> None:
@@ -144,6 +147,7 @@ def test_the_same_optimum_is_reached_by_every_rule(full) -> None:
         assert field.field_.theta == pytest.approx(first.field_.theta, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_without_a_certificate_the_violation_is_still_that_of_all_candidates(full) -> None:
     data, rows = full
     field = (
@@ -419,6 +423,7 @@ def test_features_are_named_by_template_tables_variables_and_states(fitted, inco
     assert (edges["strength"] ** 2).sum() == pytest.approx((fitted.field_.weights**2).sum())
 
 
+@pytest.mark.slow
 def test_states_that_are_known_to_exist_need_no_example(full) -> None:
     """Their belief is what the penalties let them keep.
 
@@ -602,6 +607,7 @@ def test_the_fields_own_templates_win_over_those_of_the_data(full) -> None:
     assert len(RelationalField(l1=2.0).set_params(**OPTIONS).fit(data).field_.layout.templates) == len(TEMPLATES)
 
 
+@pytest.mark.slow
 def test_linked_rows_are_filled_to_a_thousandth_unless_less_is_asked_for(incomplete) -> None:
     """The paper's rule, a tenth, stops elsewhere."""
     data, _ = incomplete
@@ -655,6 +661,7 @@ def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete
     assert len(set(contents)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

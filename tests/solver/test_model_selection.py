@@ -362,6 +362,7 @@ def test_tables_with_nothing_to_hold_back_are_chosen_for_by_ebic(rows: int) -> N
     np.testing.assert_array_equal(asked.field_.theta, field.field_.theta)
 
 
+@pytest.mark.slow
 def test_linked_tables_hold_back_cells() -> None:
     rng = np.random.default_rng(0)
     smokes = rng.integers(0, 2, 200)

@@ -57,7 +57,7 @@ def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None
         missing = source.n_rows - int(np.count_nonzero(source.column(name).present))
         if missing > MOST_MISSING * source.n_rows:
             warnings.warn(
-                f"Observed column {name!r} has {missing:,} missing cells ({missing / source.n_rows:.0%}), which get "
+                f"Observed column {name!r} has {missing / source.n_rows:.0%} of its cells missing, which get "
                 "its mean: columns that depend on it may seem to depend on each other. Leave it out of observed= "
                 "(--observed), so that it is learned like the others, or fill it in.",
                 CovariateWarning,

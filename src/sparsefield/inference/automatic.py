@@ -24,7 +24,7 @@ from sparsefield.kernels.component_enumeration import enumerate_components
 MAX_ENUMERATED = 4096
 """Joint states of a component that are enumerated."""
 
-MAX_ENUMERATED_LATE = 65536
+MAX_ENUMERATED_IF_UNSURE = 65536
 """The same for components on which the first Gibbs chains disagree: longer chains would take more time."""
 
 MAX_SHAPES = 2000
@@ -66,7 +66,9 @@ class AutomaticInference(InferenceMethod):
         graph = build_factors(problem, theta)
         owner, states = component_of_cell(graph), np.diff(graph.offsets)
         joint = np.bincount(owner, np.log2(states), graph.n_components)
-        few, more = (np.flatnonzero(joint <= np.log2(most) + 1e-9) for most in (MAX_ENUMERATED, MAX_ENUMERATED_LATE))
+        few, more = (
+            np.flatnonzero(joint <= np.log2(most) + 1e-9) for most in (MAX_ENUMERATED, MAX_ENUMERATED_IF_UNSURE)
+        )
         others = np.setdiff1d(np.arange(graph.n_components), few)
         batches = batches_by_shape(graph, self.max_cells, others, MAX_SHAPES)
         batches = [batch for batch in batches if batch.plan.feasible]
@@ -83,7 +85,7 @@ class AutomaticInference(InferenceMethod):
             drawn = np.isfinite(means.value)
             beliefs[drawn] = means.value[drawn]
             unsure = np.unique(owner[cell_of_state[means.r_hat > chains.max_r_hat]])
-            enumerate_components(graph, np.intersect1d(unsure, more), MAX_ENUMERATED_LATE, *largest, beliefs)
+            enumerate_components(graph, np.intersect1d(unsure, more), MAX_ENUMERATED_IF_UNSURE, *largest, beliefs)
             unsure = np.setdiff1d(unsure, more)
         write_beliefs(problem, graph, beliefs)
         cells = cells_of_components(graph, np.isin(np.arange(graph.n_components), unsure))

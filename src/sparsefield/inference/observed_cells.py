@@ -6,7 +6,7 @@ cells. The mean is a product over the connected components of missing cells, whi
 the observed cells. A component with few joint states is summed out exactly, another one is drawn.
 
 If a drawn component has much influence on an observed cell, completions that fit another state of it are rarely among
-the draws. Such a cell is hidden, and inferred like a missing one.
+the draws. Such a cell is hidden, and inferred like a missing one, if that is cheap or asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Schema
 from sparsefield.data.deduplication import hash_rows
 from sparsefield.data.table import cut_into_blocks
-from sparsefield.inference.automatic import MAX_ENUMERATED_LATE, AutomaticInference
+from sparsefield.inference.automatic import MAX_ENUMERATED_IF_UNSURE, AutomaticInference
 from sparsefield.inference.completions import (
     Draws,
     FieldWeights,
@@ -44,8 +44,8 @@ DRAWS, SWEEPS = 4, 3
 """How often that many completions are drawn, and Gibbs sweeps between two draws."""
 
 MAX_INFLUENCE = 2.0
-"""Largest sum of the weights between an observed cell and drawn components at which the cell is not hidden: ratios
-then differ by a factor of e^2 at most."""
+"""Largest sum of the weights between an observed cell and drawn components at which the cell is not hidden: ratios of
+binary columns then differ by a factor of e^2 at most."""
 
 CHUNK_CELLS = 4_000_000
 """Beliefs that are held at a time."""
@@ -219,7 +219,7 @@ def _predict_rows(
     hidden = (influence @ drawn > MAX_INFLUENCE) & (block.codes >= 0)
     if not hidden.any():
         return cells.summed(block)
-    return cells.summed(block, _infer_hidden(field, table, block, sample, hidden, labels, cells, thorough))
+    return cells.summed(block, _infer_hidden(field, table, block, sample, hidden, labels, influence, cells, thorough))
 
 
 def _influences(field: FieldWeights, table: int) -> sp.csr_array:
@@ -305,6 +305,7 @@ def _infer_hidden(
     sample: DenseDataset,
     hidden: np.ndarray,
     labels: np.ndarray,
+    influence: sp.csr_array,
     cells: _Cells,
     thorough: bool,
 ) -> int:
@@ -314,7 +315,7 @@ def _infer_hidden(
     ``thorough``, this is done where all of them have few joint states.
     """
     schema, unconverged = field.layout.schemas[table], 0
-    depends = _influences(field, table).toarray() > 0.0
+    depends = influence.toarray() > 0.0
     every_row, every_variable = np.nonzero(hidden.T)
     per_chunk = max(1, CHUNK_CELLS // (8 * max(schema.n_columns, 1)))
     for start in range(0, len(every_row), per_chunk):
@@ -325,7 +326,7 @@ def _infer_hidden(
             inside = mine == component
             missing |= inside & (inside & near).any(axis=0)
         missing[variables, number] = True
-        few = np.log2(np.diff(schema.state_offsets) + 1.0) @ missing <= np.log2(MAX_ENUMERATED_LATE) + 1e-9
+        few = np.log2(np.diff(schema.state_offsets) + 1.0) @ missing <= np.log2(MAX_ENUMERATED_IF_UNSURE) + 1e-9
         if not thorough:
             rows, variables, missing = rows[few], variables[few], missing[:, few]
             if not len(rows):

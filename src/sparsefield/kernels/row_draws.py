@@ -351,7 +351,7 @@ def add_ratios(graph, theta, codes, owner, weight, columns, totals, reference):
 
 @njit(nogil=True, cache=True)
 def add_probability_ratios(codes, owner, weight, offsets, q1, totals, reference):
-    """Do what `add_ratios` does from probabilities, where latent variables are summed out.
+    """Add the ratios of `add_ratios`, computed from probabilities that sum latent variables out.
 
     ``q1`` (states, completions) are those of the states but the reference states, given the rest of the completion, and
     ``offsets`` the first state of each target.

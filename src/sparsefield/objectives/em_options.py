@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparsefield.data import Layout
+from sparsefield.data import Layout, Variable
 from sparsefield.errors import DataError
 from sparsefield.option_objects import OptionObject
 
@@ -78,20 +78,13 @@ class EM(OptionObject):
 
     def bias_shifts(self, layout: Layout) -> np.ndarray:
         """Return what ``shift`` adds to the logits of all states, (states of all tables,)."""
-        found = np.zeros(layout.n_states)
+        found, targets = np.zeros(layout.n_states), _targets_by_name(layout) if self.shift else {}
         for column, state, number in self.shift:
-            names = [
-                (t, v, variable)
-                for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True))
-                for v, variable in enumerate(schema.targets)
-                if variable.role == "target"
-                and column == (variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}")
-            ]
-            if not names:
-                close = get_close_matches(str(column), _target_names(layout), 1)
+            if column not in targets:
+                close = get_close_matches(str(column), list(targets), 1)
                 meant = f" Did you mean {close[0]!r}?" if close else ""
                 raise DataError(f"EM(shift=...) names {column!r}, which is no target column of the field.{meant}")
-            ((t, v, variable),) = names
+            t, v, variable = targets[column]
             if state not in variable.states:
                 known = ", ".join(repr(label) for label in variable.states)
                 raise DataError(f"EM(shift=...): column {column!r} has no state {state!r}; its states are {known}.")
@@ -104,11 +97,11 @@ class EM(OptionObject):
         return found
 
 
-def _target_names(layout: Layout) -> list[str]:
-    """Return the names of target columns as ``shift`` has them, latent variables excepted."""
-    return [
-        variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}"
-        for table, schema in zip(layout.tables, layout.schemas, strict=True)
-        for variable in schema.targets
+def _targets_by_name(layout: Layout) -> dict[str, tuple[int, int, Variable]]:
+    """Return table, position and variable of each target column but latent ones, by the name that ``shift`` uses."""
+    return {
+        variable.name if len(layout.tables) == 1 else f"{table}.{variable.name}": (t, v, variable)
+        for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True))
+        for v, variable in enumerate(schema.targets)
         if variable.role == "target"
-    ]
+    }

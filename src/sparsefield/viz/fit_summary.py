@@ -54,24 +54,31 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
         refit = " The weights were then refitted without l1." if field.record.refit else ""
         return (
             f"Converged: no left-out {candidates} would improve the fit (worst violation "
-            f"{format_violation(violation, l1)}).{refit}{_describe_missing(field)} {NOT_ABOUT_CHANCE}"
+            f"{format_violation(violation, l1)}).{refit}{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
         )
     reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
     return (
         f"Not converged ({reason}): a left-out {candidates.split(',')[0]} or a further step could improve the fit "
         f"(worst violation {format_violation(violation, l1, exact=True)}; the tolerance is "
-        f"{format_violation(allowed, l1, exact=True)}).{_describe_missing(field)} {NOT_ABOUT_CHANCE}"
+        f"{format_violation(allowed, l1, exact=True)}).{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
     )
 
 
-def _describe_missing(field: Field) -> str:
+def _describe_missing(field: Field, params: Mapping[str, Any]) -> str:
     """Return a sentence on how missing cells were treated, after a space; nothing if there were none."""
-    error = field.record.mc_error
-    if error is None:
-        return " Beliefs were put in the place of missing cells, which makes weights too large where much is missing."
+    error, missing = field.record.mc_error, params["missing"]
     if error == 0.0:
         return ""
-    return f" Missing cells were averaged over; their draws leave a Monte Carlo error of {error:.2g} standard errors."
+    if error is not None:
+        return (
+            f" Missing cells were averaged over; their draws leave a Monte Carlo error of {error:.2g} standard errors."
+        )
+    averaged = (
+        missing == "em" or getattr(missing, "name", "") == "em" or (missing, params["objective"]) == ("auto", "pl")
+    )
+    if averaged:
+        return " Missing cells were averaged over; the fit ended before the Monte Carlo error was known."
+    return " Beliefs were put in the place of missing cells, which makes weights too large where much is missing."
 
 
 def format_violation(violation: float, l1: float, *, exact: bool = False) -> str:

@@ -20,6 +20,9 @@ from sparsefield.viz.report.associations import (
     slope,
 )
 
+# Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")
+
 
 def slow_log_odds_ratio(data: pl.DataFrame, feature: Feature, bases: dict) -> tuple[float, float]:
     one, two = feature.terms
