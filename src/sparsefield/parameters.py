@@ -137,6 +137,11 @@ SOLVER_OPTIONS = (
 """Options of option objects. Their defaults are those of the objects, which are too heavy to import here."""
 
 
+def automatic_treatment(objective: str) -> str:
+    """Return what missing="auto" means: `EM`, which needs the pseudo-likelihood, or mean field."""
+    return "em" if objective == "pl" else "mean-field"
+
+
 def command_line_options() -> tuple[CommandLineOption, ...]:
     """Return the learning options of the command line: parameters, each followed by those of its option object."""
     found: list[CommandLineOption] = []

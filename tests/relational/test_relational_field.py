@@ -114,7 +114,6 @@ def test_a_certified_fit_with_gaps_is_optimal_for_what_it_believes_of_them(incom
 
 
 @pytest.mark.slow
-@pytest.mark.grid(keep=2)
 @pytest.mark.parametrize("seed", range(4, 6))
 def test_a_fit_with_gaps_ends_certified_whatever_it_draws(incomplete, seed) -> None:
     """Rounds of the certificate are compared with those of the same completions alone."""

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 
 from sparsefield.induction import RULES, InductionRule
 from sparsefield.induction.higher_order import HigherOrder
-from sparsefield.inference import INFERENCE, InferenceMethod, MeanField
+from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import EM
-from sparsefield.parameters import FieldParameters
+from sparsefield.parameters import FieldParameters, automatic_treatment
 from sparsefield.solver import SELECTIONS, SelectionCriterion, Solver
 
 
@@ -115,9 +115,8 @@ class NestedParameters(FieldParameters, BaseEstimator):
 
     def _resolve(self, name: str) -> Any:
         """Return the option object that a parameter is or abbreviates."""
-        if name == "missing" and self.missing == "auto":
-            return EM() if self.objective == "pl" else MeanField()
-        return PARTS[name].resolve(name, getattr(self, name))
+        automatic = name == "missing" and self.missing == "auto"
+        return PARTS[name].resolve(name, automatic_treatment(self.objective) if automatic else getattr(self, name))
 
 
 def to_plain(value: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sparsefield.parameters import automatic_treatment
+
 if TYPE_CHECKING:
     from sparsefield.model import Field
 
@@ -73,10 +75,8 @@ def _describe_missing(field: Field, params: Mapping[str, Any]) -> str:
         return (
             f" Missing cells were averaged over; their draws leave a Monte Carlo error of {error:.2g} standard errors."
         )
-    averaged = (
-        missing == "em" or getattr(missing, "name", "") == "em" or (missing, params["objective"]) == ("auto", "pl")
-    )
-    if averaged:
+    treatment = automatic_treatment(params["objective"]) if missing == "auto" else getattr(missing, "name", missing)
+    if treatment == "em":
         return " Missing cells were averaged over; the fit ended before the Monte Carlo error was known."
     return " Beliefs were put in the place of missing cells, which makes weights too large where much is missing."
 
