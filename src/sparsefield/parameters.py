@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import numpy as np
 
@@ -71,6 +71,12 @@ class FieldParameters:
         "larger number; auto selects it, see --selection.",
         "NUMBER|auto",
     )
+    penalty: str = _option(
+        "l1",
+        "l1 selects features one by one; group selects edges, all features of which have weights or none: for columns "
+        "with many states.",
+        "l1|group",
+    )
     l2: float = _option(1.0, "Strength of the L2 penalty, which shrinks large weights.")
     selection: str | SelectionCriterion = _option(
         "heldout",
@@ -97,7 +103,13 @@ class FieldParameters:
         "other, and Gibbs sampling elsewhere; or mean field, belief propagation, variable elimination, Gibbs sampling.",
         "auto|mean-field|bp|exact|gibbs",
     )
-    numeric: str | Sequence[str | int] | Mapping[str, Sequence[str]] = "auto"
+    kinds: str | Mapping[Any, Any] = "auto"
+    coding: str = _option(
+        "symmetric",
+        "Columns of nominal variables with more than two states: every state has features, or all but the most "
+        "frequent one, as in the paper.",
+        "symmetric|reference",
+    )
     solver: Solver | None = None
     engine: Any = None
     n_jobs: int | None = None

@@ -42,14 +42,23 @@ def assert_alike(found: BinarySchema, general: Schema) -> None:
             assert [type(state) for state in one.states] == [type(state) for state in other.states]
             assert one.frequencies == pytest.approx(other.frequencies, abs=1e-14)
             assert (one.width, one.numeric, one.code_of_label) == (other.width, other.numeric, other.code_of_label)
-    for name in ("n_variables", "n_states", "n_columns", "n_candidate_pairs", "order", "index_of_name", "column_names"):
+    for name in (
+        "n_variables",
+        "n_target_columns",
+        "n_columns",
+        "n_candidate_pairs",
+        "order",
+        "index_of_name",
+        "column_names",
+    ):
         assert getattr(found, name) == getattr(general, name), name
-    for name in ("widths", "offsets", "state_offsets", "variable_of_column"):
+    for name in ("widths", "offsets", "target_offsets", "variable_of_column"):
         assert np.array_equal(getattr(found, name), getattr(general, name)), name
         assert getattr(found, name).dtype == getattr(general, name).dtype
-    for name in ("state_frequencies", "reference_frequencies"):
-        np.testing.assert_allclose(getattr(found, name), getattr(general, name), rtol=0, atol=1e-14)
-        assert getattr(found, name).shape == (found.n_states,)
+    np.testing.assert_allclose(found.initial_biases(0.01), general.initial_biases(0.01), rtol=0, atol=1e-12)
+    assert np.array_equal(found.unseen, general.unseen)
+    for one, other in zip(found.coding, general.coding, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
     assert [found.column_name(c) for c in range(found.n_columns)] == list(general.column_names)
 
 
@@ -86,7 +95,7 @@ def test_a_state_that_only_rows_of_weight_0_have_is_a_state() -> None:
     assert_alike(found, general)
     found, general = both(np.array([[1], [0], [0]]), sample_weight=np.array([0.0, 1.0, 1.0]))
     assert_alike(found, general)
-    assert found.state_frequencies.tolist() == [0.0]
+    assert found.unseen.tolist() == [True]
 
 
 def test_states_that_are_known_make_a_general_schema() -> None:
@@ -95,8 +104,8 @@ def test_states_that_are_known_make_a_general_schema() -> None:
     assert general == learn_schema(as_source(ON), states={"x3": [0, 1]})
 
 
-def test_an_observed_column_that_is_listed_as_numeric_is_a_number() -> None:
-    roles = {"observed": ["x0"], "numeric": ["x0"]}
+def test_an_observed_column_that_is_given_as_numeric_is_a_number() -> None:
+    roles = {"observed": ["x0"], "kinds": {"x0": "numeric"}}
     found, general = learn_schema(as_source(sp.csr_matrix(ON)), **roles), learn_schema(as_source(ON), **roles)
     assert general.variables[-1].numeric
     assert found.variables[-1] == general.variables[-1]
@@ -106,8 +115,8 @@ def test_roles_that_cannot_be_are_refused_as_ever() -> None:
     source = as_source(sp.csr_matrix(ON))
     with pytest.raises(DataError, match="'x9'"):
         learn_schema(source, observed=["x9"])
-    with pytest.raises(DataError, match="'x1' is listed as numeric but is a target"):
-        learn_schema(source, numeric=["x1"])
+    with pytest.raises(DataError, match=r"kinds= names the column 'x9'.* kinds= has 'number' for column 'x1'"):
+        learn_schema(source, kinds={"x9": "nominal", "x1": "number"})
 
 
 def test_variables_are_a_sequence() -> None:
@@ -152,6 +161,6 @@ def test_copies_are_equal_and_whole(again) -> None:
 def test_many_columns_make_no_variable_until_one_is_asked_for(monkeypatch) -> None:
     found = learn_schema(as_source(sp.csr_matrix((np.ones(3), ([0, 1, 4], [7, 99, 150_000])), shape=(5, 200_000))))
     monkeypatch.setattr(BinaryVariables, "_make", lambda *_: pytest.fail("a variable was made"))
-    assert found.n_states == found.n_columns == 3
+    assert found.n_target_columns == found.n_columns == 3
     assert len(found.order) == found.n_variables == 200_000
     assert len(repr(found)) < 200

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_frames import COLUMNS, OBSERVED, frames, runs, weights
 
-from sparsefield.data import Schema, as_source, learn_schema
-from sparsefield.data.column_summaries import join_summaries
-from sparsefield.data.exact_sums import Weights
+from sparsefield.data import Schema, as_source, column_summaries, learn_schema
+from sparsefield.data.column_summaries import NumberSummary, find_traits, join_summaries
+from sparsefield.data.exact_sums import Weights, rounded
 from sparsefield.data.schema_learning import learn_from_parts
 from sparsefield.errors import DataError
 
@@ -46,8 +46,10 @@ def test_partitions_have_the_schema_of_all_rows(kind, data) -> None:
     X = KINDS[kind](frame)
     names = as_source(X).names
     observed = [names[list(COLUMNS).index(name)] for name in OBSERVED]
-    numeric = data.draw(st.sampled_from(["auto", [], observed[:2]]))
-    roles = {"observed": observed, "numeric": numeric, "states": {names[0]: ["q"], names[8]: [7]}}
+    word, number, few, size = names[0], names[6], names[7], names[8]
+    some = {number: "numeric", few: "ordinal", size: "nominal", word: ["zz", "b", "a", "q"]}
+    kinds = data.draw(st.sampled_from(["auto", {number: "nominal", few: "nominal"}, {few: "numeric"}, some]))
+    roles = {"observed": observed, "kinds": kinds, "states": {word: ["q"], size: [7]}}
     together = learn_schema(as_source(X), sample_weight=weight, **roles)
     parts = [X.iloc[run] if kind == "pandas" else X[run] for run in parted]
     weighed = None if weight is None else [weight[run] for run in parted]
@@ -66,8 +68,10 @@ def test_one_partition_may_have_integers_and_another_fractions() -> None:
 
 def test_large_integers_merge_into_one_float_among_fractions() -> None:
     parts = [pd.DataFrame({"a": [2**53, 2**53 + 1]}), pd.DataFrame({"a": [0.5]})]
-    (variable,) = learn_parted(parts).variables
+    (variable,) = learn_parted(parts, kinds={"a": "nominal"}).variables
     assert (variable.states, variable.frequencies) == ((0.5, 2.0**53), (1 / 3, 2 / 3))
+    with pytest.raises(DataError, match=r"'a' is numeric and holds integers beyond 2\^53 such as 9007199254740993"):
+        learn_parted(parts)
 
 
 def test_booleans_with_and_without_missing_cells_have_one_type() -> None:
@@ -94,10 +98,8 @@ def test_a_column_of_numbers_is_categorical_if_another_partition_has_text() -> N
 
 
 def test_summaries_of_numbers_stay_small() -> None:
-    from sparsefield.data.column_summaries import find_numeric_traits
-
     source = as_source(np.arange(10_000).reshape(-1, 1))
-    (traits,) = join_summaries([find_numeric_traits(source, Weights(None), ["x0"])] * 3)
+    (traits,) = join_summaries([find_traits(source, Weights(None), ["x0"])] * 3)
     assert traits.numeric
     assert len(traits.distinct) == 11
 
@@ -106,14 +108,15 @@ def test_summaries_of_numbers_stay_small() -> None:
 def test_too_many_labels_are_refused_in_any_partition(most) -> None:
     parts = [np.arange(k, k + 100).reshape(-1, 1) for k in (0, 100, 200)]
     with pytest.raises(DataError, match=r"'x0' has more than .* different values in 300 cells: .*drop it"):
-        learn_parted(parts, most=most)
+        learn_parted(parts, most=most, kinds={"x0": "nominal"})
 
 
 def test_repeated_labels_are_no_identifiers() -> None:
     parts = [np.arange(150).reshape(-1, 1)] * 2
-    assert learn_parted(parts, most=150) == learn_schema(as_source(np.concatenate(parts)))
+    kinds = {"x0": "nominal"}
+    assert learn_parted(parts, most=150, kinds=kinds) == learn_schema(as_source(np.concatenate(parts)), kinds=kinds)
     with pytest.raises(DataError, match="300 different values in 300 cells"):
-        learn_parted([parts[0], parts[0] + 150])
+        learn_parted([parts[0], parts[0] + 150], kinds=kinds)
 
 
 @pytest.mark.parametrize("weight", [None, np.array([2.0, 1e200, 3.0])])
@@ -125,7 +128,7 @@ def test_numbers_that_cannot_be_squared_are_refused(weight) -> None:
 
 def test_columns_without_values_are_refused() -> None:
     parts = [pd.DataFrame({"a": [1, 0], "b": [np.nan, np.nan]})] * 2
-    for roles in ({}, {"observed": ["b"]}, {"observed": ["b"], "numeric": ["b"]}):
+    for roles in ({}, {"observed": ["b"]}, {"observed": ["b"], "kinds": {"b": "numeric"}}):
         with pytest.raises(DataError, match="'b' has no values at all"):
             learn_parted(parts, **roles)
 
@@ -134,3 +137,85 @@ def test_a_numeric_column_without_weight_has_no_values() -> None:
     frame = pd.DataFrame({"a": [1, 0, 1], "b": [0.5, np.nan, np.nan]})
     with pytest.raises(DataError, match="'b' has no values at all"):
         learn_schema(as_source(frame), observed=["b"], sample_weight=np.array([0.0, 1.0, 1.0]))
+
+
+def halves(parts: list[np.ndarray], weights: list[np.ndarray | None]) -> NumberSummary:
+    """Join the summaries of the first two parts with that of the others."""
+    found = [NumberSummary.of(as_source(part).column("x0"), Weights(w)) for part, w in zip(parts, weights, strict=True)]
+    return NumberSummary.join([NumberSummary.join(found[:2]), NumberSummary.join(found[2:])])
+
+
+@pytest.mark.parametrize("most", [20, 10_000], ids=["sampled", "all"])
+@given(seed=st.integers(0, 2**32 - 1), weighted=st.booleans())
+def test_distinct_numbers_do_not_depend_on_partitions(seed, weighted, most) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = rng.choice(rng.normal(size=80).round(3), (200, 1))
+    weight = rng.uniform(0.0, 3.0, 200) if weighted else None
+    ends = np.sort(rng.integers(1, 199, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_summaries, "SAMPLED_VALUES", most)
+        together = NumberSummary.of(as_source(numbers).column("x0"), Weights(weight))
+        parts = [part for part in np.split(numbers, ends) if len(part)]
+        weights = [part for part in np.split(weight, ends) if len(part)] if weighted else [None] * len(parts)
+        joined = halves(parts, weights) if len(parts) > 2 else together
+    assert len(together.values) <= most
+    assert np.array_equal(joined.values, together.values)
+    assert np.array_equal(joined.totals, together.totals)
+    # The totals of the numbers that are kept are those of all cells with this number.
+    for value, total in zip(together.values, rounded(together.totals), strict=True):
+        cells = (numbers == value).ravel()
+        assert total == pytest.approx(cells.sum() if weight is None else weight[cells].sum())
+
+
+def test_numbers_of_any_partition_make_the_same_levels(monkeypatch) -> None:
+    monkeypatch.setattr(column_summaries, "SAMPLED_VALUES", 500)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "even": rng.normal(size=2000),
+            "skewed": rng.lognormal(sigma=2.0, size=2000),
+            "whole": rng.integers(0, 300, 2000),
+            "zeros": np.where(rng.random(2000) < 0.5, -0.0, 0.0) + (rng.random(2000) < 0.3) * 0.5,
+        }
+    )
+    frame.loc[rng.random(2000) < 0.1, "even"] = np.nan
+    weight = rng.uniform(0.0, 2.0, 2000)
+    together = learn_schema(as_source(frame), observed=["whole"], sample_weight=weight)
+    assert [v.kind for v in together.variables] == ["numeric"] * 4
+    assert [v.transform for v in together.variables[:2]] == ["linear-scores", "normal-scores"]
+    for ends in ([], [7], [1000], [1, 2, 3], [0, 400, 400, 1999]):
+        runs_of = np.split(np.arange(2000), ends)
+        parts, weighed = [frame.iloc[run] for run in runs_of], [weight[run] for run in runs_of]
+        assert repr(learn_parted(parts, weighed, observed=["whole"])) == repr(together)
+
+
+def test_a_sample_of_numbers_has_the_quantiles_of_all() -> None:
+    rng = np.random.default_rng(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_summaries, "SAMPLED_VALUES", 4000)
+        (variable,) = learn_schema(as_source(rng.normal(size=(50_000, 1)))).variables
+    states, frequencies = np.array(variable.states), np.array(variable.frequencies)
+    assert frequencies @ states == pytest.approx(0.0, abs=0.05)
+    assert frequencies @ states**2 == pytest.approx(1.0, abs=0.07)
+
+
+def test_kinds_are_found_from_all_partitions() -> None:
+    """A partition of few integers decides nothing about a column with fractions, or many integers, in another."""
+    parts = [
+        pd.DataFrame({"a": [0, 1, 2], "b": [0, 1, 2], "c": [1, 2, 1], "d": [1, 1, 1]}),
+        pd.DataFrame({"a": [0.5, 1.0, 2.0], "b": range(3, 6), "c": [1, 1, 2], "d": [2, 2, 2]}),
+        pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": range(8, 11), "c": [3, 1, 2], "d": [1, 2, 1]}),
+        pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": range(10, 13), "c": [3, 1, 2], "d": [1, 2, 1]}),
+    ]
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
+        schema = learn_parted([parts[k] for k in order])
+        assert [v.kind for v in schema.variables] == ["numeric", "numeric", "ordinal", "nominal"]
+
+
+def test_partitions_of_an_ordered_categorical_share_its_order() -> None:
+    often = pd.CategoricalDtype(["never", "rarely", "often"], ordered=True)
+    parts = [pd.DataFrame({"a": pd.Categorical(cells, dtype=often)}) for cells in (["often"], ["rarely", None], [])]
+    (variable,) = learn_parted(parts).variables
+    assert variable.kind == "ordinal"
+    assert variable.states == ("never", "rarely", "often")
+    assert variable.frequencies == (0.0, 0.5, 0.5)

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from plain import learn_plain_schema
 
 from sparsefield import MarkovField, Solver
-from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_table, deduplicate_rows
 from sparsefield.data import deduplication as module
 
 
 def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
     source = as_source(frame)
-    schema = learn_schema(source, observed=observed)
+    schema = learn_plain_schema(source, observed=observed)
     return DenseDataset.single(compile_table(source, schema, sample_weight=weight))
 
 
@@ -56,7 +57,7 @@ def test_every_distinct_row_remains_with_the_weight_of_its_duplicates() -> None:
 def test_a_zero_with_a_sign_is_a_zero() -> None:
     frame = pd.DataFrame({"a": [0, 1] * 50, "x": [0.0, 0.5, -0.0, 0.5] * 25})
     source = as_source(frame)
-    schema = learn_schema(source, observed=["x"], numeric=["x"])
+    schema = learn_plain_schema(source, observed=["x"], numeric=["x"])
     assert deduplicate_rows(DenseDataset.single(compile_table(source, schema))).n_rows == 2
 
 

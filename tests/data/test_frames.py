@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -78,7 +80,8 @@ def test_a_pandas_category_is_added_when_it_is_not_there(known, labels, ordered)
         (pl.Null, [None] * 3, ["u", "v"], pl.String),
         (pl.String, [None] * 3, [1, 2], pl.Int64),
         (pl.String, [None] * 3, [True, False], pl.Boolean),
-        (pl.Date, [None] * 3, [1, 2], pl.Int64),
+        (pl.Date, [None] * 3, ["u", "v"], pl.String),
+        (pl.Duration, [None] * 3, ["u", "v"], pl.String),
         (pl.Int8, [None, None, 1], [300, 2], pl.Int64),
         (pl.Int64, [None, None, 1], [0.5, 2], pl.Float64),
         (pl.Boolean, [None, None, True], [2, 0], pl.Int64),
@@ -109,7 +112,7 @@ def test_numbers_among_words_are_words_in_polars(values, labels) -> None:
     [
         ("float64", [None, None, 1.5], ["u", "v"]),
         ("float64", [None, None, 1.5], ["1", "2"]),
-        ("float32", [None, None, 1.5], [0.1, 1]),
+        ("float32", [None, None, 1.5], [0.125, 1]),
         ("Int64", [None, None, 1], ["u", "v"]),
         ("Int64", [None, None, 1], [0.5, 1]),
         ("Int64", [None, None, 2**62 + 1], [0.5, 1]),
@@ -117,7 +120,7 @@ def test_numbers_among_words_are_words_in_polars(values, labels) -> None:
         ("boolean", [None, None, True], [2, 0]),
         ("str", [None, None, "x"], [1, 0]),
         ("string", [None, None, "x"], [1, 0]),
-        ("datetime64[ns]", [None, None], [5, 6]),
+        ("datetime64[ns]", [None, None], ["u", "v"]),
         (object, [None, None, "x"], [1, 0.5]),
     ],
 )
@@ -125,6 +128,41 @@ def test_a_pandas_column_gets_a_type_that_holds_the_labels(dtype, values, labels
     after = filled(pandas_of(values, dtype), labels)["a"].tolist()
     assert after == [*labels, *values[2:]]
     assert [isinstance(v, str) for v in after[:2]] == [isinstance(v, str) for v in labels]
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow"])
+@pytest.mark.parametrize(
+    ("cell", "days", "expected"),
+    [
+        (datetime(2020, 1, 1), [1, 2.5], [datetime(1970, 1, 2), datetime(1970, 1, 3, 12)]),
+        (datetime(2020, 1, 1, tzinfo=UTC), [1], [datetime(1970, 1, 2, tzinfo=UTC)]),
+        (date(2020, 1, 1), [1, 1.6], [date(1970, 1, 2), date(1970, 1, 3)]),
+        (timedelta(hours=1), [1, 0.25], [timedelta(days=1), timedelta(hours=6)]),
+    ],
+)
+def test_days_become_cells_of_a_column_of_dates_times_or_durations(kind, cell, days, expected) -> None:
+    if kind == "pandas" and type(cell) is date:
+        pytest.skip("pandas has no type of dates")
+    frame = pl.DataFrame({"a": [*[None] * len(days), cell]})
+    tables = {"polars": lambda: frame, "pandas": frame.to_pandas, "pyarrow": frame.to_arrow}
+    after = filled(tables[kind](), days)
+    assert pl.DataFrame(after)["a"].to_list() == [*expected, cell]
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+@pytest.mark.parametrize("dtype", [None, object])
+def test_days_become_cells_of_an_array_of_dates_or_durations(unit, dtype) -> None:
+    for cells, expected in (
+        (np.array(["NaT", "2020-01-01"], f"datetime64[{unit}]"), np.datetime64("1970-01-03")),
+        (np.array(["NaT", 5], f"timedelta64[{unit}]"), np.timedelta64(2, "D")),
+    ):
+        table = np.array([*cells], dtype=dtype)[:, None]
+        column = as_source(table).column("x0")
+        assert column.in_days
+        assert column.present.tolist() == [False, True]
+        after = filled(table, [2.0])
+        assert after.dtype == table.dtype
+        assert after[:, 0].tolist() == np.array([expected.astype(cells.dtype), cells[1]], dtype=dtype).tolist()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +185,7 @@ def test_an_arrow_column_gets_a_type_that_holds_the_labels(values, labels, expec
         (np.float64, ["1", "2"], object),
         (np.float64, [1, True], np.float64),
         (np.float32, [1, 0], np.float32),
-        (np.float32, [0.1, 1], np.float64),
+        (np.float32, [0.125, 1], np.float32),
         (np.float16, [1e300, 1], np.float64),
         (np.float64, [2**62 + 1, 1], object),
         (object, [1, "u"], object),
@@ -182,3 +220,11 @@ def test_columns_of_labels_are_of_one_type(a, b, expected, kind) -> None:
         assert frame["a"].type == frame["b"].type != pa.null()
     elif kind != "pandas":
         assert frame["a"].dtype == frame["b"].dtype != pl.Null
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_numbers_are_rounded_to_the_floats_of_their_column(dtype) -> None:
+    table = np.array([[np.nan], [1.0]], dtype=dtype)
+    for made in (filled(table, [0.1])[:, 0], filled(pd.DataFrame({"a": table[:, 0]}), [0.1])["a"]):
+        assert made.dtype == dtype
+        assert made.tolist() == [float(np.array(0.1, dtype=dtype)), 1.0]

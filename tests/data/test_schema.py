@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
+from plain import learn_plain_schema
 
 from sparsefield.data import as_source, learn_schema
 from sparsefield.data.frames import RawColumn
@@ -17,29 +18,51 @@ from sparsefield.errors import DataError
 def test_yes_or_no_columns_have_the_papers_number_of_candidates() -> None:
     """Animal has 85 columns of 0 and 1: 85 + C(85, 2) = 3,655."""
     schema = learn_schema(as_source(np.random.default_rng(0).integers(0, 2, (50, 85))))
-    assert schema.n_states == 85
-    assert schema.n_states + schema.n_candidate_pairs == 3655
+    assert schema.n_target_columns == 85
+    assert schema.n_target_columns + schema.n_candidate_pairs == 3655
 
 
 def test_targets_come_first_in_the_numbering_and_columns_keep_their_order() -> None:
-    schema = learn_schema(as_source([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["u", 0, 7]]), observed=["x0"])
+    source = as_source([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["u", 0, 7]])
+    schema = learn_plain_schema(source, observed=["x0"])
     assert [v.name for v in schema.variables] == ["x1", "x2", "x0"]
     assert schema.order == ("x0", "x1", "x2")
     assert schema.column_names == (("x1", 1), ("x1", 2), ("x2", 5), ("x2", 6), ("x0", "v"))
     assert schema.offsets.tolist() == [0, 2, 4, 5]
     assert schema.variable_of_column.tolist() == [0, 0, 1, 1, 2]
-    assert (schema.n_states, schema.n_columns, schema.n_candidate_pairs) == (4, 5, 8)
+    assert (schema.n_target_columns, schema.n_columns, schema.n_candidate_pairs) == (4, 5, 8)
 
 
-def test_the_base_is_the_most_frequent_state() -> None:
-    schema = learn_schema(as_source([["a"], ["b"], ["b"], ["c"]]))
+def test_every_column_of_a_variable_has_a_name() -> None:
+    source = as_source([["u", 0, 5], ["v", 1, 6], ["u", 2, 7], ["w", 0, 7]])
+    schema = learn_schema(source, observed=["x1"])
+    assert [v.kind for v in schema.variables] == ["nominal", "ordinal", "ordinal"]
+    ordinal = ("x2", None), ("x2", 5), ("x2", 6), ("x2", 7), ("x1", None), ("x1", 0), ("x1", 1), ("x1", 2)
+    assert schema.column_names == (("x0", "u"), ("x0", "v"), ("x0", "w"), *ordinal)
+    assert schema.offsets.tolist() == [0, 3, 7, 11]
+    assert (schema.n_target_columns, schema.n_columns) == (7, 11)
+    # x0 with all of x2 and x1; the scores of x2 and x1 with each other, their levels, and levels of x1 that shift x2.
+    assert schema.n_candidate_pairs == len(candidate_pairs(schema)) == 3 * 4 + 3 * 4 + 1 + 9 + 3
+
+
+def test_the_reference_state_is_the_most_frequent_one() -> None:
+    schema = learn_schema(as_source([["a"], ["b"], ["b"], ["c"]]), symmetric=False)
     variable = schema.variables[0]
     assert variable.states == ("a", "b", "c")
     assert variable.reference == 1
     assert variable.position_of_code.tolist() == [1, 0, 2]
     assert variable.code_of_label == {"b": 0, "a": 1, "c": 2}
     assert variable.frequencies == (0.25, 0.5, 0.25)
-    assert variable.column_frequencies.tolist() == [0.25, 0.25]
+    assert variable.column_means.tolist() == [0.25, 0.25]
+
+
+def test_a_symmetric_variable_has_a_column_for_every_state() -> None:
+    (variable,) = learn_schema(as_source([["a"], ["b"], ["b"], ["c"]])).variables
+    assert not variable.has_reference
+    assert variable.position_of_code.tolist() == [0, 1, 2]
+    assert variable.column_labels == ("a", "b", "c")
+    assert variable.column_means.tolist() == [0.25, 0.5, 0.25]
+    assert np.array_equal(variable.coded, np.eye(3))
 
 
 @pytest.mark.parametrize("yes", [1, True, 1.0])
@@ -59,9 +82,14 @@ def test_weights_decide_which_state_is_most_frequent() -> None:
 def test_candidates_are_counted_as_they_are_listed(widths, observed) -> None:
     columns = [np.arange(12) % width for width in widths] + [np.linspace(0.1, 1, 12) for _ in range(observed)]
     source = as_source(np.column_stack(columns))
-    schema = learn_schema(source, observed=source.names[len(widths) :])
-    assert schema.n_candidate_pairs == len(candidate_pairs(schema))
-    assert schema.n_columns == sum(width - 1 for width in widths) + observed
+    given = source.names[len(widths) :]
+    plain = learn_plain_schema(source, observed=given)
+    assert plain.n_candidate_pairs == len(candidate_pairs(plain))
+    assert plain.n_columns == sum(width - 1 for width in widths) + observed
+    for kind in ("auto", "nominal", "ordinal", "numeric"):
+        kinds = "auto" if kind == "auto" else dict.fromkeys(source.names, kind)
+        schema = learn_schema(source, observed=given, kinds=kinds)
+        assert schema.n_candidate_pairs == len(candidate_pairs(schema))
 
 
 @given(

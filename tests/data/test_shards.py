@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odd_frames import OBSERVED, frames, runs, weights
+from plain import learn_plain_schema
 
 from sparsefield import config
-from sparsefield.data import Block, as_source, compile_table, learn_schema
+from sparsefield.data import Block, as_source, compile_table
 from sparsefield.data.shards import (
     combine_digests,
     compile_piece,
@@ -40,7 +41,7 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
     weight, parted = data.draw(weights(len(frame))), data.draw(runs(len(frame)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "MIN_BLOCK_ROWS", 3)
-        schema = learn_schema(as_source(frame), observed=OBSERVED, sample_weight=weight)
+        schema = learn_plain_schema(as_source(frame), observed=OBSERVED, sample_weight=weight)
         table = compile_table(as_source(frame), schema, sample_weight=weight)
         pieces = []
         for run in parted:
@@ -62,7 +63,7 @@ def test_shards_have_the_blocks_of_the_table(data, blocks) -> None:
 
 
 def test_values_that_training_never_saw_are_counted_with_an_example() -> None:
-    schema = learn_schema(as_source([["a", "u"], ["b", "v"]]), observed=["x1"])
+    schema = learn_plain_schema(as_source([["a", "u"], ["b", "v"]]), observed=["x1"])
     piece, unseen = compile_piece(as_source([["c", "w"], ["a", "u"], [None, "w"], ["b", None]]), schema)
     assert unseen == {"x0": (1, "c"), "x1": (2, "w")}
     assert piece.codes.tolist() == [[-1, 0, -1, 1]]
@@ -90,7 +91,7 @@ def test_shards_are_powers_of_two(blocks) -> None:
 
 def test_a_digest_tells_codes_numbers_and_weights_apart() -> None:
     X = np.column_stack([np.arange(40) % 2, np.linspace(0, 1, 40)])
-    schema = learn_schema(as_source(X), observed=["x1"])
+    schema = learn_plain_schema(as_source(X), observed=["x1"])
     marks = set()
     for column, weight in [(0, 1.0), (0, 2.0), (1, 1.0), (2, 1.0)]:
         other = X.copy()
@@ -103,7 +104,7 @@ def test_a_digest_tells_codes_numbers_and_weights_apart() -> None:
 
 def test_arrays_that_can_only_be_read_are_copied() -> None:
     source = as_source(np.arange(300).reshape(-1, 1) % 3)
-    table = compile_table(source, learn_schema(source))
+    table = compile_table(source, learn_plain_schema(source))
     for block in table.blocks:
         block.codes.flags.writeable = block.weight.flags.writeable = False
     made = writable_blocks(table.blocks)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odd_frames import runs, weights
+from plain import learn_plain_schema
 
 from sparsefield import config
-from sparsefield.data import SparseBlock, as_source, compile_sparse, learn_schema
+from sparsefield.data import SparseBlock, as_source, compile_sparse
 from sparsefield.data.shards import overlaps
 from sparsefield.data.sparse_table import block_ends, block_ends_within, compile_sparse_piece, concatenate_sparse
 
@@ -26,7 +27,7 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in [("CELLS_FOR_SPARSE", 0), ("SPARSE_DENSITY", 1.0), ("CELLS_OF_SPARSE_BLOCK", cells)]:
             patch.setattr(config, name, value)
-        schema = learn_schema(as_source(X), observed=["x3"], sample_weight=weight)
+        schema = learn_plain_schema(as_source(X), observed=["x3"], sample_weight=weight)
         table = compile_sparse(as_source(X), schema, weight)
         assert table is not None
         pieces, places, before = [], {0, n_rows}, 0
@@ -54,13 +55,13 @@ def test_pieces_have_the_blocks_of_the_table(data, density, cells) -> None:
 
 
 def test_a_piece_with_a_gap_is_none() -> None:
-    schema = learn_schema(as_source([[0, 1], [1, 0]]))
+    schema = learn_plain_schema(as_source([[0, 1], [1, 0]]))
     assert compile_sparse_piece(as_source([[0, None], [1, 0]]), schema) is None
     assert compile_sparse_piece(as_source([[0, 7], [1, 0]]), schema) is None
 
 
 def test_a_digest_tells_rows_columns_and_weights_apart() -> None:
-    schema = learn_schema(as_source(np.eye(4, dtype=int)))
+    schema = learn_plain_schema(as_source(np.eye(4, dtype=int)))
     marks = set()
     for X, weight in [(np.eye(4), 1.0), (np.eye(4), 2.0), (np.eye(4)[::-1], 1.0), (np.tri(4), 1.0)]:
         piece = compile_sparse_piece(as_source(X.astype(int)), schema, np.full(4, weight))

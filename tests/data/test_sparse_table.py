@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import learn_plain_schema
 
 from sparsefield import MarkovField, config
-from sparsefield.data import SparseTable, as_source, compile_sparse, compile_table, learn_schema
+from sparsefield.data import SparseTable, as_source, compile_sparse, compile_table
 from sparsefield.errors import DataError, UnknownStateWarning
 
 
@@ -26,7 +27,7 @@ def random_on(seed: int, shape=(20, 9), density: float = 0.3) -> np.ndarray:
 
 def compiled(X, schema=None, weight=None, **roles) -> SparseTable:
     source = as_source(X)
-    table = compile_sparse(source, schema or learn_schema(source, sample_weight=weight, **roles), weight)
+    table = compile_sparse(source, schema or learn_plain_schema(source, sample_weight=weight, **roles), weight)
     assert table is not None
     return table
 
@@ -56,7 +57,7 @@ def beliefs(X, schema) -> np.ndarray:
 def test_rows_are_those_of_the_dense_table(seed, shape, density, data) -> None:
     X = sp.csr_matrix(random_on(seed, shape, density))
     observed = data.draw(st.lists(st.sampled_from([f"x{k}" for k in range(shape[1])]), unique=True))
-    schema = learn_schema(as_source(X), observed=observed)
+    schema = learn_plain_schema(as_source(X), observed=observed)
     table = compile_sparse(as_source(X), schema)
     if table is None:  # what is constant and on does not count for the density, which may then exceed 1
         assert X.nnz > shape[0] * schema.n_columns
@@ -189,7 +190,7 @@ def test_what_is_constant_in_training_is_left_out() -> None:
 def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     on = random_on(7)
     on[:, [2, 5]] = 0
-    schema = learn_schema(as_source(sp.csr_matrix(on)))
+    schema = learn_plain_schema(as_source(sp.csr_matrix(on)))
     later = on.copy()
     later[4, 2] = 1
     with pytest.warns(UnknownStateWarning, match=r"'x2' .*do not occur in training \(such as 1\)") as told:
@@ -204,7 +205,7 @@ def test_columns_that_training_never_saw_on_are_warned_of() -> None:
 def test_a_column_that_was_always_on_may_be_on() -> None:
     on = random_on(8)
     on[:, 1] = 1
-    schema = learn_schema(as_source(sp.csr_matrix(on)))
+    schema = learn_plain_schema(as_source(sp.csr_matrix(on)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compiled(sp.csr_matrix(on), schema)
@@ -227,11 +228,11 @@ def test_a_matrix_with_too_much_on_is_left_to_the_dense_table(monkeypatch, densi
     X = sp.csr_matrix(np.tile(circle + np.roll(circle, 1, axis=1) + np.roll(circle, 2, axis=1), (2, 1)))
     assert X.nnz == 60
     source = as_source(X)
-    assert (compile_sparse(source, learn_schema(source)) is None) == (density < 0.3)
+    assert (compile_sparse(source, learn_plain_schema(source)) is None) == (density < 0.3)
 
 
 def test_arrays_and_general_schemas_are_left_to_the_dense_table() -> None:
     on = random_on(10)
     source, matrix = as_source(on), as_source(sp.csr_matrix(on))
-    assert compile_sparse(source, learn_schema(source)) is None
-    assert compile_sparse(matrix, learn_schema(matrix, states={"x0": [0, 1, 2]})) is None
+    assert compile_sparse(source, learn_plain_schema(source)) is None
+    assert compile_sparse(matrix, learn_plain_schema(matrix, states={"x0": [0, 1, 2]})) is None

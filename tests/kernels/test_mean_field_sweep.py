@@ -55,7 +55,7 @@ def test_the_hessian_of_biases_is_p_times_1_minus_p_over_observed_cells(make_pro
     problem = make_problem(3, missing=0.2)
     evaluator = DenseEvaluator(problem.sample, OBJECTIVES["pl"](), engine)
     evaluator.evaluate(problem.graphs, problem.theta)
-    expected = np.zeros(problem.schema.n_states)
+    expected = np.zeros(problem.schema.n_target_columns)
     for row in problem.rows:
         for v, code in enumerate(row.codes):
             if code >= 0:
@@ -63,13 +63,13 @@ def test_the_hessian_of_biases_is_p_times_1_minus_p_over_observed_cells(make_pro
                     expected[s] += row.weight * p * (1 - p)
     np.testing.assert_allclose(evaluator.bias_hessian(), expected, rtol=0, atol=1e-11)
     out = np.empty(2)
-    bias_hessian(np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([0.0, 2.0]), out)
+    bias_hessian(np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([0.0, 2.0]), np.zeros(2, dtype=bool), out)
     assert out.tolist() == [0.375, 0.0]
 
 
 def test_pairs_of_weight_0_change_nothing(make_problem, engine) -> None:
     problem = make_problem(5, share=0.5)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     theta = problem.theta.copy()
     theta[n::2] = 0.0
     kept = np.flatnonzero(theta[n:])

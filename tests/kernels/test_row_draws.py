@@ -20,13 +20,13 @@ def random_field(states: tuple[int, ...], *, triple: bool = False, seed: int = 0
     """Make a field over all pairs of columns, among them a numeric covariate; with ``triple``, a conjunction, too."""
     rng = np.random.default_rng(seed)
     variables = [Variable(f"x{k}", "target", tuple(range(n)), 0, (1 / n,) * n) for k, n in enumerate(states)]
-    variables.append(Variable("z", "observed", center=0.0, scale=1.0))
+    variables.append(Variable("z", "observed", center=0.0, scale=1.0, kind="numeric"))
     schema = Schema(tuple(variables), tuple(v.name for v in variables))
     owner = schema.variable_of_column
     columns = range(schema.n_columns)
     pairs = np.array([(a, b) for a in columns for b in columns if owner[a] < owner[b]])
-    conjunctions = np.array([schema.state_offsets[:3]] if triple else [], dtype=np.int64).reshape(-1, 3)
-    weights = [rng.normal(scale=size, size=n) for n in (schema.n_states, len(pairs), len(conjunctions))]
+    conjunctions = np.array([schema.target_offsets[:3]] if triple else [], dtype=np.int64).reshape(-1, 3)
+    weights = [rng.normal(scale=size, size=n) for n in (schema.n_target_columns, len(pairs), len(conjunctions))]
     return Field(Layout.single(schema), weights[0], pairs, weights[1], conjunctions, 2.0 + weights[2])
 
 
@@ -52,8 +52,8 @@ def draw(field: Field, block: Block, keys: np.ndarray, *, copies: int = COPIES, 
     drawn = np.zeros((len(block.missing_rows), copies), dtype=np.int32)
     columns = np.repeat(block.beliefs[: schema.n_columns], copies, axis=1)
     where = block.cell_offsets, block.missing_rows
-    kernels.draw_frequencies(schema.state_frequencies, schema.state_offsets, *where, keys, drawn)
-    kernels.set_columns(schema.state_offsets, *where, drawn, columns)
+    kernels.draw_frequencies(schema.coding, *where, keys, drawn)
+    kernels.set_columns(field.graphs[0], *where, drawn, columns)
     kernels.draw_rows(field.graphs[0], field.theta, *where, keys, sweeps, columns, drawn)
     np.testing.assert_array_equal(columns, expected_columns(schema, block, drawn))
     return drawn
@@ -63,7 +63,7 @@ def expected_columns(schema: Schema, block: Block, drawn: np.ndarray) -> np.ndar
     """Return the beliefs of all copies: observed cells as they are, missing ones one-hot."""
     copies = drawn.shape[1]
     columns = np.repeat(block.beliefs[: schema.n_columns], copies, axis=1)
-    for v, (first, last) in enumerate(zip(schema.state_offsets[:-1], schema.state_offsets[1:], strict=True)):
+    for v, (first, last) in enumerate(zip(schema.target_offsets[:-1], schema.target_offsets[1:], strict=True)):
         for cell in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
             for c in range(copies):
                 at = block.missing_rows[cell] * copies + c
@@ -198,7 +198,7 @@ def test_copies_have_the_exact_joint_distribution(kind, known) -> None:
     schema = field.schema
     for assignment, p in slow_of(field).joint(block.codes[:, 0].tolist(), [0.7]).items():
         wanted = np.array(slow_of(field).one_hot(assignment))[:, None]
-        hits = (beliefs[:, : schema.n_states] == wanted).all(axis=1)
+        hits = (beliefs[:, : schema.n_target_columns] == wanted).all(axis=1)
         error = hits.mean(axis=0).std() / np.sqrt(n)
         assert abs(hits.mean() - p) < 4.5 * error + 0.002
 

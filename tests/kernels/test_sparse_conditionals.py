@@ -37,23 +37,23 @@ class Case:
         self.evaluator = SparseEvaluator(DenseDataset.single(table), engine)
         arcs = self.evaluator.compile(self.layout.arcs(self.pairs))
         self.arcs = arcs._replace(weight=self.theta[arcs.feature])
-        self.baseline = baseline_beliefs(self.schema, self.theta[: self.schema.n_states])
+        self.baseline = baseline_beliefs(self.schema, self.theta[: self.schema.n_target_columns])
         dense = DenseEvaluator(problem.sample, PseudoLikelihood(), engine)
         self.loss, self.gradient = dense.evaluate(dense.compile(self.layout.arcs(self.pairs)), self.theta)
         factors = dense.gradient_factors()
         self.on = factors.expectations[0][0]
         self.errors = factors.errors[0][0] / self.block.weight
-        self.beliefs = self.errors + self.on[: self.schema.n_states]
+        self.beliefs = self.errors + self.on[: self.schema.n_target_columns]
 
     def evaluate(self):
-        per_arc, per_state = np.zeros((len(self.arcs.target), 2)), np.zeros((self.schema.n_states, 2))
+        per_arc, per_state = np.zeros((len(self.arcs.target), 2)), np.zeros((self.schema.n_target_columns, 2))
         loss, touched = loss_and_gradient(self.block, self.arcs, self.baseline, per_arc, per_state)
         assert touched == self.touched()
         return loss, per_arc, per_state
 
     def touched(self) -> int:
         """Count the states of variables outside their reference state or with a feature to a column that is on."""
-        n, owner = self.schema.n_states, self.schema.variable_of_column
+        n, owner = self.schema.n_target_columns, self.schema.variable_of_column
         reached = np.zeros((self.schema.n_variables, self.block.n_rows), dtype=bool)
         np.logical_or.at(reached, owner[:n], self.on[:n] > 0)
         np.logical_or.at(reached, owner[self.arcs.target], self.on[self.sources()] > 0)
@@ -90,7 +90,7 @@ def test_sums_are_added_to_the_output(case) -> None:
 
 
 def test_the_baseline_is_the_softmax_of_the_biases(case) -> None:
-    offsets = case.schema.state_offsets
+    offsets = case.schema.target_offsets
     for first, last in pairwise(offsets):
         z = case.theta[first:last]
         p = np.exp(z) / (1 + np.exp(z).sum())
@@ -104,7 +104,7 @@ def test_the_baseline_is_the_softmax_of_the_biases(case) -> None:
 
 @pytest.mark.parametrize("size", [40.0, 300.0, 1000.0])
 def test_the_baseline_is_finite_for_any_weights(case, size) -> None:
-    n = case.schema.n_states
+    n = case.schema.n_target_columns
     for biases in (np.full(n, size), np.full(n, -size), size * (-1.0) ** np.arange(n)):
         baseline = baseline_beliefs(case.schema, biases)
         assert np.isfinite(baseline).all()
@@ -124,7 +124,7 @@ def test_pair_gradients_of_candidates_are_errors_minus_baseline(case) -> None:
 @pytest.mark.parametrize("threshold", [0.0, 0.05, 0.3, 0.9])
 @pytest.mark.parametrize("room", [0, 10_000])
 def test_residuals_are_stored_under_new_column_numbers(case, threshold, room) -> None:
-    n, rows = case.schema.n_states, case.block.n_rows
+    n, rows = case.schema.n_target_columns, case.block.n_rows
     number = np.random.default_rng(0).permutation(n).astype(np.int32)
     number[1] = -1
     counts = np.empty(rows, dtype=np.int64)
@@ -153,23 +153,23 @@ def test_buffers_grow_for_a_row_that_touches_many_states(make_problem, engine) -
     )
     schema = problem.schema
     rng = np.random.default_rng(0)
-    covariates = np.arange(schema.n_states, schema.n_columns)
-    pairs = np.array([(state, given) for state in range(schema.n_states) for given in covariates])
-    theta = np.concatenate([np.zeros(schema.n_states), 1e-3 * rng.normal(size=len(pairs))])
+    covariates = np.arange(schema.n_target_columns, schema.n_columns)
+    pairs = np.array([(state, given) for state in range(schema.n_target_columns) for given in covariates])
+    theta = np.concatenate([np.zeros(schema.n_target_columns), 1e-3 * rng.normal(size=len(pairs))])
     case = Case(problem, engine, pairs, theta)
     loss, per_arc, per_state = case.evaluate()
     assert case.loss > 4 * 700
     assert loss + 4 * case.baseline[:, LOG_NORMALIZER].sum() == pytest.approx(case.loss, rel=1e-11)
     np.testing.assert_allclose(
-        per_state[:, 0] + 4 * case.baseline[:, BELIEF] - case.on[: schema.n_states].sum(axis=1),
-        case.gradient[: schema.n_states],
+        per_state[:, 0] + 4 * case.baseline[:, BELIEF] - case.on[: schema.n_target_columns].sum(axis=1),
+        case.gradient[: schema.n_target_columns],
         atol=1e-10,
     )
     out = np.zeros(len(case.arcs.target))
     pair_gradients(case.block, case.arcs, case.baseline, case.arcs.offsets, case.arcs.target, out)
     baseline_part = case.baseline[case.arcs.target, BELIEF] * case.on[case.sources()].sum(axis=1)
     np.testing.assert_allclose(out + baseline_part, per_arc[:, 0], atol=1e-10)
-    counts, number = np.empty(4, dtype=np.int64), np.arange(schema.n_states, dtype=np.int32)
+    counts, number = np.empty(4, dtype=np.int64), np.arange(schema.n_target_columns, dtype=np.int32)
     _, entries, filled = residuals(
         case.block, case.arcs, case.baseline, 0.0, number, 2.0**44, counts, np.empty(0, np.int32), np.empty(0, np.int64)
     )

@@ -1,5 +1,6 @@
 """This package turns frames, arrays, sparse matrices and linked tables into a schema and flat, read-only arrays."""
 
+from sparsefield.data.coding import Coding, ColumnClass
 from sparsefield.data.dataset import (
     Dataset,
     DenseDataset,
@@ -27,6 +28,8 @@ __all__ = [
     "BinaryVariables",
     "Block",
     "CandidateBlock",
+    "Coding",
+    "ColumnClass",
     "Dataset",
     "DenseDataset",
     "DistributedDataset",

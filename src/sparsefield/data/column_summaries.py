@@ -14,13 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.column_types import ColumnType
 from sparsefield.data.exact_sums import Exact, Weights, exact_sum
-from sparsefield.data.frames import Columns, RawColumn, Source
-from sparsefield.data.labels import Label, as_numbers, factorize, label_sort_key, unify_labels
+from sparsefield.data.frames import Columns, RawColumn
+from sparsefield.data.labels import Label, as_numbers, distinct_whole_numbers, factorize, label_sort_key, unify_labels
 from sparsefield.errors import DataError
 
 MANY_LABELS = 2**20
 """Number of labels beyond which a column counts as an identifier, if its labels cannot all be kept."""
+
+SAMPLED_VALUES = 2**16
+"""Number of distinct numbers of a column that are kept to find its levels."""
 
 FIRST_CELLS = 2**12
 """Number of cells that are searched for distinct values first: most numeric columns have enough of them there."""
@@ -40,9 +44,10 @@ class CategoricalCells(NamedTuple):
 
 def read_categories(source: Columns, name: str) -> CategoricalCells:
     """Return the sorted distinct labels of a column in a partition, and their index per cell."""
-    text = source.text_categories(name) if isinstance(source, Source) else None
+    text = source.text_categories(name)
     if text is not None:
-        return CategoricalCells(*text, are_objects=True, complete=True)
+        labels, codes = text
+        return CategoricalCells(labels, codes, are_objects=True, complete=bool((codes >= 0).all()))
     raw = source.column(name)
     labels, codes = factorize(raw, part=True)
     return CategoricalCells(labels, codes, raw.values.dtype.kind not in "biuf", len(raw.values) == len(raw.present))
@@ -114,15 +119,17 @@ class LabelSummary:
         return labels, totals
 
 
-class NumericTraits(NamedTuple):
-    """The properties that distinguish a numeric observed column from a categorical one."""
+class ColumnTraits(NamedTuple):
+    """The properties of a column that decide about its kind."""
 
     numbers: bool
     """Whether all values are numbers; booleans are not."""
     fractions: bool
-    """Whether some values are not integers."""
+    """Whether some values are not integers, or are numbers of days, which are numeric however few there are."""
     distinct: frozenset[float]
     """Distinct integers: all of them, or enough to decide."""
+    order: tuple[Label, ...] = ()
+    """The categories of an ordered categorical column."""
 
     @property
     def numeric(self) -> bool:
@@ -130,10 +137,14 @@ class NumericTraits(NamedTuple):
         return self.numbers and (self.fractions or len(self.distinct) > config.NUMERIC_STATES)
 
     @classmethod
-    def of(cls, column: RawColumn) -> NumericTraits:
+    def of(cls, column: RawColumn) -> ColumnTraits:
         values = column.values
         if not len(values):
             return cls(True, False, frozenset())
+        if column.categorical:
+            return cls(False, False, frozenset())
+        if column.in_days:
+            return cls(True, True, frozenset())
         if values.dtype.kind == "O":
             are_numbers = all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values)
             values = values.astype(config.FLOAT) if are_numbers else values
@@ -142,15 +153,21 @@ class NumericTraits(NamedTuple):
         # Infinity counts as a fraction: it is a number that `as_numbers` will refuse.
         if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.floor(values))).all():
             return cls(True, True, frozenset())
-        distinct = np.unique(values[:FIRST_CELLS])
-        if len(distinct) <= config.NUMERIC_STATES:
-            distinct = np.unique(values)
+        distinct = distinct_whole_numbers(values[:FIRST_CELLS])
+        if len(distinct) <= config.NUMERIC_STATES and len(values) > FIRST_CELLS:
+            distinct = distinct_whole_numbers(values)
         return cls(True, False, frozenset(distinct[: config.NUMERIC_STATES + 1].tolist()))
 
     @classmethod
-    def join(cls, parts: Sequence[NumericTraits]) -> NumericTraits:
+    def join(cls, parts: Sequence[ColumnTraits]) -> ColumnTraits:
         distinct = islice(frozenset().union(*(part.distinct for part in parts)), config.NUMERIC_STATES + 1)
-        return cls(all(part.numbers for part in parts), any(part.fractions for part in parts), frozenset(distinct))
+        orders = {part.order for part in parts}
+        return cls(
+            all(part.numbers for part in parts),
+            any(part.fractions for part in parts),
+            frozenset(distinct),
+            orders.pop() if len(orders) == 1 else (),
+        )
 
 
 class Moments(NamedTuple):
@@ -178,6 +195,45 @@ class Moments(NamedTuple):
         return float(np.sqrt(float(Fraction(squares) / Fraction(self.weight))))
 
 
+class NumberSummary(NamedTuple):
+    """The distinct values of a numeric column with their total weights, or a random sample of these values.
+
+    A value is in the sample if its hash is among the smallest ones, so that samples of partitions can be joined.
+    """
+
+    values: np.ndarray
+    """Ascending, (values,)."""
+    totals: np.ndarray
+    """Exact total weight of the cells with each value, (values,)."""
+
+    @classmethod
+    def of(cls, column: RawColumn, weights: Weights) -> NumberSummary:
+        values, codes = np.unique(as_numbers(column) + 0.0, return_inverse=True)
+        return cls(values, weights.totals(codes, len(values), column.present))._cut()
+
+    @classmethod
+    def join(cls, parts: Sequence[NumberSummary]) -> NumberSummary:
+        values, codes = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
+        totals = np.zeros(len(values), dtype=np.result_type(*(part.totals for part in parts)))
+        np.add.at(totals, codes, np.concatenate([part.totals for part in parts]))
+        return cls(values, totals)._cut()
+
+    def _cut(self) -> NumberSummary:
+        if len(self.values) <= SAMPLED_VALUES:
+            return self
+        hashes = _hash_numbers(self.values)
+        kept = np.sort(np.argpartition(hashes, SAMPLED_VALUES)[:SAMPLED_VALUES])
+        return NumberSummary(self.values[kept], self.totals[kept])
+
+
+def _hash_numbers(values: np.ndarray) -> np.ndarray:
+    """Return a 64-bit hash of each number (the finalizer of SplitMix64)."""
+    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
 def _sum(name: str, values: np.ndarray, weights: Weights, present: np.ndarray) -> Fraction:
     """Return the sum of weight x value."""
     try:
@@ -185,8 +241,7 @@ def _sum(name: str, values: np.ndarray, weights: Weights, present: np.ndarray) -
             return exact_sum(values if weights.weight is None else values * weights.weight[present])
     except OverflowError:
         raise DataError(
-            f"Observed column {name!r} holds numbers that are too large to be squared and weighted: rescale it, or "
-            "drop it."
+            f"Column {name!r} holds numbers that are too large to be squared and weighted: rescale it, or drop it."
         ) from None
 
 
@@ -198,8 +253,17 @@ def refuse_odd_weights(weight: np.ndarray, first: int = 0) -> None:
         raise DataError(f"sample_weight of row {first + row} is {weight[row]}: weights are finite and not negative.")
 
 
-def find_numeric_traits(source: Columns, weights: Weights, names: Sequence[str]) -> list[NumericTraits]:
-    return [NumericTraits.of(source.column(name)) for name in names]
+def find_traits(source: Columns, weights: Weights, names: Sequence[str]) -> list[ColumnTraits]:
+    orders = [source.ordered_categories(name) for name in names]
+    return [
+        ColumnTraits(False, False, frozenset(), order) if order else ColumnTraits.of(source.column(name))
+        for name, order in zip(names, orders, strict=True)
+    ]
+
+
+def find_types(source: Columns, weights: Weights, names: Sequence[str]) -> list[ColumnType]:
+    """Return the types of columns of dates, times and categories; ``weights`` are not used."""
+    return [source.column_type(name) for name in names]
 
 
 def summarize_columns(
@@ -210,6 +274,10 @@ def summarize_columns(
         Moments.of(source.column(name), weights) if name in numbers else LabelSummary.of(source, weights, name, most)
         for name in names
     ]
+
+
+def summarize_numbers(source: Columns, weights: Weights, names: Sequence[str]) -> list[NumberSummary]:
+    return [NumberSummary.of(source.column(name), weights) for name in names]
 
 
 def sum_squared_deviations(source: Columns, weights: Weights, means: Mapping[str, float]) -> list[Fraction]:

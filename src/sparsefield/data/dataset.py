@@ -137,7 +137,11 @@ class DenseDataset:
 
     @property
     def n_cells(self) -> int:
-        return sum(table.n_rows * int(width) for table, width in zip(self.tables, self.layout.widths, strict=True))
+        total = 0
+        for table, width in zip(self.tables, self.layout.widths, strict=True):
+            states = table.schema.coding.state_offsets
+            total += table.n_rows * max(int(width), int(states[-1]) - len(states) + 1)  # a number has many states
+        return total
 
     @property
     def total_weights(self) -> list[float]:

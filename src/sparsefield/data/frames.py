@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,7 +14,29 @@ import numpy as np
 import scipy.sparse as sp
 from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow_table
 
+from sparsefield.data.cell_values import (
+    SECONDS_OF_DAY,
+    as_floats_of,
+    cells_like,
+    days_as_dates,
+    days_as_numpy,
+    days_as_times,
+    is_missing,
+    plain_labels,
+    plain_values,
+)
+from sparsefield.data.column_types import (
+    CATEGORIES,
+    EXAMPLES,
+    ColumnType,
+    empty_series,
+    type_of_array,
+    type_of_series,
+)
 from sparsefield.errors import DataError
+
+FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
+"""Types of floats that are narrower than those of the numbers that are filled in."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +48,10 @@ class RawColumn:
     """Values of the present cells, of any dtype, (present cells,)."""
     present: np.ndarray
     """Whether each cell has a value, bool, (rows,)."""
+    in_days: bool = False
+    """Whether the values are numbers of days instead of the dates, times or durations of the input."""
+    categorical: bool = False
+    """Whether the type of the column is that of categories, which are no numbers even if all of them look so."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +86,24 @@ class Source:
             raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         else:
             raw = _frame_column(name, self.native[:, position])
-        if _holds_times(raw.values):
-            raise DataError(
-                f"Column {name!r} holds dates or times; categories are strings, numbers or booleans. "
-                "Convert it first, for instance to the year or with astype(str)."
-            )
-        return raw
+        values, in_days = plain_values(name, raw.values)
+        return RawColumn(name, values, raw.present, in_days=in_days, categorical=raw.categorical)
+
+    def ordered_categories(self, name: str) -> tuple[Any, ...]:
+        """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
+        if self.kind in ("array", "sparse"):
+            return ()
+        series = self.native[:, self._position[name]]
+        if series.dtype != nw.Enum:
+            return ()
+        return tuple(plain_labels(name, series.cat.get_categories().to_list()))
+
+    def column_type(self, name: str) -> ColumnType:
+        """Return the type of a column of dates, times or categories, which its labels do not tell."""
+        if self.kind == "sparse":
+            return ColumnType()
+        column = self.native[:, self._position[name]]
+        return type_of_array(column) if self.kind == "array" else type_of_series(column)
 
     def text_categories(self, name: str) -> tuple[list[str], np.ndarray] | None:
         """Return the sorted distinct values of a frame's text column, and their index per cell, (rows,).
@@ -107,6 +146,15 @@ class JoinedColumns:
 
     def column(self, name: str) -> RawColumn:
         return self._source_of_name[name].column(name)
+
+    def ordered_categories(self, name: str) -> tuple[Any, ...]:
+        return self._source_of_name[name].ordered_categories(name)
+
+    def column_type(self, name: str) -> ColumnType:
+        return self._source_of_name[name].column_type(name)
+
+    def text_categories(self, name: str) -> tuple[list[str], np.ndarray] | None:
+        return self._source_of_name[name].text_categories(name)
 
 
 def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
@@ -156,6 +204,9 @@ class Columns(Protocol):
     @property
     def n_rows(self) -> int: ...
     def column(self, name: str) -> RawColumn: ...
+    def ordered_categories(self, name: str) -> tuple[Any, ...]: ...
+    def column_type(self, name: str) -> ColumnType: ...
+    def text_categories(self, name: str) -> tuple[Sequence[Any], np.ndarray] | None: ...
 
 
 def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> Any:
@@ -176,6 +227,45 @@ def fill_cells(X: Any, source: Source, cells: Mapping[str, tuple[np.ndarray, lis
 def make_frame(columns: Mapping[str, Any], kind: str) -> Any:
     """Build a frame of the given kind; arrays and matrices become polars frames."""
     return nw.to_native(nw.from_dict(dict(columns), backend=_backend(kind)))
+
+
+def make_column(
+    name: str, labels: Sequence[Any], column_type: ColumnType, kind: str, known: np.ndarray | None = None
+) -> Any:
+    """Return labels as a column of a type for `make_frame`: dates of numbers of days, categories of text.
+
+    ``known`` are the cells, bool, (rows,), whose times are exact instead of rounded to seconds. The labels are returned
+    as they are if the library has no such type.
+    """
+    labels, backend = list(labels), _backend(kind)
+    series = empty_series(name, len(labels), column_type, backend)
+    if series is None:
+        return labels
+    if column_type.dtype in CATEGORIES:
+        return nw.to_native(_replace_cells(series, np.arange(len(labels)), labels))
+    cells = _as_cells(series, [EXAMPLES.get(column_type.dtype)], labels)
+    if known is not None and column_type.dtype.startswith(("datetime", "time")):
+        exact: list[Any] = list(days_as_times(labels, getattr(series.dtype, "time_zone", None), per_second=10**6))
+        exact = exact if column_type.dtype != "time" else [moment.time() for moment in exact]
+        cells = [time if is_known else cell for time, cell, is_known in zip(exact, cells, known, strict=True)]
+    return nw.to_native(_fit_cells(series, cells, cells))
+
+
+def as_pandas(frame: Any) -> Any:
+    """Return a frame of any library as one of pandas, with the types of its columns; an array is returned as it is."""
+    made = nw.from_native(frame, eager_only=True, pass_through=True)
+    if not isinstance(made, nw.DataFrame) or made.implementation.is_pandas():
+        return frame
+    import pandas as pd
+
+    return pd.DataFrame({name: made[name].to_numpy() for name in made.columns})
+
+
+def with_index_of(source: Any, frame: Any) -> Any:
+    """Return a frame of pandas with the index of the table, where that is of pandas too."""
+    if not isinstance(source, Source) or source.kind != "pandas":
+        return frame
+    return frame.set_axis(nw.to_native(source.native).index, axis=0)
 
 
 def make_label_columns(columns: Mapping[str, Sequence[Any]], kind: str) -> dict[str, Any]:
@@ -290,8 +380,10 @@ def _array_column(name: str, values: np.ndarray) -> RawColumn:
     if values.dtype.kind == "f":
         return _float_column(name, values)
     present = np.ones(len(values), dtype=bool)
-    if values.dtype.kind == "O":
-        present = np.fromiter((not _is_missing(v) for v in values), dtype=bool, count=len(values))
+    if values.dtype.kind in "mM":
+        present = ~np.isnat(values)
+    elif values.dtype.kind == "O":
+        present = np.fromiter((not is_missing(v) for v in values), dtype=bool, count=len(values))
     return RawColumn(name, values if present.all() else values[present], present)
 
 
@@ -300,20 +392,24 @@ def _float_column(name: str, values: np.ndarray) -> RawColumn:
     return RawColumn(name, values if present.all() else values[present], present)
 
 
-def _holds_times(values: np.ndarray) -> bool:
-    """Return whether ``values`` contain NumPy dates or durations, which would pass for integers in nanoseconds."""
-    if values.dtype.kind == "O":
-        return any(isinstance(value, (np.datetime64, np.timedelta64)) for value in values)
-    return values.dtype.kind in "mM"
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:  # NaN is the one value that differs from itself; for pandas' NA the comparison is undefined
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"
+def _as_cells(series: nw.Series, values: list, labels: list) -> list:
+    """Return labels as cells of a column with the given values: dates of numbers of days, floats of its precision."""
+    native: Any = nw.to_native(series)
+    if series.implementation.is_pandas() and hasattr(native, "cat"):
+        categories = native.cat.categories.tolist()
+        known = dict(zip(plain_labels(series.name, categories), categories, strict=True))
+        return [known.get(label, label) for label in labels]
+    if any(isinstance(label, str) for label in labels):
+        return cells_like(values, labels)
+    if isinstance(series.dtype, nw.Duration):
+        unit = {"s": 10**6, "ms": 10**3}.get(series.dtype.time_unit, 1)  # in microseconds
+        return [timedelta(microseconds=round(days * SECONDS_OF_DAY * 10**6 / unit) * unit) for days in labels]
+    if series.dtype == nw.Date:
+        return list(days_as_dates(labels))
+    if isinstance(series.dtype, nw.Datetime):
+        return list(days_as_times(labels, series.dtype.time_zone))
+    narrow = next((floats for dtype, floats in FLOATS.items() if series.dtype == dtype), None)
+    return cells_like(values, labels) if narrow is None else as_floats_of(narrow, labels)
 
 
 def _frame_column(name: str, series: nw.Series) -> RawColumn:
@@ -321,10 +417,11 @@ def _frame_column(name: str, series: nw.Series) -> RawColumn:
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
         return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
+    categorical = series.dtype in (nw.Categorical, nw.Enum)
     if series.null_count() == 0:
-        return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool))
+        return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)
     present = ~series.is_null().to_numpy().astype(bool)
-    return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present)
+    return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present, categorical=categorical)
 
 
 def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) -> np.ndarray:
@@ -332,14 +429,26 @@ def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) ->
     for position, name in enumerate(source.names):
         if name in cells:
             rows, labels = cells[name]
+            labels = _array_cells(source.native[:, position], labels)
             filled = _widen(filled, labels)
             for row, label in zip(rows, labels, strict=True):
                 filled[row, position] = label
     return filled
 
 
+def _array_cells(column: np.ndarray, labels: list) -> list:
+    """Return labels as cells of an array: dates of numbers of days, floats of its precision."""
+    if column.dtype.kind == "O":
+        return cells_like(column.tolist(), labels)
+    if column.dtype.kind in "mM" and not any(isinstance(label, str) for label in labels):
+        return days_as_numpy(column.dtype, labels)
+    return as_floats_of(column.dtype, labels) if column.dtype in FLOATS.values() else labels
+
+
 def _widen(array: np.ndarray, labels: list) -> np.ndarray:
     """Return ``array`` in a wider dtype if its own cannot hold the labels."""
+    if array.dtype.kind in "mM" and not any(isinstance(label, str) for label in labels):
+        return array
     if not any(isinstance(label, str) for label in labels):
         for dtype in (array.dtype, np.dtype(np.float64)):
             with np.errstate(over="ignore"):
@@ -351,9 +460,15 @@ def _widen(array: np.ndarray, labels: list) -> np.ndarray:
 
 def _replace_cells(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Series:
     """Replace some cells of a series; its dtype is widened only if the labels do not fit."""
-    values: list[Any] = series.to_list()
+    values = series.to_list()
+    labels = _as_cells(series, values, labels)
     for row, label in zip(rows, labels, strict=True):
         values[row] = label
+    return _fit_cells(series, values, labels)
+
+
+def _fit_cells(series: nw.Series, values: list, labels: list) -> nw.Series:
+    """Return cells as a series like another one; its dtype is widened only if the labels among them do not fit."""
     for cells, dtype in _possible_dtypes(series, values, labels):
         try:
             made = _make_like(series, cells, dtype)
@@ -361,7 +476,7 @@ def _replace_cells(series: nw.Series, rows: np.ndarray, labels: list) -> nw.Seri
             continue
         # Some libraries change a value that does not fit: 0.5 becomes 0 among integers, 1 becomes text.
         pairs = zip(made.to_list(), cells, strict=True)
-        if all(_is_missing(now) if _is_missing(wanted) else now == wanted for now, wanted in pairs):
+        if all(is_missing(now) if is_missing(wanted) else now == wanted for now, wanted in pairs):
             return made
     raise DataError(f"Column {series.name!r}, of type {series.dtype}, cannot hold labels such as {labels[0]!r}.")
 
@@ -375,6 +490,8 @@ def _possible_dtypes(series: nw.Series, values: list, labels: list) -> Iterator[
             native = native.cat.add_categories([label for label in dict.fromkeys(labels) if label not in known])
         yield from ((values, dtype) for dtype in (native.dtype, None, object))
         return
+    if series.implementation.is_pyarrow():
+        yield values, nw.to_native(series).type
     if isinstance(series.dtype, nw.Enum):
         yield values, nw.Enum(list(dict.fromkeys([*series.dtype.categories, *labels])))
     elif series.dtype != nw.Unknown:
@@ -388,4 +505,9 @@ def _make_like(series: nw.Series, values: list, dtype: Any) -> nw.Series:
         native: Any = nw.to_native(series)
         made = type(native)(values, index=native.index, name=native.name, dtype=dtype)
         return nw.from_native(made, series_only=True)
+    if series.implementation.is_pyarrow() and dtype == nw.to_native(series).type:
+        import pyarrow as pa
+
+        made = nw.from_native(pa.chunked_array([pa.array(values, type=dtype)]), series_only=True)
+        return made.alias(series.name)
     return nw.new_series(series.name, values, dtype, backend=series.implementation)

@@ -18,7 +18,7 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
 
     In a ``part`` of an object column, floats stay floats: only all parts together show whether all are integers.
     """
-    values = _as_integers(column.values)
+    values = as_integers(column.values)
     codes = np.full(len(column.present), -1, dtype=np.int64)
     if values.dtype.kind in "iu" and (counted := _factorize_small_range(values)):
         labels, inverse = counted
@@ -34,27 +34,47 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
     return labels, codes
 
 
-def _as_integers(values: np.ndarray) -> np.ndarray:
+def as_integers(values: np.ndarray) -> np.ndarray:
     """Convert floats to integers if all are whole: pandas stores 0/1 with missing cells as floats."""
-    if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) < 2**53).all():
+    # Half floats cannot be compared with 2^53, which is beyond their range.
+    wide = values.astype(np.float64) if values.dtype == np.float16 else values
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(wide) < 2**53).all():
         integers = values.astype(np.int64)
         if (integers == values).all():
             return integers
     return values
 
 
+def distinct_whole_numbers(values: np.ndarray) -> np.ndarray:
+    """Return the sorted distinct values of an array of whole numbers, which may be floats."""
+    found = _count_small_range(values)
+    return np.unique(values) if found is None else np.flatnonzero(found[0]) + found[2]
+
+
 def _factorize_small_range(values: np.ndarray) -> tuple[list[Label], np.ndarray] | None:
     """Factorize integers by counting; None if their range is so large that sorting is cheaper."""
+    found = _count_small_range(values)
+    if found is None:
+        return None
+    present, shifted, low = found
+    rank = np.cumsum(present) - 1
+    return list((np.flatnonzero(present) + low).tolist()), rank[shifted]
+
+
+def _count_small_range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Return which values from the smallest to the largest occur, the distances of all from the smallest, and that one.
+
+    None if their range is so large that sorting is cheaper than counting.
+    """
     if not len(values):
         return None
     # Python integers, since the difference of two 64-bit integers may not fit into NumPy's.
     low, high = int(values.min()), int(values.max())
-    if high - low >= 4 * len(values) + 1024 or high > np.iinfo(np.int64).max:
+    limits = np.iinfo(np.int64)
+    if high - low >= 4 * len(values) + 1024 or low < limits.min or high > limits.max:
         return None
     shifted = values.astype(np.int64) - low
-    present = np.bincount(shifted) > 0
-    rank = np.cumsum(present) - 1
-    return list((np.flatnonzero(present) + low).tolist()), rank[shifted]
+    return np.bincount(shifted) > 0, shifted, low
 
 
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
@@ -116,10 +136,23 @@ def as_numbers(column: RawColumn) -> np.ndarray:
     except (TypeError, ValueError):
         raise DataError(
             f"Column {column.name!r} is read as numeric but holds text: argument must be a string or a number that "
-            "converts. List the numeric columns yourself with numeric=[...]."
+            f"converts. Correct its cells, or give it another kind, such as kinds={{{column.name!r}: 'nominal'}}."
         ) from None
+    _refuse_large_integers(column, values)
     if not np.isfinite(values).all():
-        raise DataError(
-            f"Observed column {column.name!r} holds infinity: replace it by a number, or leave the cell empty."
-        )
+        raise DataError(f"Column {column.name!r} holds infinity: replace it by a number, or leave the cell empty.")
     return values
+
+
+def _refuse_large_integers(column: RawColumn, numbers: np.ndarray) -> None:
+    """Raise a DataError about integers between which floats do not distinguish."""
+    if column.in_days or column.values.dtype.kind not in "iuO":
+        return
+    large = column.values[np.abs(numbers) >= 2.0**53].tolist()
+    odd = next((value for value in large if isinstance(value, (int, np.integer)) and abs(int(value)) > 2**53), None)
+    if odd is not None:
+        raise DataError(
+            f"Column {column.name!r} is numeric and holds integers beyond 2^53 such as {odd}, whose last digits would "
+            "be lost: drop it if it is an identifier, subtract a constant from it, convert it to floats if these "
+            f"digits do not matter, or give it another kind, such as kinds={{{column.name!r}: 'nominal'}}."
+        )

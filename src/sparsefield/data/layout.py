@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
@@ -79,10 +81,18 @@ class Side:
     table: int
     columns: Array
     """Own columns of the table, states first; COUNT_COLUMN last, if the number of neighbors varies."""
-    n_states: int
+    n_target_columns: int
     """Number of target states among the columns."""
     neighbor_columns: Array
     """Columns of the other side's table that hold the neighbor sums of ``columns``; empty if it has no targets."""
+    classes: Array
+    """The `ColumnClass` of each column."""
+
+    def class_counts(self) -> tuple[Array, Array]:
+        """Return the numbers of target columns and of observed columns of each class."""
+        parts = np.split(self.classes, [self.n_target_columns])
+        targets, observed = (np.bincount(part, minlength=len(ColumnClass)) for part in parts)
+        return targets, observed
 
 
 @dataclass(frozen=True)
@@ -99,11 +109,20 @@ class CandidateBlock:
 
     @property
     def n_candidates(self) -> int:
-        """Number of pairs with at least one target state; pairs within one variable are included."""
-        states, observed = self.left.n_states, len(self.left.columns) - self.left.n_states
+        """Number of pairs with at least one target column; pairs within one variable are included."""
+        allowed = np.isfinite(PENALTY_FACTORS).astype(np.int64)
+        (left, left_observed), (right, right_observed) = self.left.class_counts(), self.right.class_counts()
         if not self.mirrored:
-            return states * len(self.right.columns) + observed * self.right.n_states
-        return states * (states - 1) // 2 + states * observed + (0 if self.within else states)
+            return int(left @ allowed @ (right + right_observed) + left_observed @ allowed @ right)
+        alone = int(left @ allowed.diagonal())
+        among = (int(left @ allowed @ left) - alone) // 2
+        return among + (0 if self.within else alone) + int(left @ allowed @ left_observed)
+
+    def factors(self, a: Array, b: Array) -> Array:
+        """Return the factors of l1 for pairs, given by positions among the left and the right columns."""
+        if not (self.left.classes.any() or self.right.classes.any()):  # all of them are plain
+            return np.ones(np.broadcast_shapes(a.shape, b.shape))
+        return PENALTY_FACTORS[self.left.classes[a], self.right.classes[b]]
 
 
 @dataclass(frozen=True)
@@ -146,7 +165,7 @@ class Layout:
         for t, schema in enumerate(self.schemas):
             start = schema.n_columns
             for k, (template, (left, right)) in enumerate(zip(self.templates, self.ends, strict=True)):
-                if template.kind == "within" or schema.n_states == 0:
+                if template.kind == "within" or schema.n_target_columns == 0:
                     continue
                 sides = [(True, left, right), (False, right, left)]
                 for forward, target, source in sides[:1] if template.symmetric else sides:
@@ -168,13 +187,13 @@ class Layout:
         return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
 
     @cached_property
-    def state_starts(self) -> Array:
-        return np.concatenate([[0], np.cumsum([s.n_states for s in self.schemas])]).astype(np.int64)
+    def target_starts(self) -> Array:
+        return np.concatenate([[0], np.cumsum([s.n_target_columns for s in self.schemas])]).astype(np.int64)
 
     @property
-    def n_states(self) -> int:
+    def n_target_columns(self) -> int:
         """Number of target states with a bias, over all tables."""
-        return int(self.state_starts[-1])
+        return int(self.target_starts[-1])
 
     @property
     def n_columns(self) -> int:
@@ -190,14 +209,74 @@ class Layout:
         return any(len(schema.latent) for schema in self.schemas)
 
     @cached_property
-    def column_of_state(self) -> Array:
+    def column_of_target(self) -> Array:
         """(states,)"""
         parts = zip(self.schemas, self.column_starts[:-1], strict=True)
-        return np.concatenate([np.arange(s.n_states) + start for s, start in parts])
+        return np.concatenate([np.arange(s.n_target_columns) + start for s, start in parts])
 
     @cached_property
     def table_of_column(self) -> Array:
         return np.repeat(np.arange(len(self.tables)), self.widths)
+
+    @cached_property
+    def column_classes(self) -> Array:
+        """The `ColumnClass` of each column, (columns,)."""
+        parts = []
+        for t, schema in enumerate(self.schemas):
+            classes = [schema.column_classes]
+            for view in self.neighbor_views:
+                if view.target_table == t:
+                    classes.append(_classes_of(self.schemas[view.source_table], view.columns))
+            parts.append(np.concatenate(classes))
+        return np.concatenate(parts)
+
+    def feature_factors(self, features: Array) -> Array:
+        """Return the factors of l1 for features (features, columns): the largest factor of two of their columns.
+
+        It is infinite for a feature with two columns that form no candidate.
+        """
+        factors = np.ones(len(features))
+        for i, j in combinations(range(features.shape[1]), 2):
+            there = np.flatnonzero(features[:, j] >= 0)
+            classes = self.column_classes[features[there]]
+            factors[there] = np.maximum(factors[there], PENALTY_FACTORS[classes[:, i], classes[:, j]])
+        return factors
+
+    def edge_factors(self, pairs: Array) -> Array:
+        """Return the square roots of the degrees of freedom of the edges of pairs (pairs, 2).
+
+        A nominal variable has one for each state but one; an ordinal or numeric one, whose score comes first, has one.
+        """
+        degrees = self._edge_ends[1][pairs]
+        return np.sqrt(degrees[:, 0] * degrees[:, 1])
+
+    def edge_keys(self, pairs: Array) -> Array:
+        """Return a number for each pair (pairs, 2), the same for all pairs of one edge: two variables, one template."""
+        variables, views = self._edge_ends[0], self._view_of_column[pairs[:, 1]] + 1
+        count = int(variables.max(initial=0)) + 1
+        n_views = len(self.neighbor_views) + 1
+        return (variables[pairs[:, 0]] * n_views + views) * count + variables[pairs[:, 1]]
+
+    @cached_property
+    def _edge_ends(self) -> tuple[Array, Array]:
+        """The number of the variable of each column, among those of all tables, and its degrees of freedom.
+
+        Columns of a view belong to the variables of the source table; the number of neighbors is a variable by itself.
+        """
+        starts = np.cumsum([0, *(len(schema.variables) for schema in self.schemas)])
+        variables, degrees = np.empty(self.n_columns, dtype=np.int64), np.ones(self.n_columns)
+        for t, schema in enumerate(self.schemas):
+            here = slice(self.column_starts[t], self.column_starts[t] + schema.n_columns)
+            free = np.array([1 if v.ordered else max(len(v.states) - 1, 1) for v in schema.variables], dtype=np.float64)
+            variables[here] = starts[t] + schema.variable_of_column
+            degrees[here] = free[schema.variable_of_column]
+        for k, view in enumerate(self.neighbor_views):
+            to = self.column_starts[view.target_table] + np.arange(view.start, view.stop)
+            own, source = view.columns != COUNT_COLUMN, self.column_starts[view.source_table]
+            variables[to[~own]] = starts[-1] + k
+            variables[to[own]] = variables[source + view.columns[own]]
+            degrees[to[own]] = degrees[source + view.columns[own]]
+        return variables, degrees
 
     @cached_property
     def _view_of_column(self) -> Array:
@@ -241,7 +320,7 @@ class Layout:
         targets, others, owners = [arcs.target], [], [arcs.feature]
         for k in range(features.shape[1]):
             column = features[rows, k]
-            state = np.where(column >= 0, self._state_of_column[column], -1)
+            state = np.where(column >= 0, self._target_of_column[column], -1)
             mine = np.flatnonzero(state >= 0)
             targets.append(state[mine])
             owners.append(rows[mine])
@@ -256,7 +335,7 @@ class Layout:
         a, b = pairs[:, 0], pairs[:, 1]
         back_target, back_source, has_back = self._backward(a, b)
         return Arcs(
-            np.concatenate([self._state_of_column[a], self._state_of_column[back_target[has_back]]]),
+            np.concatenate([self._target_of_column[a], self._target_of_column[back_target[has_back]]]),
             np.concatenate([b, back_source[has_back]]),
             np.concatenate([feature, feature[has_back]]),
         )
@@ -305,7 +384,9 @@ class Layout:
             return False
         a, b = pairs[:, 0], pairs[:, 1]
         table, views = self.table_of_column[a], self._view_of_column[b]
-        if (self._state_of_column[a] < 0).any() or (table != self.table_of_column[b]).any():
+        if (self._target_of_column[a] < 0).any() or (table != self.table_of_column[b]).any():
+            return False
+        if not np.isfinite(self.feature_factors(pairs)).all():
             return False
         for k in np.unique(table):
             start, schema = self.column_starts[k], self.schemas[k]
@@ -331,7 +412,7 @@ class Layout:
         named = conjunctions >= 0
         if not named[:, :3].all() or (conjunctions < -1).any() or (named[:, 1:] & ~named[:, :-1]).any():
             return False
-        first_is_state = self._state_of_column[conjunctions[:, 0]] >= 0
+        first_is_state = self._target_of_column[conjunctions[:, 0]] >= 0
         if not first_is_state.all() or (self._view_of_column[conjunctions][named] >= 0).any():
             return False
         table = self.table_of_column[conjunctions]
@@ -356,10 +437,10 @@ class Layout:
         return number
 
     @cached_property
-    def _state_of_column(self) -> Array:
+    def _target_of_column(self) -> Array:
         """State number of each column, -1 if it is no target state, (columns,)."""
         number = np.full(self.n_columns, -1, dtype=np.int64)
-        number[self.column_of_state] = np.arange(self.n_states)
+        number[self.column_of_target] = np.arange(self.n_target_columns)
         return number
 
     @cached_property
@@ -386,17 +467,17 @@ class Layout:
                 own = self.neighbor_views[mirror].columns
                 position = np.searchsorted(own[own != COUNT_COLUMN], a[at] - target_start)
                 source[at] = source_start + self.neighbor_views[mirror].start + position
-        has = (self._state_of_column[target] >= 0) & ((target != a) | (source != b))
+        has = (self._target_of_column[target] >= 0) & ((target != a) | (source != b))
         return target, source, has
 
     def _columns(self, table: int, names: Sequence[str] | None) -> Array:
-        """Return the own columns of a table, or of some of its variables."""
+        """Return the own columns of a table, or of some of its variables, that features are made of."""
         schema = self.schemas[table]
-        columns = np.arange(schema.n_columns)
+        columns = np.flatnonzero(schema.column_classes != ColumnClass.SQUARE)
         if names is None:
             return columns
         wanted = np.array([variable.name in names for variable in schema.variables], dtype=bool)
-        return columns[wanted[schema.variable_of_column]]
+        return columns[wanted[schema.variable_of_column[columns]]]
 
     def _source_columns(self, k: int, forward: bool) -> Array:
         """Return the columns of a template's source table, for one direction."""
@@ -413,8 +494,17 @@ class Layout:
         def side(table: int, columns: Array, forward: bool) -> Side:
             view = views.get(forward or template.symmetric)
             neighbors = np.empty(0, dtype=np.int64) if view is None else np.arange(view.start, view.stop)
-            states = int(((columns < self.schemas[table].n_states) & (columns != COUNT_COLUMN)).sum())
-            return Side(table, columns, states, left_columns if within else neighbors)
+            states = int(((columns < self.schemas[table].n_target_columns) & (columns != COUNT_COLUMN)).sum())
+            classes = _classes_of(self.schemas[table], columns)
+            return Side(table, columns, states, left_columns if within else neighbors, classes)
 
         sides = side(left, left_columns, False), side(right, right_columns, True)
         return CandidateBlock(k, *sides, mirrored=within or template.symmetric, within=within)
+
+
+def _classes_of(schema: Schema, columns: Array) -> Array:
+    """Return the `ColumnClass` of some columns of a table, which may be `COUNT_COLUMN` even if it has no columns."""
+    classes = np.full(len(columns), ColumnClass.PLAIN, dtype=np.int8)
+    own = columns != COUNT_COLUMN
+    classes[own] = schema.column_classes[columns[own]]
+    return classes

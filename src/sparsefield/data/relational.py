@@ -158,7 +158,13 @@ class Relational:
 
     def _factorized(self, table: str, column: str) -> tuple[list[Label], np.ndarray]:
         try:
-            return factorize(self.sources[table].column(column))
+            cells = self.sources[table].column(column)
+            if cells.in_days:
+                raise DataError(
+                    f"Column {column!r} holds dates or times, which cannot be keys, groups or positions of links: "
+                    "convert it first, for instance with astype(str)."
+                )
+            return factorize(cells)
         except DataError as error:
             raise DataError(f"Table {table!r}: {error}") from None
 

@@ -3,45 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, overload
 
 import numpy as np
 
+from sparsefield.data.coding import PENALTY_FACTORS, Coding, ColumnClass
+from sparsefield.data.column_types import ColumnType
 from sparsefield.data.labels import Label
 
 Role = Literal["target", "observed", "latent"]
 
+Kind = Literal["nominal", "ordinal", "numeric"]
+
+Transform = Literal["linear-scores", "normal-scores"]
+"""How numbers become scores: standardized values, or normal quantiles of ranks."""
+
 
 @dataclass(frozen=True)
 class Variable:
-    """A column: categorical with sorted states, or numeric and observed with a center and a scale.
+    """A column of a table: its kind, its states, and the columns of the flat numbering that code it.
 
-    The reference state has no feature (its logit is 0), so a variable of K states has K - 1 columns in the
-    flat numbering; a numeric variable has one, its standardized value. The reference state is the most frequent one,
-    but 0 or False if the states are 0 and 1 or False and True.
+    A nominal or ordinal variable has the labels that occur as states, an ordinal one in their order. The values of a
+    numeric variable are grouped into levels, and its states are the mean values of the levels. See `Coding` for the
+    columns.
     """
 
     name: str
     role: Role
     states: tuple[Label, ...] = ()
     reference: int = 0
+    """The state without a column, where one has none: the most frequent one, but 0 or False of two states 0 and 1."""
     frequencies: tuple[float, ...] = ()
     center: float = 0.0
     scale: float = 1.0
+    """Mean and standard deviation of a numeric variable."""
+    kind: Kind = "nominal"
+    symmetric: bool = False
+    """Whether every state of a nominal variable of more than two states has a column."""
+    scores: tuple[float, ...] = ()
+    """Score of each state of an ordinal or numeric variable, with mean 0 and variance 1 over the training cells."""
+    cuts: tuple[float, ...] = ()
+    """The values of a numeric variable between two levels, ascending, (states - 1,)."""
+    bins: tuple[int, ...] = ()
+    """The bin of each level of a numeric variable: 0, 1, ..."""
+    transform: Transform = "linear-scores"
+    limits: tuple[float, ...] = ()
+    """Smallest and largest value of a numeric variable whose levels are groups of values; else empty."""
+    whole: bool = False
+    """Whether all values of a numeric variable are whole numbers."""
+    dtype: str = ""
+    """The type of a column of dates, times, durations or categories: see `ColumnType`; empty for other columns."""
+    categories: tuple[Label, ...] = ()
+    """The categories of a categorical column, those that do not occur included."""
 
     @property
     def numeric(self) -> bool:
-        return not self.states
+        return self.kind == "numeric"
+
+    @property
+    def column_type(self) -> ColumnType:
+        """The type of the column in tables."""
+        return ColumnType(self.dtype, self.categories)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the states means something."""
+        return self.kind != "nominal"
 
     @property
     def width(self) -> int:
-        return 1 if self.numeric else len(self.states) - 1
+        return self.coded.shape[1]
+
+    @cached_property
+    def has_reference(self) -> bool:
+        """Whether the reference state has no column, and every other state has one that is 1 for this state alone."""
+        if self.numeric and self.role == "observed":
+            return len(self.states) == 1
+        return len(self.states) <= 2 or not (self.ordered or self.symmetric)
+
+    @property
+    def n_scores(self) -> int:
+        """Number of columns that are scores; the indicators of states or bins follow."""
+        if self.has_reference or not self.ordered:
+            return 0
+        return 2 if self.numeric and self.role != "observed" else 1
+
+    @cached_property
+    def indicators(self) -> np.ndarray:
+        """The column that is 1 for each code, among the columns of the variable, -1 for none, (states,)."""
+        if self.has_reference:
+            return np.arange(-1, len(self.states) - 1)
+        if self.numeric and not self.bins:
+            return np.full(len(self.states), -1)
+        groups = np.asarray(self.bins if self.numeric else range(len(self.states)), dtype=np.int64)
+        return self.n_scores + groups
+
+    @cached_property
+    def coded(self) -> np.ndarray:
+        """The values of the columns for each code, (states, width)."""
+        n_scores, indicators = self.n_scores, self.indicators
+        table = np.zeros((len(self.states), max(n_scores, int(indicators.max(initial=-1)) + 1)))
+        for k in range(n_scores):
+            table[:, k] = np.asarray(self.scores) if k == 0 else np.square(self.scores) - 1.0
+        on = indicators >= 0
+        table[on, indicators[on]] = 1.0
+        return table
+
+    @cached_property
+    def log_base(self) -> np.ndarray:
+        """The logit of each code without any weight, (states,): log-frequencies of the levels of a number, else 0."""
+        if self.numeric and not self.has_reference:
+            return np.log(self.frequencies)
+        return np.zeros(len(self.states))
+
+    @cached_property
+    def column_classes(self) -> np.ndarray:
+        """The `ColumnClass` of each column, (width,)."""
+        if self.has_reference or not self.ordered:
+            return np.full(self.width, ColumnClass.PLAIN)
+        observed = self.role == "observed"
+        scores = (ColumnClass.OBSERVED_SCORE if observed else ColumnClass.SCORE, ColumnClass.SQUARE)[: self.n_scores]
+        level = ColumnClass.OBSERVED_LEVEL if observed else ColumnClass.LEVEL
+        return np.array([*scores, *[level] * (self.width - self.n_scores)])
 
     @cached_property
     def position_of_code(self) -> np.ndarray:
-        """Index into ``states`` of the codes 0 (the reference state), 1, ..., K - 1, (K,)."""
+        """Index into ``states`` of the codes 0, 1, ..., K - 1, (K,): the reference state, if there is one, is first."""
+        if not self.has_reference:
+            return np.arange(len(self.states))
         others = [k for k in range(len(self.states)) if k != self.reference]
         return np.array([self.reference, *others], dtype=np.int64)
 
@@ -50,16 +142,95 @@ class Variable:
         return {self.states[position]: code for code, position in enumerate(self.position_of_code)}
 
     @cached_property
-    def column_frequencies(self) -> np.ndarray:
-        """Training frequency of each state but the reference state, 0 for a numeric variable, (width,)."""
-        if self.numeric:
-            return np.zeros(1)
-        return np.asarray(self.frequencies)[self.position_of_code[1:]]
+    def code_frequencies(self) -> np.ndarray:
+        """Training frequency of each code, (states,)."""
+        return np.asarray(self.frequencies, dtype=float)[self.position_of_code] if self.states else np.empty(0)
+
+    def codes_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the codes of numbers, int32: those of the levels in which they are."""
+        levels = np.searchsorted(np.asarray(self.cuts), numbers, side="left")
+        return np.argsort(self.position_of_code)[levels].astype(np.int32)
+
+    def values_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the columns of an observed numeric variable for numbers, (width, numbers)."""
+        columns = np.zeros((self.width, len(numbers)))
+        if not self.width:
+            return columns
+        columns[0] = self.scores_of(numbers)
+        if self.bins:
+            columns[1 + np.asarray(self.bins)[self.codes_of(numbers)], np.arange(len(numbers))] = 1.0
+        return columns
+
+    def scores_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the scores of numbers."""
+        if self.transform == "normal-scores":
+            return np.interp(numbers, np.asarray(self.states, dtype=float), self.scores)
+        return (numbers - self.center) / self.scale
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """The values between which the levels of a numeric variable lie, (states + 1,); empty if levels are values."""
+        return np.array([self.limits[0], *self.cuts, self.limits[1]]) if self.limits else np.empty(0)
+
+    @cached_property
+    def is_point(self) -> np.ndarray:
+        """Whether each level of a numeric variable is a single value, (states,)."""
+        if not self.limits:
+            return np.ones(len(self.states), dtype=bool)
+        return np.diff(self.edges) <= np.spacing(np.abs(self.edges[1:]))
+
+    @cached_property
+    def widths(self) -> np.ndarray:
+        """The widths of levels in standard deviations, (states,); 1 for single values, which have no density."""
+        return (
+            np.where(self.is_point, 1.0, np.diff(self.edges) / self.scale) if self.limits else np.ones(len(self.states))
+        )
+
+    @cached_property
+    def log_widths(self) -> np.ndarray:
+        """The logarithms of `widths` by code, (states,)."""
+        return np.log(self.widths)[self.position_of_code]
+
+    @cached_property
+    def column_means(self) -> np.ndarray:
+        """Mean of each column over the training cells, (width,)."""
+        return self.code_frequencies @ self.coded
+
+    @cached_property
+    def column_labels(self) -> tuple[Label | None, ...]:
+        """The state or bin of each column; None for a score, (width,)."""
+        if self.has_reference:
+            return tuple(self.states[k] for k in self.position_of_code[1:])
+        if not self.ordered:
+            return self.states
+        if not self.numeric:
+            return (None, *self.states)
+        return (*[None] * self.n_scores, *self.bin_labels)
+
+    @cached_property
+    def bin_labels(self) -> tuple[str, ...]:
+        """The bins of a numeric variable in words, such as "12 to 18.5"."""
+        bins = np.asarray(self.bins, dtype=np.int64)
+        ends = [self.cuts[k] for k in np.flatnonzero(np.diff(bins))]
+        if not ends:
+            return ()
+        shown = _shortest_distinct(ends)
+        between = [f"{low} to {high}" for low, high in pairwise(shown)]
+        return (f"up to {shown[0]}", *between, f"over {shown[-1]}")
+
+
+def _shortest_distinct(numbers: list[float]) -> list[str]:
+    """Return ascending numbers with as few digits as distinguish them, but three at least."""
+    for digits in range(3, 18):
+        shown = [f"{number:.{digits}g}" for number in numbers]
+        if len(set(shown)) == len(shown):
+            break
+    return shown  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 @dataclass(frozen=True)
 class Schema:
-    """All variables, targets first: target states are numbered 0 .. n_states - 1, and observed columns follow.
+    """All variables, targets first: target states are numbered 0 .. n_target_columns - 1, and observed columns follow.
 
     Latent variables are the last targets: they are predicted like missing cells.
     """
@@ -102,6 +273,10 @@ class Schema:
         """Return the schema of the input columns."""
         return Schema(tuple(v for v in self.variables if v.role != "latent"), self.input_names) if self.latent else self
 
+    def with_reference(self) -> Schema:
+        """Return the schema in which nominal variables have a reference state."""
+        return Schema(tuple(replace(v, symmetric=False) for v in self.variables), self.order)
+
     @cached_property
     def widths(self) -> np.ndarray:
         """Number of columns of each variable in the flat numbering, (variables,)."""
@@ -113,14 +288,14 @@ class Schema:
         return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
 
     @cached_property
-    def state_offsets(self) -> np.ndarray:
+    def target_offsets(self) -> np.ndarray:
         """`offsets` of the targets, (targets + 1,)."""
         return self.offsets[: len(self.targets) + 1]
 
     @property
-    def n_states(self) -> int:
+    def n_target_columns(self) -> int:
         """Number of target states with a bias."""
-        return int(self.state_offsets[-1])
+        return int(self.target_offsets[-1])
 
     @property
     def n_columns(self) -> int:
@@ -141,37 +316,65 @@ class Schema:
 
     @cached_property
     def column_names(self) -> tuple[tuple[str, Label | None], ...]:
-        names: list[tuple[str, Label | None]] = []
-        for variable in self.variables:
-            if variable.numeric:
-                names.append((variable.name, None))
-            else:
-                names += [(variable.name, variable.states[k]) for k in variable.position_of_code[1:]]
-        return tuple(names)
+        return tuple((variable.name, label) for variable in self.variables for label in variable.column_labels)
 
     @cached_property
     def target_labels(self) -> tuple[Label, ...]:
         """Labels that occur among the target states, possibly more than once."""
-        return tuple(label for _, label in self.column_names[: self.n_states] if label is not None)
+        return tuple(label for _, label in self.column_names[: self.n_target_columns] if label is not None)
 
     @cached_property
-    def state_frequencies(self) -> np.ndarray:
-        """Training frequency of each target state, (states,)."""
-        return np.concatenate([np.empty(0), *(v.column_frequencies for v in self.targets)])
+    def column_classes(self) -> np.ndarray:
+        """The `ColumnClass` of each column, int8, (columns,)."""
+        parts = [np.empty(0, dtype=np.int8), *(v.column_classes.astype(np.int8) for v in self.variables)]
+        return np.concatenate(parts)
 
     @cached_property
-    def reference_frequencies(self) -> np.ndarray:
-        """Training frequency of the reference state of each target state's variable, (states,)."""
-        bases = np.array([v.frequencies[v.reference] for v in self.targets], dtype=float)
-        return np.repeat(bases, np.diff(self.state_offsets))
+    def is_score(self) -> np.ndarray:
+        """Whether a target column is a score or its square, bool, (target columns,)."""
+        return np.isin(self.column_classes[: self.n_target_columns], (ColumnClass.SCORE, ColumnClass.SQUARE))
+
+    @cached_property
+    def coding(self) -> Coding:
+        """How the states of the targets are coded, for kernels."""
+        return Coding.of(self.targets)
+
+    @cached_property
+    def unseen(self) -> np.ndarray:
+        """Whether a target column is the indicator of a state without a training example, (target columns,)."""
+        parts = [np.empty(0, dtype=bool)]
+        for variable in self.targets:
+            absent = variable.code_frequencies == 0.0
+            if variable.has_reference:
+                parts.append(absent[1:] | absent[0])
+            else:
+                counts = np.bincount(variable.indicators, ~absent, variable.width)
+                counts[: variable.n_scores] = 1.0
+                parts.append(counts == 0.0)
+        return np.concatenate(parts)
+
+    def initial_biases(self, rare: float) -> np.ndarray:
+        """Return the biases of a field without pairs, (target columns,); frequencies below ``rare`` count as that."""
+        parts = [np.empty(0)]
+        for variable in self.targets:
+            logs = np.log(np.maximum(variable.code_frequencies, rare))
+            if variable.has_reference:
+                parts.append(logs[1:] - logs[0])
+            elif variable.numeric:
+                parts.append(np.zeros(variable.width))
+            else:
+                parts.append(np.concatenate([np.zeros(variable.n_scores), logs - logs.mean()]))
+        return np.concatenate(parts)
 
     @property
     def n_candidate_pairs(self) -> int:
         """Number of pairs of columns of two variables, at least one of which is a target."""
-        states, columns = self.n_states, self.n_columns
-        widths = np.diff(self.state_offsets)
-        within = int((widths * (widths - 1) // 2).sum())
-        return states * (states - 1) // 2 - within + states * (columns - states)
+        targets, last = np.zeros((len(self.targets), len(ColumnClass)), dtype=np.int64), self.n_target_columns
+        np.add.at(targets, (self.variable_of_column[:last], self.column_classes[:last]), 1)
+        observed = np.bincount(self.column_classes[last:], minlength=len(ColumnClass))
+        allowed, total = np.isfinite(PENALTY_FACTORS), targets.sum(axis=0)
+        among = (total @ allowed @ total - np.einsum("va,ab,vb->", targets, allowed, targets)) // 2
+        return int(among + total @ allowed @ observed)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,6 +441,9 @@ class BinarySchema(Schema):
     variable_groups: tuple[BinaryVariables, BinaryVariables]
     """Targets and observed columns."""
 
+    def with_reference(self) -> Schema:
+        return self
+
     @property
     def variables(self) -> tuple[Variable, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return (*self.variable_groups[0], *self.variable_groups[1])
@@ -268,16 +474,34 @@ class BinarySchema(Schema):
 
     @property
     def target_labels(self) -> tuple[Label, ...]:
-        return (1,) if self.n_states else ()
+        return (1,) if self.n_target_columns else ()
 
     @cached_property
-    def state_frequencies(self) -> np.ndarray:
+    def column_classes(self) -> np.ndarray:
+        return np.full(self.n_columns, ColumnClass.PLAIN, dtype=np.int8)
+
+    @cached_property
+    def coding(self) -> Coding:
+        return Coding.binary(self.variable_groups[0].widths, self._target_shares())
+
+    @cached_property
+    def unseen(self) -> np.ndarray:
+        shares = self._target_shares()
+        return (shares == 0.0) | (shares == 1.0)
+
+    def initial_biases(self, rare: float) -> np.ndarray:
+        shares = self._target_shares()
+        return np.log(np.maximum(shares, rare)) - np.log(np.maximum(1.0 - shares, rare))
+
+    @property
+    def n_candidate_pairs(self) -> int:
+        targets, observed = self.n_target_columns, self.n_columns - self.n_target_columns
+        return targets * (targets - 1) // 2 + targets * observed
+
+    def _target_shares(self) -> np.ndarray:
+        """Return the share of training rows in which each target column is 1, (target columns,)."""
         targets = self.variable_groups[0]
         return targets.shares[targets.widths > 0]
-
-    @cached_property
-    def reference_frequencies(self) -> np.ndarray:
-        return 1.0 - self.state_frequencies
 
     @cached_property
     def index_of_name(self) -> dict[str, int]:

@@ -155,7 +155,7 @@ def prefers_sparse(schema: Schema, n_rows: int, memory: float | None = None) -> 
 
     ``memory`` is by default that of this machine.
     """
-    if any(variable.numeric for variable in schema.observed):
+    if any(not variable.has_reference for part in (schema.targets, schema.observed) for variable in part):
         return False
     n_nonzero = n_rows * sum(
         1.0 - v.frequencies[v.reference] for part in (schema.targets, schema.observed) for v in part

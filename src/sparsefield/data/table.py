@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.coding import set_coded_columns
 from sparsefield.data.column_summaries import read_categories
-from sparsefield.data.frames import Columns
+from sparsefield.data.column_types import family_of
+from sparsefield.data.frames import Columns, RawColumn
 from sparsefield.data.labels import Label, as_numbers, unify_labels
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.schema import Schema, Variable
@@ -24,16 +26,16 @@ class Block(NamedTuple):
 
     start: int
     codes: np.ndarray
-    """Codes of the targets, 0 for the reference state, -1 if missing, int32, (targets, rows)."""
+    """Codes of the targets, -1 if missing, int32, (targets, rows)."""
     beliefs: np.ndarray
-    """Initial beliefs q0, (columns, rows): one-hot without the reference state, training frequencies for missing cells,
-    standardized numbers; then the columns of neighbor views, if any."""
+    """Initial beliefs q0, (columns, rows): the values of the columns that code a cell, and their training means for a
+    missing cell; then the columns of neighbor views, if any."""
     weight: np.ndarray
     """(rows,)"""
     cell_offsets: np.ndarray
     """Target v is missing in rows missing_rows[cell_offsets[v]:cell_offsets[v + 1]], (targets + 1,)."""
     missing_rows: np.ndarray
-    n_target_states: int
+    n_target_columns: int
     n_own_columns: int
 
     @property
@@ -43,7 +45,7 @@ class Block(NamedTuple):
     @property
     def covariates(self) -> np.ndarray:
         """(observed columns, rows)"""
-        return self.beliefs[self.n_target_states : self.n_own_columns]
+        return self.beliefs[self.n_target_columns : self.n_own_columns]
 
     @property
     def rows(self) -> slice:
@@ -154,7 +156,11 @@ def encode_rows(
 
 
 def encode_column(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
-    """Return the codes of a categorical variable, (rows,); unknown values become missing and enter ``unknown``."""
+    """Return the codes of a variable, (rows,); unknown labels become missing and enter ``unknown``."""
+    if variable.numeric:
+        column, codes = _read_numbers(source, variable), np.full(source.n_rows, -1, dtype=np.int32)
+        codes[column.present] = variable.codes_of(as_numbers(column))
+        return codes
     cells = read_categories(source, variable.name)
     known = variable.code_of_label
     table = np.array([known.get(label, -1) for label in cells.labels] + [-1], dtype=np.int32)
@@ -164,6 +170,20 @@ def encode_column(source: Columns, variable: Variable, unknown: dict[str, Unknow
         example = unify_labels([*cells.labels], cells.are_objects)[cells.codes[rows].min()]
         unknown[variable.name] = UnknownValues(rows, example)
     return codes
+
+
+def _read_numbers(source: Columns, variable: Variable) -> RawColumn:
+    """Return the column of a numeric variable; refuse dates where training had plain numbers or durations."""
+    column = source.column(variable.name)
+    if not column.in_days:
+        return column
+    given, learned = family_of(source.column_type(variable.name).dtype), family_of(variable.dtype)
+    if given != learned:
+        raise DataError(
+            f"Column {variable.name!r} holds {given}, but {learned or 'plain numbers'} in training: convert it to "
+            f"{learned or 'numbers'}, or fit the field to {given}."
+        )
+    return column
 
 
 def warn_unknown_values(column: str, count: int, example: Label, owner: str = "") -> None:
@@ -179,15 +199,13 @@ def warn_unknown_values(column: str, count: int, example: Label, owner: str = ""
 
 def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, UnknownValues]) -> np.ndarray:
     """Return the columns of an observed variable, (width, rows); missing and unknown values have the training mean."""
-    columns = np.zeros((variable.width, source.n_rows), dtype=config.FLOAT)
+    columns = np.repeat(variable.column_means[:, None], source.n_rows, axis=1)
     if variable.numeric:
-        column = source.column(variable.name)
-        columns[0, column.present] = (as_numbers(column) - variable.center) / variable.scale
+        column = _read_numbers(source, variable)
+        columns[:, column.present] = variable.values_of(as_numbers(column))
         return columns
     codes = encode_column(source, variable, unknown)
-    for k in range(variable.width):
-        columns[k] = codes == k + 1
-        columns[k, codes < 0] = variable.column_frequencies[k]
+    columns[:, codes >= 0] = variable.coded[codes[codes >= 0]].T
     return columns
 
 
@@ -210,14 +228,13 @@ def cut_into_blocks(
         part = np.ascontiguousarray(codes[:, rows])
         offsets, missing_rows = missing_cells(part)
         beliefs = np.zeros((width, part.shape[1]), dtype=config.FLOAT)
-        variable, row = np.nonzero(part > 0)
-        beliefs[schema.state_offsets[variable] + part[variable, row] - 1, row] = 1.0
+        set_coded_columns(schema.coding, schema.target_offsets, part, beliefs)
         for v in np.flatnonzero(np.diff(offsets)):
             missing = missing_rows[offsets[v] : offsets[v + 1]]
-            columns = slice(schema.state_offsets[v], schema.state_offsets[v + 1])
-            beliefs[columns, missing] = schema.targets[int(v)].column_frequencies[:, None]
-        beliefs[schema.n_states : schema.n_columns] = covariates[:, rows]
-        counts = schema.n_states, schema.n_columns
+            columns = slice(schema.target_offsets[v], schema.target_offsets[v + 1])
+            beliefs[columns, missing] = schema.targets[int(v)].column_means[:, None]
+        beliefs[schema.n_target_columns : schema.n_columns] = covariates[:, rows]
+        counts = schema.n_target_columns, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
 
 

@@ -1,7 +1,7 @@
 """This module conditions a `MissingProblem` on its observed cells and collects the features between missing cells.
 
-A *ground feature* is a weight on a set of missing cells, each in one of its states: the values of the observed members
-are multiplied into the weight. All missing members have an arc to a feature; the first one writes it.
+A *ground feature* is a weight on the product of columns of missing cells: the values of the observed members are
+multiplied into the weight. All missing members have an arc to a feature; the first one writes it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ class CellIndex(NamedTuple):
     at: np.ndarray
     """(beliefs,): the missing cell that a belief belongs to, -1 for none."""
     start: np.ndarray
-    """(missing cells,): position of the belief of the first state."""
+    """(missing cells,): position of the belief of the first column."""
     offsets: np.ndarray
-    """(missing cells + 1,): where the states of a cell, reference state first, begin in a list of all states."""
+    """(missing cells + 1,): where the columns of a cell begin in a list of all columns."""
 
 
 class GroundFeatures(NamedTuple):
-    """Weights on sets of missing cells, each in one state."""
+    """Weights on products of columns of missing cells."""
 
     offsets: np.ndarray
     """(features + 1,)"""
     cell: np.ndarray
     """(members of all features,): missing cells, ascending within a feature."""
-    code: np.ndarray
-    """(members of all features,): state of the cell; never 0, the reference state."""
+    column: np.ndarray
+    """(members of all features,): column of the cell, among its own."""
     weight: np.ndarray
     """(features,)"""
 
@@ -46,24 +46,24 @@ def mix(key, value):
 
 
 @njit(nogil=True, cache=True)
-def ground_features(problem, theta, cells, write, out, unary_logits, keys):
+def ground_features(problem, theta, cells, write, out, column_logits, keys):
     """Count ground features and their members; with ``write``, also store them.
 
-    ``unary_logits`` then receives the logits given the observed cells, and ``keys`` a hash of each missing cell, which
-    depends only on its variable and on the observed values that it shares features with.
+    ``column_logits`` then receives the logits of columns given the observed cells, and ``keys`` a hash of each missing
+    cell, which depends only on its variable and on the observed values that it shares features with.
     """
     count, size = 0, 0
     for e in range(problem.entity_start.shape[0]):
         for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-            key = mix(np.uint64(0), problem.cell_state[g])
+            key = mix(np.uint64(0), problem.cell_target[g])
             for s in range(problem.cell_width[g]):
-                state = problem.cell_state[g] + s
+                state = problem.cell_target[g] + s
                 total = theta[state]
                 more, count, size, key = _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key)
                 total += more
                 more, count, size, key = _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key)
                 if write:
-                    unary_logits[cells.offsets[g] + s + 1] = total + more
+                    column_logits[cells.offsets[g] + s] = total + more
             if write:
                 keys[g] = key
     return count, size
@@ -72,7 +72,7 @@ def ground_features(problem, theta, cells, write, out, unary_logits, keys):
 @njit(nogil=True, cache=True, inline="always")
 def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
     """Process the pair features of one state: sum the contributions of observed cells, ground the others."""
-    own, row, state, total = problem.entity_start[e], problem.entity_row[e], problem.cell_state[g] + s, 0.0
+    own, row, state, total = problem.entity_start[e], problem.entity_row[e], problem.cell_target[g] + s, 0.0
     for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
         column, view, weight = problem.arc_column[k], problem.arc_view[k], theta[problem.arc_feature[k]]
         first, last = 0, 1
@@ -90,8 +90,8 @@ def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
                 key = mix(key, np.int64(problem.beliefs[position] * 1e6))
             elif other > g and weight != 0.0:
                 if write:
-                    out.cell[size], out.code[size] = g, s + 1
-                    out.cell[size + 1], out.code[size + 1] = other, position - cells.start[other] + 1
+                    out.cell[size], out.column[size] = g, s
+                    out.cell[size + 1], out.column[size + 1] = other, position - cells.start[other]
                     out.weight[count] = weight
                     out.offsets[count + 1] = size + 2
                 count, size = count + 1, size + 2
@@ -101,7 +101,7 @@ def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
 @njit(nogil=True, cache=True, inline="always")
 def _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key):
     """Process the conjunctions of one state; observed members are multiplied into the weight."""
-    own, state, total = problem.entity_start[e], problem.cell_state[g] + s, 0.0
+    own, state, total = problem.entity_start[e], problem.cell_target[g] + s, 0.0
     for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
         weight, members, first = theta[problem.term_feature[k]], 1, True
         for j in range(problem.term_column.shape[1]):
@@ -130,7 +130,7 @@ def _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key):
 @njit(nogil=True, cache=True, inline="always")
 def _write_term(problem, cells, own, k, out, size, g, s):
     """Write the missing members of a conjunction in ascending order."""
-    out.cell[size], out.code[size] = g, s + 1
+    out.cell[size], out.column[size] = g, s
     end = size + 1
     for j in range(problem.term_column.shape[1]):
         position = own + max(problem.term_column[k, j], 0)
@@ -139,10 +139,77 @@ def _write_term(problem, cells, own, k, out, size, g, s):
             continue
         at = end
         while out.cell[at - 1] > other:
-            out.cell[at], out.code[at] = out.cell[at - 1], out.code[at - 1]
+            out.cell[at], out.column[at] = out.cell[at - 1], out.column[at - 1]
             at -= 1
-        out.cell[at], out.code[at] = other, position - cells.start[other] + 1
+        out.cell[at], out.column[at] = other, position - cells.start[other]
         end += 1
+
+
+@njit(nogil=True, cache=True)
+def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
+    """Set the logits of the states of all missing cells from those of their columns."""
+    coding = problem.coding
+    for g in range(problem.cell_variable.shape[0]):
+        v, columns = problem.cell_variable[g], column_offsets[g]
+        for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
+            state = coding.state_offsets[v] + k
+            total = coding.log_base[state]
+            if coding.indicator[state] >= 0:
+                total += column_logits[columns + coding.indicator[state]]
+            for d in range(coding.n_scores[v]):
+                total += coding.scores[state, d] * column_logits[columns + d]
+            unary_logits[problem.state_offsets[g] + k] = total
+
+
+@njit(nogil=True, cache=True)
+def write_expected_columns(problem, start):
+    """Set the beliefs of missing cells to the expectations of their columns, which begin at ``start`` (cells,)."""
+    coding = problem.coding
+    for g in range(start.shape[0]):
+        v = problem.cell_variable[g]
+        for s in range(problem.cell_width[g]):
+            problem.beliefs[start[g] + s] = 0.0
+        for k in range(problem.state_offsets[g + 1] - problem.state_offsets[g]):
+            state, p = coding.state_offsets[v] + k, problem.probabilities[problem.state_offsets[g] + k]
+            if coding.indicator[state] >= 0:
+                problem.beliefs[start[g] + coding.indicator[state]] += p
+            for d in range(coding.n_scores[v]):
+                problem.beliefs[start[g] + d] += coding.scores[state, d] * p
+
+
+@njit(nogil=True, cache=True)
+def _column_value(coding, variable, code, column):
+    """Return the value of a column of a variable in the state with a code."""
+    state = coding.state_offsets[variable] + code
+    if column < coding.n_scores[variable]:
+        return coding.scores[state, column]
+    return 1.0 if coding.indicator[state] == column else 0.0
+
+
+@njit(nogil=True, cache=True)
+def add_feature_tables(problem, features, sets, set_of_feature, out):
+    """Add each ground feature, as a function of the states of its cells, to the table of its set of cells."""
+    coding = problem.coding
+    for f in range(set_of_feature.shape[0]):
+        member, first = features.offsets[f], sets.offsets[set_of_feature[f]]
+        arity, start = features.offsets[f + 1] - member, sets.table_offsets[set_of_feature[f]]
+        size = sets.table_offsets[set_of_feature[f] + 1] - start
+        rest = size // sets.states[first]  # entries for each state of the first cell
+        for k in range(sets.states[first]):
+            variable = problem.cell_variable[features.cell[member]]
+            factor = features.weight[f] * _column_value(coding, variable, k, features.column[member])
+            if factor == 0.0:
+                continue
+            for entry in range(k * rest, (k + 1) * rest):
+                value, left = factor, entry
+                for m in range(arity - 1, 0, -1):
+                    code = left % sets.states[first + m]
+                    left //= sets.states[first + m]
+                    variable = problem.cell_variable[features.cell[member + m]]
+                    value *= _column_value(coding, variable, code, features.column[member + m])
+                    if value == 0.0:
+                        break
+                out[start + entry] += value
 
 
 @njit(nogil=True, cache=True)

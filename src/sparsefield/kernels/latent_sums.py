@@ -30,48 +30,41 @@ def _predict_binary(z, shift, p, base):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _predict_categorical(z, start, count, width, shift, p, base, top):
-    """Set p and base to the probabilities of all states of a variable; the logit of the reference state is 0."""
-    for i in range(count):
-        top[i] = 0.0
-    for s in range(width):
+def _predict_states(coding, v, z, start, count, shift, p, top):
+    """Set p (states, rows) to the probabilities of all states of a variable with column logits z + shift."""
+    first, states = coding.state_offsets[v], coding.state_offsets[v + 1] - coding.state_offsets[v]
+    for k in range(states):
+        column, base = coding.indicator[first + k], coding.log_base[first + k]
         for i in range(count):
-            logit = z[s, start + i] + shift[s]
-            top[i] = logit if logit > top[i] else top[i]
+            p[k, i] = base
+        if column >= 0:
+            for i in range(count):
+                p[k, i] += z[column, start + i] + shift[column]
+        for d in range(coding.n_scores[v]):
+            score = coding.scores[first + k, d]
+            for i in range(count):
+                p[k, i] += score * (z[d, start + i] + shift[d])
     for i in range(count):
-        base[i] = exp_nonpositive(-top[i])
-    total = base[:count].copy()
-    for s in range(width):
+        top[i] = p[0, i]
+    for k in range(1, states):
         for i in range(count):
-            p[s, i] = exp_nonpositive(z[s, start + i] + shift[s] - top[i])
-            total[i] += p[s, i]
-    for s in range(width):
+            top[i] = p[k, i] if p[k, i] > top[i] else top[i]
+    total = np.zeros(count)
+    for k in range(states):
         for i in range(count):
-            p[s, i] /= total[i]
-    for i in range(count):
-        base[i] /= total[i]
+            p[k, i] = exp_nonpositive(p[k, i] - top[i])
+            total[i] += p[k, i]
+    for k in range(states):
+        for i in range(count):
+            p[k, i] /= total[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _one_hot(codes, width, x, observed):
-    """Set x to the one-hot codes, reference state first, and observed to 1 where there is a code, else to 0."""
-    for i in range(codes.shape[0]):
-        observed[i] = 1.0 if codes[i] >= 0 else 0.0
-    for s in range(width + 1):
-        for i in range(codes.shape[0]):
-            x[s, i] = 1.0 if codes[i] == s else 0.0
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _likelihood_ratio(x, width, observed, p, base, posterior, ratio, sums):
+def _likelihood_ratio(codes, p, posterior, ratio, sums):
     """Set ratio to r_h / p_h, or to r_h for a missing cell, and add it to sums."""
     for i in range(posterior.shape[0]):
-        ratio[i] = 1.0 - observed[i] + base[i] * x[0, i]
-    for s in range(width):
-        for i in range(posterior.shape[0]):
-            ratio[i] += p[s, i] * x[s + 1, i]
-    for i in range(posterior.shape[0]):
-        ratio[i] = posterior[i] / (ratio[i] if ratio[i] > _MIN_PROBABILITY else _MIN_PROBABILITY)
+        likelihood = p[codes[i], i] if codes[i] >= 0 else 1.0
+        ratio[i] = posterior[i] / (likelihood if likelihood > _MIN_PROBABILITY else _MIN_PROBABILITY)
         sums[i] += ratio[i]
 
 
@@ -84,18 +77,18 @@ def _leave_one_out(ratio, factor, observed, weight, posterior, change):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _add_errors(ratio, p, x, errors):
-    """Add ratio x (p - x) to errors and return the sum of that term."""
+def _add_errors(ratio, value, p, errors):
+    """Add ratio x value x p to errors and return the sum of that term."""
     total = 0.0
     for i in range(errors.shape[0]):
-        error = ratio[i] * (p[i] - x[i])
+        error = ratio[i] * value * p[i]
         errors[i] += error
         total += error
     return total
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def sum_out(block, graph, theta, shift, posterior, errors, change, totals):
+def sum_out(block, graph, theta, shift, posterior, errors, change, totals, probabilities):
     """Return the loss of the observed cells of a block, minus the sum of ln p(cell | other cells).
 
     Parameters
@@ -103,52 +96,62 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals):
     block : codes, beliefs, weight
     graph : arcs between columns that are not latent
     theta : all weights
-    shift : (joint states, non-latent states), the term that a joint state adds to the logit of a state
+    shift : (joint states, non-latent target columns), the term that a joint state adds to the logit of a column
     posterior : (joint states, rows), p(h | row)
-    errors : (states, rows), output: (p(state | other cells) - x) x row weight, where x is 1 if the cell has the state
-        and 0 otherwise; latent states are not written
+    errors : (target columns, rows), output: (expectation given the other cells - value) x row weight; columns of latent
+        variables are not written
     change : (joint states, rows), output: sum over cells of (p(h | other cells) - p(h | row)) x row weight
-    totals : (columns, joint states), output: sum over rows of p(h | other cells) x (p_h(state) - x) x row weight
+    totals : (columns, joint states), output: sum over rows of p(h | other cells) x (expectation given h - value) x row
+        weight
+    probabilities : (states, rows) or (0, rows), output: p(state | other cells) x row weight
     """
     joint, rows = posterior.shape
-    z = np.empty((graph.widest, rows))
+    z, coding = np.empty((graph.widest, rows)), graph.coding
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
-    p, x = np.empty((joint, graph.widest, _CHUNK_ROWS)), np.empty((graph.widest + 1, _CHUNK_ROWS))
-    ratio = np.empty((joint, _CHUNK_ROWS))
-    base, observed, sums, top = (
-        np.empty(_CHUNK_ROWS),
-        np.empty(_CHUNK_ROWS),
-        np.empty(_CHUNK_ROWS),
-        np.empty(_CHUNK_ROWS),
-    )
+    p, ratio = np.empty((joint, coding.most_states, _CHUNK_ROWS)), np.empty((joint, _CHUNK_ROWS))
+    observed, sums, top = np.empty(_CHUNK_ROWS), np.empty(_CHUNK_ROWS), np.empty(_CHUNK_ROWS)
     loss = 0.0
     for v in range(block.codes.shape[0]):
-        first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
+        first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
         if last > shift.shape[1]:
             break
-        width = last - first
+        width, start_state = last - first, coding.state_offsets[v]
         if width == 0:
+            if probabilities.shape[0]:
+                probabilities[start_state] = block.weight  # a constant column has one state
             continue
         for s in range(width):
             logits(graph, theta, first + s, block.beliefs, factors, sources, z[s])
         for start in range(0, rows, _CHUNK_ROWS):
             count = min(_CHUNK_ROWS, rows - start)
             end = start + count
-            weight = block.weight[start:end]
-            _one_hot(block.codes[v, start:end], width, x, observed)
+            weight, codes = block.weight[start:end], block.codes[v, start:end]
             for i in range(count):
                 sums[i] = 0.0
+                observed[i] = 1.0 if codes[i] >= 0 else 0.0
             for h in range(joint):
-                if width == 1:
-                    _predict_binary(z[0, start:end], shift[h, first], p[h, 0], base)
+                if width == 1 and coding.has_reference[v]:
+                    _predict_binary(z[0, start:end], shift[h, first], p[h, 1], p[h, 0])
                 else:
-                    _predict_categorical(z, start, count, width, shift[h, first:last], p[h], base, top)
-                _likelihood_ratio(x, width, observed, p[h], base, posterior[h, start:end], ratio[h], sums)
+                    _predict_states(coding, v, z, start, count, shift[h, first:last], p[h], top)
+                _likelihood_ratio(codes, p[h], posterior[h, start:end], ratio[h], sums)
             for i in range(count):
                 loss += weight[i] * math.log(sums[i])
                 sums[i] = observed[i] * weight[i] / sums[i]
             for h in range(joint):
                 _leave_one_out(ratio[h], sums, observed, weight, posterior[h, start:end], change[h, start:end])
+                for k in range(coding.state_offsets[v + 1] - start_state):
+                    state = start_state + k
+                    if probabilities.shape[0]:
+                        _add_errors(ratio[h], 1.0, p[h, k], probabilities[state, start:end])
+                    column = coding.indicator[state]
+                    if column >= 0:
+                        found = _add_errors(ratio[h], 1.0, p[h, k], errors[first + column, start:end])
+                        totals[first + column, h] += found
+                    for d in range(coding.n_scores[v]):
+                        score = coding.scores[state, d]
+                        totals[first + d, h] += _add_errors(ratio[h], score, p[h, k], errors[first + d, start:end])
                 for s in range(width):
-                    totals[first + s, h] += _add_errors(ratio[h], p[h, s], x[s + 1], errors[first + s, start:end])
+                    value = block.beliefs[first + s, start:end]
+                    totals[first + s, h] += _add_errors(ratio[h], -1.0, value, errors[first + s, start:end])
     return loss

@@ -9,7 +9,19 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import FAST, add_four_scaled, add_scaled, dot, exp_below, exp_minus_abs, four_dots
+from sparsefield.kernels.elementary import (
+    FAST,
+    add_four_scaled,
+    add_scaled,
+    dot,
+    exp_below,
+    exp_below_in_place,
+    exp_minus_abs,
+    four_dots,
+)
+
+_CHUNK_ROWS = 128
+"""Rows of a variable with many states that are processed together."""
 
 _PRODUCT_LIMIT = 1e200
 """Largest product of the normalizers of a row before its logarithm is taken: one logarithm replaces many."""
@@ -108,15 +120,106 @@ def _update_categorical(z, top, total, products, logs, q1):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _neutralize_missing(block, v, z):
+def state_logits(coding, v, z, out):
+    """Set out (states, rows) to the logits of the states of a variable with column logits z (columns, rows)."""
+    first, n_scores = coding.state_offsets[v], coding.n_scores[v]
+    for k in range(out.shape[0]):
+        base, column, logit = coding.log_base[first + k], coding.indicator[first + k], out[k]
+        for i in range(logit.shape[0]):
+            logit[i] = base
+        if column >= 0:
+            add_scaled(logit, 1.0, z[column])
+        for d in range(n_scores):
+            add_scaled(logit, coding.scores[first + k, d], z[d])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def normalize_states(p, top, total):
+    """Replace logits p (states, rows) by probabilities; top and total are set to the terms of the log-normalizers."""
+    for i in range(top.shape[0]):
+        top[i] = p[0, i]
+        total[i] = 0.0
+    for k in range(1, p.shape[0]):
+        for i in range(top.shape[0]):
+            top[i] = p[k, i] if p[k, i] > top[i] else top[i]
+    for k in range(p.shape[0]):
+        exp_below_in_place(p[k], top)
+        for i in range(top.shape[0]):
+            total[i] += p[k, i]
+    for k in range(p.shape[0]):
+        for i in range(top.shape[0]):
+            p[k, i] /= total[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _set_state_logit(base, a, b, z_a, z_b, z_c, logit, highest):
+    """Set the logit of a state with scores a and b, and raise the highest logit of each row to it."""
+    for i in range(logit.shape[0]):
+        value = base + a * z_a[i] + b * z_b[i] + z_c[i]
+        logit[i] = value
+        highest[i] = value if value > highest[i] else highest[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _update_coded(coding, v, codes, z, p, top, total, products, logs, q1):
+    """Set q1 to the expected columns of a variable with column logits z; add its log-normalizer.
+
+    The base measures of observed states are subtracted from logs. Rows are processed in chunks, so that the logits p of
+    all states (states, chunk) stay in cache. Scores that a variable does not have are 0.
+    """
+    first, n_scores, second = coding.state_offsets[v], coding.n_scores[v], min(1, z.shape[0] - 1)
+    zeros, rest = np.zeros(p.shape[1]), np.empty(p.shape[1])
+    for start in range(0, codes.shape[0], p.shape[1]):
+        rows = min(p.shape[1], codes.shape[0] - start)
+        stop = start + rows
+        highest, sums = top[:rows], total[:rows]
+        for i in range(rows):
+            highest[i], sums[i], rest[i] = -np.inf, 0.0, 0.0
+        z_a, z_b = z[0, start:stop], z[second, start:stop]
+        for k in range(p.shape[0]):
+            base, column, logit = coding.log_base[first + k], coding.indicator[first + k], p[k, :rows]
+            a, b = coding.scores[first + k, 0], coding.scores[first + k, 1]
+            z_c = z[column, start:stop] if column >= 0 else zeros[:rows]
+            _set_state_logit(base, a, b, z_a, z_b, z_c, logit, highest)
+        for c in range(q1.shape[0]):
+            for i in range(start, stop):
+                q1[c, i] = 0.0
+        q_a, q_b = q1[0, start:stop], q1[second, start:stop]
+        for k in range(p.shape[0]):
+            column, logit = coding.indicator[first + k], p[k, :rows]
+            a, b = coding.scores[first + k, 0], coding.scores[first + k, 1]
+            q_c = q1[column, start:stop] if column >= 0 else rest[:rows]
+            exp_below_in_place(logit, highest)
+            add_scaled(q_a, a, logit)
+            add_scaled(q_b, b, logit)
+            add_scaled(q_c, 1.0, logit)
+        add_scaled(sums, 1.0, rest[:rows])
+        for c in range(n_scores, q1.shape[0]):
+            add_scaled(sums, 1.0, q1[c, start:stop])
+        for i in range(rows):
+            products[start + i] *= sums[i]
+            logs[start + i] += highest[i]
+            if codes[start + i] >= 0:
+                logs[start + i] -= coding.log_base[first + codes[start + i]]
+            sums[i] = 1.0 / sums[i]
+        for c in range(q1.shape[0]):
+            expected = q1[c, start:stop]
+            for i in range(rows):
+                expected[i] *= sums[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _neutralize_missing(block, coding, v, z):
     """Set the logits of the missing cells of a variable to 0 and return the loss that they then add."""
-    added = 0.0
+    added, total = 0.0, 0.0
     for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
         row = block.missing_rows[g]
         added += block.weight[row]
         for s in range(z.shape[0]):
             z[s, row] = 0.0
-    return added * math.log(z.shape[0] + 1.0)
+    for k in range(coding.state_offsets[v], coding.state_offsets[v + 1]):
+        total += math.exp(coding.log_base[k])
+    return added * math.log(total)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -154,36 +257,40 @@ def sweep(block, graph, theta, sequential, current, errors):
     Parameters
     ----------
     block : codes, beliefs (q0), weight, cell_offsets, missing_rows
-    graph : index of the first bias, state_offsets of the targets, and arcs: for each target state its (source
-        column, feature)
+    graph : index of the first bias, target_offsets and coding of the targets, and arcs: for each target column its
+        (source column, feature)
     theta : biases of all tables, then pair weights
     sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
     current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
-    errors : (states, rows), output: (q1 - q0) x row weight
+    errors : (target columns, rows), output: (q1 - q0) x row weight
     """
     rows = block.weight.shape[0]
     products, logs = np.ones(rows), np.zeros(rows)
     top, total = np.empty(rows), np.empty(rows)
-    logit_space = np.empty((graph.widest, rows))
+    logit_space, coding = np.empty((graph.widest, rows)), graph.coding
+    state_space = np.empty((coding.most_states if not coding.has_reference.all() else 0, _CHUNK_ROWS))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     bound = 1.0
     loss = 0.0
     for v in range(block.codes.shape[0]):
-        first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
+        first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
         if first == last:
             continue
-        bound *= last - first + 1
+        states = coding.state_offsets[v + 1] - coding.state_offsets[v]
+        bound *= states
         if bound > _PRODUCT_LIMIT:
             _fold_products(products, logs)
-            bound = last - first + 1.0
+            bound = float(states)
         z, q0, q1 = logit_space[: last - first], block.beliefs[first:last], errors[first:last]
         for s in range(last - first):
             logits(graph, theta, first + s, current, factors, sources, z[s])
         if sequential:
             loss += _missing_entropy(block, v, q0)
         else:
-            loss -= _neutralize_missing(block, v, z)
-        if last - first == 1:
+            loss -= _neutralize_missing(block, coding, v, z)
+        if not coding.has_reference[v]:
+            _update_coded(coding, v, block.codes[v], z, state_space[:states], top, total, products, logs, q1)
+        elif last - first == 1:
             exp_minus_abs(z[0], total)
             _update_binary(z[0], total, products, logs, q1[0])
         else:
@@ -199,6 +306,32 @@ def sweep(block, graph, theta, sequential, current, errors):
                     q1[s, block.missing_rows[g]] = 0.0
     _fold_products(products, logs)
     return loss + dot(block.weight, logs)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def predict_states(block, graph, theta, out):
+    """Set out (states, rows) to the probabilities of every target cell given the other beliefs of its row.
+
+    Returns the sum of the log-probabilities of observed cells.
+    """
+    rows, coding = block.weight.shape[0], graph.coding
+    z, top, total = np.empty((graph.widest, rows)), np.empty(rows), np.empty(rows)
+    factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
+    log_likelihood = 0.0
+    for v in range(block.codes.shape[0]):
+        first, start = graph.target_offsets[v], coding.state_offsets[v]
+        p = out[start : coding.state_offsets[v + 1]]
+        for s in range(graph.target_offsets[v + 1] - first):
+            logits(graph, theta, first + s, block.beliefs, factors, sources, z[s])
+        state_logits(coding, v, z, p)
+        for i in range(rows):
+            if block.codes[v, i] >= 0:
+                log_likelihood += block.weight[i] * p[block.codes[v, i], i]
+        normalize_states(p, top, total)
+        for i in range(rows):
+            if block.codes[v, i] >= 0:
+                log_likelihood -= block.weight[i] * (top[i] + math.log(total[i]))
+    return log_likelihood
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -312,11 +445,21 @@ def average_into(current, beliefs, states):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def bias_hessian(errors, weight, out):
-    """Set out[s] to the sum over rows of p (1 - p), computed from the errors of observed cells."""
+def bias_hessian(errors, weight, is_score, out):
+    """Set out[s] to the sum over rows of p (1 - p), computed from the errors of observed cells.
+
+    For a column that is a score, the squared error stands for its variance.
+    """
+    inverse = np.empty(weight.shape[0])
+    for i in range(weight.shape[0]):
+        inverse[i] = 1.0 / (weight[i] + 1e-300)
     for s in range(errors.shape[0]):
-        total = 0.0
-        for i in range(weight.shape[0]):
-            size = abs(errors[s, i])
-            total += size * (weight[i] - size) / (weight[i] + 1e-300)
+        total, error = 0.0, errors[s]
+        if is_score[s]:
+            for i in range(weight.shape[0]):
+                total += error[i] * error[i] * inverse[i]
+        else:
+            for i in range(weight.shape[0]):
+                size = abs(error[i])
+                total += size * (weight[i] - size) * inverse[i]
         out[s] = total

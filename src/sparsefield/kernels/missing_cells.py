@@ -12,11 +12,10 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def _cell_logits(problem, theta, entity, cell, z):
-    """Set z to the logits of the non-reference states of a cell and return the largest logit, 0 included."""
+    """Set z to the logits of the columns of a cell."""
     own, row = problem.entity_start[entity], problem.entity_row[entity]
-    top = 0.0
     for s in range(problem.cell_width[cell]):
-        state = problem.cell_state[cell] + s
+        state = problem.cell_target[cell] + s
         total = theta[state]
         for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
             column, view = problem.arc_column[k], problem.arc_view[k]
@@ -35,19 +34,37 @@ def _cell_logits(problem, theta, entity, cell, z):
                     product *= problem.beliefs[own + problem.term_column[k, j]]
             total += product
         z[s] = total
-        top = max(top, total)
-    return top
 
 
 @njit(nogil=True, cache=True)
-def _softmax(z, top, count):
-    """Replace logits by probabilities in place."""
-    total = math.exp(-top)
-    for s in range(count):
-        z[s] = math.exp(z[s] - top)
-        total += z[s]
-    for s in range(count):
-        z[s] /= total
+def _probabilities(coding, variable, z, p):
+    """Set p to the probabilities of the states of a variable with column logits z; return their number."""
+    first, count = coding.state_offsets[variable], coding.state_offsets[variable + 1] - coding.state_offsets[variable]
+    top, total = -np.inf, 0.0
+    for k in range(count):
+        logit = coding.log_base[first + k]
+        if coding.indicator[first + k] >= 0:
+            logit += z[coding.indicator[first + k]]
+        for d in range(coding.n_scores[variable]):
+            logit += coding.scores[first + k, d] * z[d]
+        p[k] = logit
+        top = max(top, logit)
+    for k in range(count):
+        p[k] = math.exp(p[k] - top)
+        total += p[k]
+    for k in range(count):
+        p[k] /= total
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _add_columns(coding, variable, code, factor, columns):
+    """Add the values of the columns of a state, times a factor."""
+    state = coding.state_offsets[variable] + code
+    if coding.indicator[state] >= 0:
+        columns[coding.indicator[state]] += factor
+    for d in range(coding.n_scores[variable]):
+        columns[d] += factor * coding.scores[state, d]
 
 
 @njit(nogil=True, cache=True)
@@ -60,7 +77,7 @@ def mean_field(problem, theta, tolerance, max_sweeps, damping):
     entities = problem.entity_start.shape[0]
     active = np.ones(problem.n_components, dtype=np.bool_)
     change = np.zeros(problem.n_components)
-    z = np.empty(problem.widest)
+    z, p = np.empty(problem.widest), np.empty(problem.coding.most_states)
     unconverged = entities
     for _ in range(max_sweeps):
         for c in range(problem.n_components):
@@ -70,13 +87,17 @@ def mean_field(problem, theta, tolerance, max_sweeps, damping):
             if not active[component]:
                 continue
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                top = _cell_logits(problem, theta, e, g, z)
-                _softmax(z, top, problem.cell_width[g])
+                _cell_logits(problem, theta, e, g, z)
+                count = _probabilities(problem.coding, problem.cell_variable[g], z, p)
                 start = problem.entity_start[e] + problem.cell_column[g]
-                for s in range(problem.cell_width[g]):
-                    old = problem.beliefs[start + s]
-                    new = old + (1.0 - damping) * (z[s] - old)
-                    problem.beliefs[start + s] = new
+                columns = problem.beliefs[start : start + problem.cell_width[g]]
+                for s in range(columns.shape[0]):
+                    columns[s] = 0.0
+                for k in range(count):
+                    old = problem.probabilities[problem.state_offsets[g] + k]
+                    new = old + (1.0 - damping) * (p[k] - old)
+                    problem.probabilities[problem.state_offsets[g] + k] = new
+                    _add_columns(problem.coding, problem.cell_variable[g], k, new, columns)
                     change[component] = max(change[component], abs(new - old))
         for c in range(problem.n_components):
             active[c] = active[c] and change[c] > tolerance
@@ -92,21 +113,23 @@ def mean_field(problem, theta, tolerance, max_sweeps, damping):
 def gibbs(problem, theta, rng, sweeps, drawn):
     """Draw every missing cell from its conditional distribution, ``sweeps`` times.
 
-    Returns nothing: beliefs hold the drawn states one-hot, and ``drawn`` holds their codes.
+    Returns nothing: beliefs hold the columns of the drawn states, and ``drawn`` holds their codes.
     """
-    z = np.empty(problem.widest)
+    z, p = np.empty(problem.widest), np.empty(problem.coding.most_states)
     for _ in range(sweeps):
         for e in range(problem.entity_start.shape[0]):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                top = _cell_logits(problem, theta, e, g, z)
-                _softmax(z, top, problem.cell_width[g])
+                _cell_logits(problem, theta, e, g, z)
+                count = _probabilities(problem.coding, problem.cell_variable[g], z, p)
                 left = rng.random()
                 drawn[g] = 0
-                for s in range(problem.cell_width[g]):
-                    left -= z[s]
+                for k in range(1, count):
+                    left -= p[k]
                     if left < 0.0:
-                        drawn[g] = s + 1
+                        drawn[g] = k
                         break
                 start = problem.entity_start[e] + problem.cell_column[g]
-                for s in range(problem.cell_width[g]):
-                    problem.beliefs[start + s] = 1.0 if drawn[g] == s + 1 else 0.0
+                columns = problem.beliefs[start : start + problem.cell_width[g]]
+                for s in range(columns.shape[0]):
+                    columns[s] = 0.0
+                _add_columns(problem.coding, problem.cell_variable[g], drawn[g], 1.0, columns)

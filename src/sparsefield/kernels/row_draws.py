@@ -39,13 +39,13 @@ def _shuffle(order, stream):
 class MissingArcs(NamedTuple):
     """The logits of missing cells given the observed ones, and the arcs from other missing cells.
 
-    A *slot* is a state but the reference state of a missing cell.
+    A *slot* is a column of a missing cell.
     """
 
     slot_offsets: np.ndarray
     """(missing cells + 1,)"""
     base: np.ndarray
-    """(slots,): logits with all other missing cells in their reference states."""
+    """(slots,): logits of the columns without the other missing cells."""
     arc_offsets: np.ndarray
     """(slots + 1,)"""
     arc_slot: np.ndarray
@@ -67,7 +67,7 @@ def collect_arcs(problem, theta, slot_of_belief, write, out):
         own, row = problem.entity_start[e], problem.entity_row[e]
         for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
             for s in range(problem.cell_width[g]):
-                state, slot = problem.cell_state[g] + s, out.slot_offsets[g] + s
+                state, slot = problem.cell_target[g] + s, out.slot_offsets[g] + s
                 total = theta[state]
                 for j in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
                     column, view, weight = problem.arc_column[j], problem.arc_view[j], theta[problem.arc_feature[j]]
@@ -115,7 +115,7 @@ def collect_arcs(problem, theta, slot_of_belief, write, out):
 
 @njit(nogil=True, cache=True)
 def start_copies(problem, keys, drawn):
-    """Draw the missing cells of every copy from the beliefs of the problem, independently of each other."""
+    """Draw the missing cells of every copy from the probabilities of the problem, independently of each other."""
     copies = drawn.shape[1]
     strata = np.arange(copies)
     for e in range(problem.entity_start.shape[0]):
@@ -123,18 +123,60 @@ def start_copies(problem, keys, drawn):
         for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
             offset, stream = uniform(stream)
             stream = _shuffle(strata, stream)
-            at = problem.entity_start[e] + problem.cell_column[g]
+            p = problem.probabilities[problem.state_offsets[g] : problem.state_offsets[g + 1]]
             for c in range(copies):
-                left, drawn[g, c] = (strata[c] + offset) / copies, 0
-                for s in range(problem.cell_width[g]):
-                    left -= problem.beliefs[at + s]
-                    if left < 0.0:
-                        drawn[g, c] = s + 1
-                        break
+                drawn[g, c] = _choose(p, (strata[c] + offset) / copies)
 
 
 @njit(nogil=True, cache=True)
-def draw_copies(problem, slots, keys, sweeps, on, drawn):
+def _choose(p, left):
+    """Return the code for a number between 0 and the sum of the weights p of the states; the first state is last."""
+    for k in range(1, p.shape[0]):
+        left -= p[k]
+        if left < 0.0:
+            return k
+    return 0
+
+
+@njit(nogil=True, cache=True)
+def _state_weights(coding, v, z, at, p):
+    """Set p to weights of the states of a variable, from column logits z[:, at], and return their sum."""
+    first, count = coding.state_offsets[v], coding.state_offsets[v + 1] - coding.state_offsets[v]
+    top, total = -np.inf, 0.0
+    for k in range(count):
+        p[k] = _state_logit(coding, v, first + k, z, at)
+        top = max(top, p[k])
+    for k in range(count):
+        p[k] = math.exp(p[k] - top)
+        total += p[k]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _state_logit(coding, v, state, z, at):
+    """Return the logit of a state of a variable, from column logits z[:, at]."""
+    logit = coding.log_base[state]
+    if coding.indicator[state] >= 0:
+        logit += z[coding.indicator[state], at]
+    for d in range(coding.n_scores[v]):
+        logit += coding.scores[state, d] * z[d, at]
+    return logit
+
+
+@njit(nogil=True, cache=True)
+def _write_columns(coding, v, code, columns, at):
+    """Set columns[:, at] of a variable to those of the state with a code."""
+    state = coding.state_offsets[v] + code
+    for s in range(columns.shape[0]):
+        columns[s, at] = 0.0
+    if coding.indicator[state] >= 0:
+        columns[coding.indicator[state], at] = 1.0
+    for d in range(coding.n_scores[v]):
+        columns[d, at] = coding.scores[state, d]
+
+
+@njit(nogil=True, cache=True)
+def draw_copies(problem, slots, keys, sweeps, values, drawn):
     """Draw the missing cells of several copies of linked rows by Gibbs sampling, ``sweeps`` times.
 
     The copies of a cell share its random number, each with a shift of its own, such that every c-th part of the unit
@@ -145,53 +187,40 @@ def draw_copies(problem, slots, keys, sweeps, on, drawn):
     ----------
     slots : `MissingArcs` of the problem
     keys : (entities,)
-    on : (slots, copies), buffer for 1 where a slot is drawn
+    values : (slots, copies), buffer for the columns of drawn cells
     drawn : (missing cells, copies), codes; updated
     """
-    copies = drawn.shape[1]
+    copies, coding = drawn.shape[1], problem.coding
     strata, z = np.arange(copies), np.empty((problem.widest, copies))
-    top, left = np.empty(copies), np.empty(copies)
+    p = np.empty(coding.most_states)
     for g in range(drawn.shape[0]):
-        for slot in range(slots.slot_offsets[g], slots.slot_offsets[g + 1]):
-            for c in range(copies):
-                on[slot, c] = 1.0 if drawn[g, c] == slot - slots.slot_offsets[g] + 1 else 0.0
+        for c in range(copies):
+            columns = values[slots.slot_offsets[g] : slots.slot_offsets[g + 1]]
+            _write_columns(coding, problem.cell_variable[g], drawn[g, c], columns, c)
     for sweep in range(sweeps):
         for e in range(problem.entity_start.shape[0]):
             stream = mix(keys[e], sweep + 1)
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                first, width = slots.slot_offsets[g], problem.cell_width[g]
-                for c in range(copies):
-                    top[c] = 0.0
-                for s in range(width):
-                    _slot_logits(slots, first + s, on, z[s])
-                    for c in range(copies):
-                        top[c] = max(top[c], z[s, c])
+                first, v = slots.slot_offsets[g], problem.cell_variable[g]
+                count = coding.state_offsets[v + 1] - coding.state_offsets[v]
+                columns = values[first : slots.slot_offsets[g + 1]]
+                for s in range(columns.shape[0]):
+                    _slot_logits(slots, first + s, values, z[s])
                 offset, stream = uniform(stream)
                 stream = _shuffle(strata, stream)
                 for c in range(copies):
-                    left[c] = math.exp(-top[c])
-                for s in range(width):
-                    for c in range(copies):
-                        z[s, c] = math.exp(z[s, c] - top[c])
-                        left[c] += z[s, c]
-                for c in range(copies):
-                    left[c] *= (strata[c] + offset) / copies
-                    drawn[g, c] = 0
-                for s in range(width):
-                    for c in range(copies):
-                        left[c] -= z[s, c]
-                        chosen = left[c] < 0.0 and drawn[g, c] == 0
-                        on[first + s, c] = 1.0 if chosen else 0.0
-                        drawn[g, c] = s + 1 if chosen else drawn[g, c]
+                    total = _state_weights(coding, v, z, c, p)
+                    drawn[g, c] = _choose(p[:count], total * (strata[c] + offset) / copies)
+                    _write_columns(coding, v, drawn[g, c], columns, c)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _slot_logits(slots, slot, on, z):
+def _slot_logits(slots, slot, values, z):
     """Set z to the logits of a slot in every copy."""
     for c in range(z.shape[0]):
         z[c] = slots.base[slot]
     for j in range(slots.arc_offsets[slot], slots.arc_offsets[slot + 1]):
-        weight, source = slots.arc_weight[j], on[slots.arc_slot[j]]
+        weight, source = slots.arc_weight[j], values[slots.arc_slot[j]]
         for c in range(z.shape[0]):
             z[c] += weight * source[c]
     for j in range(slots.term_offsets[slot], slots.term_offsets[slot + 1]):
@@ -199,7 +228,7 @@ def _slot_logits(slots, slot, on, z):
             product = slots.term_weight[j]
             for i in range(slots.term_slot.shape[1]):
                 if slots.term_slot[j, i] >= 0:
-                    product *= on[slots.term_slot[j, i], c]
+                    product *= values[slots.term_slot[j, i], c]
             z[c] += product
 
 
@@ -226,48 +255,43 @@ def add_potentials(graph, theta, n_variables, missing, codes, columns, potential
     n_variables : number of targets to complete; later ones are latent
     missing : (targets, rows), which cells are missing
     codes : (targets, rows), their codes
-    columns : (columns, rows), 0 in missing cells, as for their reference states; set to their codes
+    columns : (columns, rows), 0 in missing cells; set to those of their codes
     """
-    z = np.empty((graph.widest, columns.shape[1]))
+    z, coding = np.empty((graph.widest, columns.shape[1])), graph.coding
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     for v in range(n_variables):
-        first, last = graph.state_offsets[v], graph.state_offsets[v + 1]
+        first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
         for s in range(last - first):
             logits(graph, theta, first + s, columns, factors, sources, z[s])
         for i in range(columns.shape[1]):
-            if missing[v, i] and codes[v, i] > 0:
-                potential[i] += z[codes[v, i] - 1, i]
-                columns[first + codes[v, i] - 1, i] = 1.0
+            if missing[v, i]:
+                potential[i] += _state_logit(coding, v, coding.state_offsets[v] + codes[v, i], z, i)
+                _write_columns(coding, v, codes[v, i], columns[first:last], i)
 
 
 @njit(nogil=True, cache=True)
-def set_columns(state_offsets, cell_offsets, missing_rows, drawn, columns):
+def set_columns(graph, cell_offsets, missing_rows, drawn, columns):
     """Set the columns of missing cells to the codes ``drawn`` (cells, copies); copies of a row are adjacent columns."""
     copies = drawn.shape[1]
     for v in range(cell_offsets.shape[0] - 1):
-        first = state_offsets[v]
+        mine = columns[graph.target_offsets[v] : graph.target_offsets[v + 1]]
         for g in range(cell_offsets[v], cell_offsets[v + 1]):
             for c in range(copies):
-                for s in range(state_offsets[v + 1] - first):
-                    columns[first + s, missing_rows[g] * copies + c] = 1.0 if drawn[g, c] == s + 1 else 0.0
+                _write_columns(graph.coding, v, drawn[g, c], mine, missing_rows[g] * copies + c)
 
 
 @njit(nogil=True, cache=True)
-def draw_frequencies(frequencies, state_offsets, cell_offsets, missing_rows, keys, drawn):
-    """Draw missing cells from the frequencies of the states (states,), independently of each other."""
+def draw_frequencies(coding, cell_offsets, missing_rows, keys, drawn):
+    """Draw missing cells from the training frequencies of their states, independently of each other."""
     copies = drawn.shape[1]
     strata = np.arange(copies)
     for v in range(cell_offsets.shape[0] - 1):
+        p = coding.frequencies[coding.state_offsets[v] : coding.state_offsets[v + 1]]
         for g in range(cell_offsets[v], cell_offsets[v + 1]):
             offset, stream = uniform(mix(mix(keys[missing_rows[g]], 0), v))
             _shuffle(strata, stream)
             for c in range(copies):
-                left, drawn[g, c] = (strata[c] + offset) / copies, 0
-                for s in range(state_offsets[v], state_offsets[v + 1]):
-                    left -= frequencies[s]
-                    if left < 0.0:
-                        drawn[g, c] = s - state_offsets[v] + 1
-                        break
+                drawn[g, c] = _choose(p, (strata[c] + offset) / copies)
 
 
 @njit(nogil=True, cache=True)
@@ -283,38 +307,26 @@ def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, d
     columns : (columns, rows x copies), copies of a row adjacent; updated
     drawn : (cells, copies), codes; updated
     """
-    copies = drawn.shape[1]
+    copies, coding = drawn.shape[1], graph.coding
     strata, z = np.arange(copies), np.empty((graph.widest, columns.shape[1]))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
+    p = np.empty(coding.most_states)
     for sweep in range(sweeps):
         for v in range(cell_offsets.shape[0] - 1):
             if cell_offsets[v] == cell_offsets[v + 1]:
                 continue
-            first, width = graph.state_offsets[v], graph.state_offsets[v + 1] - graph.state_offsets[v]
-            for s in range(width):
+            first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
+            count = coding.state_offsets[v + 1] - coding.state_offsets[v]
+            for s in range(last - first):
                 logits(graph, theta, first + s, columns, factors, sources, z[s])
             for g in range(cell_offsets[v], cell_offsets[v + 1]):
                 row = missing_rows[g]
                 offset, stream = uniform(mix(mix(keys[row], sweep + 1), v))
                 _shuffle(strata, stream)
                 for c in range(copies):
-                    at = row * copies + c
-                    top = 0.0
-                    for s in range(width):
-                        top = max(top, z[s, at])
-                    total = math.exp(-top)
-                    for s in range(width):
-                        z[s, at] = math.exp(z[s, at] - top)
-                        total += z[s, at]
-                    left, code = total * (strata[c] + offset) / copies, 0
-                    for s in range(width):
-                        left -= z[s, at]
-                        if left < 0.0 and code == 0:
-                            code = s + 1
-                        columns[first + s, at] = 0.0
-                    if code > 0:
-                        columns[first + code - 1, at] = 1.0
-                    drawn[g, c] = code
+                    total = _state_weights(coding, v, z, row * copies + c, p)
+                    drawn[g, c] = _choose(p[:count], total * (strata[c] + offset) / copies)
+                    _write_columns(coding, v, drawn[g, c], columns[first:last], row * copies + c)
 
 
 _LARGEST_EXPONENT = 600.0
@@ -322,7 +334,7 @@ _LARGEST_EXPONENT = 600.0
 
 
 @njit(nogil=True, cache=True)
-def add_ratios(graph, theta, codes, owner, weight, columns, totals, reference):
+def add_ratios(graph, theta, codes, owner, weight, columns, totals):
     """Add, for every observed cell, weight x p(state | others) / p(observed state | others) over completions.
 
     Parameters
@@ -330,47 +342,41 @@ def add_ratios(graph, theta, codes, owner, weight, columns, totals, reference):
     codes : (targets, rows) of the incomplete rows, -1 for missing cells
     owner, weight : (completions,), the incomplete row and the probability of each completion
     columns : (columns, completions)
-    totals, reference : (states, rows) and (targets, rows), the sums; updated
+    totals : (states, rows), the sums; updated
     """
-    z = np.empty((graph.widest, owner.shape[0]))
+    z, coding = np.empty((graph.widest, owner.shape[0])), graph.coding
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     for v in range(codes.shape[0]):
-        first, width = graph.state_offsets[v], graph.state_offsets[v + 1] - graph.state_offsets[v]
+        first, width = graph.target_offsets[v], graph.target_offsets[v + 1] - graph.target_offsets[v]
         for s in range(width):
             logits(graph, theta, first + s, columns, factors, sources, z[s])
+        start, stop = coding.state_offsets[v], coding.state_offsets[v + 1]
         for c in range(owner.shape[0]):
             row = owner[c]
             code = codes[v, row]
             if code < 0:
                 continue
-            own = z[code - 1, c] if code > 0 else 0.0
-            reference[v, row] += weight[c] * math.exp(min(-own, _LARGEST_EXPONENT))
-            for s in range(width):
-                totals[first + s, row] += weight[c] * math.exp(min(z[s, c] - own, _LARGEST_EXPONENT))
+            own = _state_logit(coding, v, start + code, z, c)
+            for state in range(start, stop):
+                ratio = min(_state_logit(coding, v, state, z, c) - own, _LARGEST_EXPONENT)
+                totals[state, row] += weight[c] * math.exp(ratio)
 
 
 @njit(nogil=True, cache=True)
-def add_probability_ratios(codes, owner, weight, offsets, q1, totals, reference):
+def add_probability_ratios(codes, owner, weight, offsets, p, totals):
     """Add the ratios of `add_ratios`, computed from probabilities that sum latent variables out.
 
-    ``q1`` (states, completions) are those of the states but the reference states, given the rest of the completion, and
-    ``offsets`` the first state of each target.
+    ``p`` (states, completions) are those of all states given the rest of the completion, and ``offsets`` the first
+    state of each target.
     """
     for v in range(codes.shape[0]):
-        first, last = offsets[v], offsets[v + 1]
         for c in range(owner.shape[0]):
             row = owner[c]
             if codes[v, row] < 0:
                 continue
-            rest = 1.0
-            for s in range(first, last):
-                rest -= q1[s, c]
-            rest = max(rest, 1e-15)
-            observed = rest if codes[v, row] == 0 else max(q1[first + codes[v, row] - 1, c], 1e-15)
-            factor = weight[c] / observed
-            reference[v, row] += factor * rest
-            for s in range(first, last):
-                totals[s, row] += factor * q1[s, c]
+            factor = weight[c] / max(p[offsets[v] + codes[v, row], c], 1e-15)
+            for state in range(offsets[v], offsets[v + 1]):
+                totals[state, row] += factor * max(p[state, c], 1e-15)
 
 
 @njit(nogil=True, cache=True)

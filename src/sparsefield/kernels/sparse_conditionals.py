@@ -30,7 +30,7 @@ def _bound_sizes(on, offsets, widest):
 
 
 @njit(nogil=True, cache=True)
-def _logits(on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots):
+def _logits(on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots):
     """Compute the logits of all states that a row touches and return their number.
 
     A state that is touched for the first time gets a slot, and so do the other states of its variable. ``arc_slots``
@@ -43,7 +43,7 @@ def _logits(on, offsets, targets, weights, variables, state_offsets, widest, bas
         if state < baseline.shape[0] and slot[state] < 0:
             first, last = state, state + 1
             if widest > 1:
-                first, last = state_offsets[variables[state]], state_offsets[variables[state] + 1]
+                first, last = target_offsets[variables[state]], target_offsets[variables[state] + 1]
             for s in range(first, last):
                 slot[s], states[count], z[count] = count, s, baseline[s, BIAS]
                 count += 1
@@ -54,7 +54,7 @@ def _logits(on, offsets, targets, weights, variables, state_offsets, widest, bas
             if slot[state] < 0:
                 first, last = state, state + 1
                 if widest > 1:
-                    first, last = state_offsets[variables[state]], state_offsets[variables[state] + 1]
+                    first, last = target_offsets[variables[state]], target_offsets[variables[state] + 1]
                 for s in range(first, last):
                     slot[s], states[count], z[count] = count, s, baseline[s, BIAS]
                     count += 1
@@ -66,7 +66,7 @@ def _logits(on, offsets, targets, weights, variables, state_offsets, widest, bas
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
+def _beliefs(variables, target_offsets, widest, count, states, z, u, q):
     """Set q to the softmax of the logits of each variable and return the sum of the log-normalizers."""
     for p in range(count):
         u[p] = exp_nonpositive(-abs(z[p]))
@@ -84,7 +84,7 @@ def _beliefs(variables, state_offsets, widest, count, states, z, u, q):
     p = 0
     while p < count:
         variable = variables[states[p]]
-        end = p + state_offsets[variable + 1] - state_offsets[variable]
+        end = p + target_offsets[variable + 1] - target_offsets[variable]
         top = 0.0
         for s in range(p, end):
             top = max(top, z[s])
@@ -106,7 +106,7 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
     Parameters
     ----------
     block : offsets, columns that are on, weight
-    arcs : by source column: offsets, target, weight; variable of a state, state_offsets, widest
+    arcs : by source column: offsets, target, weight; variable of a state, target_offsets, widest
     baseline : (states, 4), see above
     per_arc : (arcs, 2), output: error q - q0 and variance q (1 - q) at the target, summed over the rows in which the
         source is on
@@ -120,7 +120,7 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
     # Arrays are unpacked from their tuples here: each access in a loop would cost an atomic reference count.
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
-    variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
+    variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
     slot = np.full(baseline.shape[0], -1, dtype=np.int32)
     capacity, arc_capacity = 1024, 4096
     states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
@@ -137,10 +137,10 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
             arc_capacity = 2 * n_arcs
             arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
-            on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
+            on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots
         )
         all_touched += count
-        row_loss = _beliefs(variables, state_offsets, widest, count, states, z, u, q)
+        row_loss = _beliefs(variables, target_offsets, widest, count, states, z, u, q)
         weight = row_weight[row]
         for p in range(count):
             s = states[p]
@@ -173,7 +173,7 @@ def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, o
     """
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
-    variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
+    variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
     slot = np.full(baseline.shape[0], -1, dtype=np.int32)
     capacity, arc_capacity = 1024, 4096
     states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
@@ -189,9 +189,9 @@ def pair_gradients(block, arcs, baseline, candidate_offsets, candidate_target, o
             arc_capacity = 2 * n_arcs
             arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
-            on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
+            on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots
         )
-        _beliefs(variables, state_offsets, widest, count, states, z, u, q)
+        _beliefs(variables, target_offsets, widest, count, states, z, u, q)
         for p in range(count):
             q[p] -= baseline[states[p], BELIEF]
         for k in range(on.shape[0]):
@@ -225,7 +225,7 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
     """
     rows, columns, row_weight = block.offsets, block.columns, block.weight
     offsets, targets, weights = arcs.offsets, arcs.target, arcs.weight
-    variables, state_offsets, widest = arcs.variable, arcs.state_offsets, arcs.widest
+    variables, target_offsets, widest = arcs.variable, arcs.target_offsets, arcs.widest
     slot = np.full(baseline.shape[0], -1, dtype=np.int32)
     capacity, arc_capacity = 1024, 4096
     states, arc_slots = np.empty(capacity, dtype=np.int32), np.empty(arc_capacity, dtype=np.int32)
@@ -242,9 +242,9 @@ def residuals(block, arcs, baseline, threshold, number, scale, counts, found_col
             arc_capacity = 2 * n_arcs
             arc_slots = np.empty(arc_capacity, dtype=np.int32)
         count = _logits(
-            on, offsets, targets, weights, variables, state_offsets, widest, baseline, slot, states, z, arc_slots
+            on, offsets, targets, weights, variables, target_offsets, widest, baseline, slot, states, z, arc_slots
         )
-        _beliefs(variables, state_offsets, widest, count, states, z, u, q)
+        _beliefs(variables, target_offsets, widest, count, states, z, u, q)
         for k in range(on.shape[0]):
             if on[k] < baseline.shape[0]:
                 q[slot[on[k]]] -= 1.0

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsefield.data.coding import ColumnClass
 from sparsefield.data.frames import make_frame, make_label_columns
 from sparsefield.data.schema import Label
 from sparsefield.frame_protocol import Frame
@@ -19,8 +20,9 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
     """Return the pair and higher-order features with a weight, strongest first.
 
     Columns are variable_a, state_a, variable_b, state_b, weight; and variable_c, state_c and so on where some feature
-    has more than two columns. A numeric observed column has no state: its weight is per standard deviation. All state
-    columns have one type, text if any state is text. A field over linked tables also has the template and the tables.
+    has more than two columns. A state is missing where the score of an ordinal or numeric column is meant, whose weight
+    is per standard deviation; the state of a bin of a numeric column is text such as "12 to 18.5". All state columns
+    have one type, text if any state is text. A field over linked tables also has the template and the tables.
     """
     rows = list(_feature_rows(field))
     rows.sort(key=lambda row: -abs(row.weight))
@@ -30,7 +32,11 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
 
 
 def bias_table(field: Field, kind: str = "polars") -> Frame:
-    """Return the biases, strongest first: variable, state, weight; over linked tables, also the table."""
+    """Return the biases, strongest first: variable, state, weight; over linked tables, also the table.
+
+    The state is missing for the score of an ordinal or numeric column, and "square" for the squared score of a numeric
+    one, whose bias is its precision.
+    """
     rows = sorted(_bias_rows(field), key=lambda row: -abs(row.weight))
     terms = [row.terms[0] for row in rows]
     names = make_label_columns({"table": [term[0] for term in terms], "variable": [term[1] for term in terms]}, kind)
@@ -107,10 +113,13 @@ def _is_relational(field: Field) -> bool:
 
 
 def _bias_rows(field: Field) -> Iterator[_Row]:
-    for state in np.flatnonzero(field.biases):
-        yield _Row(
-            "", (field.layout.own_column_name(int(field.layout.column_of_state[state])),), float(field.biases[state])
-        )
+    layout = field.layout
+    classes = np.concatenate([schema.column_classes[: schema.n_target_columns] for schema in layout.schemas])
+    for column in np.flatnonzero(field.biases):
+        table, variable, state = layout.own_column_name(int(layout.column_of_target[column]))
+        if classes[column] == ColumnClass.SQUARE:
+            state = "square"
+        yield _Row("", ((table, variable, state),), float(field.biases[column]))
 
 
 def _feature_rows(field: Field) -> Iterator[_Row]:

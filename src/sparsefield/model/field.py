@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsefield.data.coding import Coding
 from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.schema import Schema
 from sparsefield.model.fit_record import FitRecord
@@ -21,8 +22,9 @@ class Adjacency(NamedTuple):
 
     first: int
     """Index of the table's first bias in theta."""
-    state_offsets: np.ndarray
+    target_offsets: np.ndarray
     """(targets + 1,)"""
+    coding: Coding
     arc_offsets: np.ndarray
     """(states + 1,)"""
     arc_source: np.ndarray
@@ -48,18 +50,19 @@ def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
     order = np.lexsort((arcs.source, arcs.target))
     order = order[arcs.source[order] < layout.n_columns] if len(arcs.conjunctions) else order
     target, source = arcs.target[order], arcs.source[order]
-    feature = layout.n_states + arcs.feature[order]
+    feature = layout.n_target_columns + arcs.feature[order]
     terms = _compile_terms(layout, arcs)
     graphs = []
     for t, schema in enumerate(layout.schemas):
-        first, last = int(layout.state_starts[t]), int(layout.state_starts[t + 1])
+        first, last = int(layout.target_starts[t]), int(layout.target_starts[t + 1])
         offsets = np.searchsorted(target, np.arange(first, last + 1))
         mine = slice(int(offsets[0]), int(offsets[-1]))
-        widest = int(np.diff(schema.state_offsets).max(initial=1))
+        widest = int(np.diff(schema.target_offsets).max(initial=1))
         graphs.append(
             Adjacency(
                 first,
-                schema.state_offsets,
+                schema.target_offsets,
+                schema.coding,
                 offsets - offsets[0],
                 source[mine] - layout.column_starts[t],
                 feature[mine],
@@ -76,12 +79,14 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
     sources = _last_first(arcs.conjunctions[arcs.source[order] - layout.n_columns])
     by_target = np.lexsort((*sources.T, arcs.target[order]))
     order, sources = order[by_target], sources[by_target]
-    target, feature = arcs.target[order], layout.n_states + arcs.feature[order]
+    target, feature = arcs.target[order], layout.n_target_columns + arcs.feature[order]
     run = _runs(np.column_stack([target, sources[:, 1:]]))
-    own = np.column_stack([layout.column_of_state[target], sources]) if len(order) else np.empty((0, 3), dtype=np.int64)
+    own = (
+        np.column_stack([layout.column_of_target[target], sources]) if len(order) else np.empty((0, 3), dtype=np.int64)
+    )
     found = []
     for t in range(len(layout.schemas)):
-        first, last = int(layout.state_starts[t]), int(layout.state_starts[t + 1])
+        first, last = int(layout.target_starts[t]), int(layout.target_starts[t + 1])
         offsets = np.searchsorted(target, np.arange(first, last + 1))
         mine, start = slice(int(offsets[0]), int(offsets[-1])), layout.column_starts[t]
         features, place = np.unique(feature[mine], return_index=True)

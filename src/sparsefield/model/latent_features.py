@@ -52,7 +52,7 @@ class LatentSplit(NamedTuple):
 def split_latent(layout: Layout, arcs: Arcs) -> LatentSplit:
     """Split the arcs of a field over one table into visible and latent ones."""
     (schema,) = layout.schemas
-    first, last = int(schema.state_offsets[-1 - len(schema.latent)]), schema.n_states
+    first, last = int(schema.target_offsets[-1 - len(schema.latent)]), schema.n_target_columns
     from_latent, to_latent = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
     visible = np.flatnonzero(~from_latent & ~to_latent)
     outside, among = to_latent & ~from_latent, to_latent & from_latent & (arcs.target < arcs.source)

@@ -1,0 +1,196 @@
+"""This module describes the types of columns of dates and of categories, so that answers can have them, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from sparsefield.data.cell_values import is_missing, plain_values
+from sparsefield.errors import DataError
+
+DATED = re.compile(r"(date|time|datetime|duration)(?:\[(s|ms|us|ns)(?:, (\S+))?\])?")
+"""The types of dates, times of day, times and durations, with unit and time zone: ``"datetime[us, Europe/Rome]"``."""
+
+CATEGORIES = ("categorical", "ordered")
+"""The types of categorical columns without and with an order."""
+
+FAMILIES = {"date": "dates", "datetime": "dates", "time": "times of day", "duration": "durations"}
+
+EXAMPLES = {"date": date(1970, 1, 1), "time": time()}
+"""Cells of the types that pandas has no type for."""
+
+
+class ColumnType(NamedTuple):
+    """The type of a column that its labels do not tell."""
+
+    dtype: str = ""
+    """A type of `DATED` or `CATEGORIES`; empty for all other columns, which have the type of their labels."""
+    categories: tuple[Any, ...] = ()
+    """The categories of a categorical type, if it has fixed ones."""
+
+    @classmethod
+    def join(cls, parts: Sequence[ColumnType]) -> ColumnType:
+        """Return the type that partitions of a column have in common; those without values have none."""
+        found = set(parts) - {cls()}
+        if len(found) == 1:
+            return found.pop()
+        if {part.dtype for part in found} == {"categorical"}:
+            return cls("categorical", tuple(dict.fromkeys(label for part in parts for label in part.categories)))
+        return cls()
+
+
+def is_column_type(dtype: Any, categories: Any) -> bool:
+    """Return whether a type may be that of a column; types are read from model files."""
+    if not isinstance(dtype, str) or not isinstance(categories, tuple):
+        return False
+    if any(not isinstance(label, (str, int, float)) for label in categories):
+        return False
+    if dtype in CATEGORIES:
+        return len(set(categories)) == len(categories)
+    return not categories and (dtype == "" or DATED.fullmatch(dtype) is not None)
+
+
+def family_of(dtype: str) -> str:
+    """Return "dates", "times of day" or "durations" for the type of a column; empty for all others."""
+    found = DATED.fullmatch(dtype)
+    return FAMILIES[found[1]] if found else ""
+
+
+def type_of_series(series: nw.Series) -> ColumnType:
+    """Return the type of a column of a frame."""
+    dtype = series.dtype
+    if dtype == nw.Date:
+        return ColumnType("date")
+    if dtype == nw.Time:
+        return ColumnType("time")
+    if isinstance(dtype, nw.Datetime):
+        return ColumnType(_times(dtype.time_unit, dtype.time_zone))
+    if isinstance(dtype, nw.Duration):
+        return ColumnType(f"duration[{dtype.time_unit}]")
+    if dtype in (nw.Categorical, nw.Enum):
+        # Categories of polars' Categorical are those of all columns, and an array of Arrow has its own in each chunk.
+        fixed = dtype == nw.Enum or series.implementation.is_pandas_like()
+        return _type_of_categories(series, "ordered" if dtype == nw.Enum else "categorical", fixed=fixed)
+    return _type_of_cells(series.to_list()) if dtype == nw.Object else ColumnType()
+
+
+def type_of_array(cells: np.ndarray) -> ColumnType:
+    """Return the type of a column of an array."""
+    if cells.dtype.kind in "mM":
+        return _type_of_numpy(cells.dtype)
+    return _type_of_cells(cells.tolist()) if cells.dtype.kind == "O" else ColumnType()
+
+
+def empty_series(name: str, length: int, column_type: ColumnType, backend: Any) -> nw.Series | None:
+    """Return a series of missing cells of a type; None if the library has no such type."""
+    dtype, categories = column_type
+    found = DATED.fullmatch(dtype)
+    if backend == "pandas":
+        import pandas as pd
+
+        kind: Any = object
+        if dtype in CATEGORIES:
+            kind = pd.CategoricalDtype(list(categories) or None, ordered=dtype == "ordered")
+        elif found and found[1] in ("datetime", "duration"):
+            kind = _with_unit(found[1], found[2] or "ns", found[3])
+            return nw.new_series(name, [None] * length, kind, backend=backend)
+        return nw.from_native(pd.Series([None] * length, dtype=kind, name=name), series_only=True)
+    text = all(isinstance(label, str) for label in categories)
+    if found:
+        unit = "ms" if found[2] == "s" else found[2] or "us"
+        kind = {"date": nw.Date(), "time": nw.Time()}.get(found[1]) or _with_unit(found[1], unit, found[3])
+    elif dtype == "ordered" and text and backend == "polars":
+        kind = nw.Enum(list(categories))
+    elif dtype in CATEGORIES and text:
+        kind = nw.Categorical()
+    else:
+        return None
+    return nw.new_series(name, [None] * length, kind, backend=backend)
+
+
+def days_of(name: str, value: Any, dtype: str, what: str) -> float:
+    """Return a date, time or duration, which may be text or a number of days, as a number of days.
+
+    Parameters
+    ----------
+    name : the column
+    dtype : its type, one of `DATED`
+    what : where the value is from, for messages
+    """
+    found = DATED.fullmatch(dtype)
+    assert found is not None
+    given = value
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            value = _parse(value, family_of(dtype))
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.timedelta64)):
+        return float(value)
+    family = family_of(_type_of_cells([value]).dtype)
+    if family != family_of(dtype):
+        example = {"dates": " such as 2020-01-31", "times of day": " such as 16:30"}.get(family_of(dtype), "")
+        raise DataError(f"Column {name!r} holds {family_of(dtype)}{example}; {what}= has {given!r}.")
+    if isinstance(value, date) and found[3]:
+        value = value if isinstance(value, datetime) else datetime.combine(value, time())
+        value = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(found[3]))
+    cell = np.empty(1, dtype=object)
+    cell[0] = value
+    return float(plain_values(name, cell)[0][0])
+
+
+def _parse(text: str, family: str) -> Any:
+    """Return a text as a date, a time or a time of day; None if it is none."""
+    try:
+        if family == "dates":
+            return datetime.fromisoformat(text)
+        return time.fromisoformat(text) if family == "times of day" else None
+    except ValueError:
+        return None
+
+
+def _with_unit(kind: str, unit: Any, zone: str | None) -> Any:
+    return nw.Datetime(unit, zone) if kind == "datetime" else nw.Duration(unit)
+
+
+def _times(unit: str, zone: Any) -> str:
+    return f"datetime[{unit}, {zone}]" if zone else f"datetime[{unit}]"
+
+
+def _type_of_categories(series: nw.Series, dtype: str, *, fixed: bool) -> ColumnType:
+    if not fixed:
+        return ColumnType(dtype)
+    categories = series.cat.get_categories().to_list()
+    array = np.empty(len(categories), dtype=object)
+    array[:] = categories
+    values, in_days = plain_values(series.name, array)
+    return ColumnType() if in_days else ColumnType(dtype, tuple(values.tolist()))
+
+
+def _type_of_numpy(dtype: np.dtype) -> ColumnType:
+    unit = np.datetime_data(dtype)[0]
+    if dtype.kind == "M" and unit in ("Y", "M", "W", "D"):
+        return ColumnType("date")
+    unit = unit if unit in ("s", "ms", "us", "ns") else "s"
+    return ColumnType(_times(unit, None) if dtype.kind == "M" else f"duration[{unit}]")
+
+
+def _type_of_cells(cells: Sequence[Any]) -> ColumnType:
+    """Return the type of the first cell with a value."""
+    first = next((cell for cell in cells if not is_missing(cell)), None)
+    if isinstance(first, (np.datetime64, np.timedelta64)):
+        return _type_of_numpy(first.dtype)
+    if isinstance(first, datetime):
+        zone = getattr(first.tzinfo, "key", "UTC") if first.tzinfo and first.tzinfo is not UTC else first.tzinfo
+        return ColumnType(_times("us", zone))
+    if isinstance(first, date):
+        return ColumnType("date")
+    if isinstance(first, timedelta):
+        return ColumnType("duration[us]")
+    return ColumnType("time") if isinstance(first, time) else ColumnType()
