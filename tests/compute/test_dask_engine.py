@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 from dask_processes import in_time, processes
+from plain import learn_plain_schema
 from sklearn.base import clone
 
 from sparsefield import MarkovField, RelationalField, Solver, config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Relational, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, Relational, as_source, compile_table
 from sparsefield.induction import RULES, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -142,7 +143,7 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
         blocks.append(X)
     monkeypatch.setattr(config, "MIN_BLOCK_ROWS", n_rows)
     source = as_source(np.concatenate(blocks).astype(float))
-    schema = learn_schema(source)
+    schema = learn_plain_schema(source)
     sample = DenseDataset.single(compile_table(source, schema))
     assert len(sample.tables[0].blocks) == n_blocks
     nobody = np.empty(0, dtype=np.int64)
@@ -150,7 +151,7 @@ def test_no_worker_ranks_the_pairs_that_all_rank_highest(here, monkeypatch) -> N
     def scores(engine, part: DenseDataset, name: str, limit: int | None):
         evaluator = DenseEvaluator(part, OBJECTIVES["pl"](), engine)
         graphs = evaluator.compile(part.layout.arcs(np.empty((0, 2), dtype=np.int64)))
-        evaluator.evaluate(graphs, np.log(schema.state_frequencies / schema.reference_frequencies))
+        evaluator.evaluate(graphs, schema.initial_biases(0.0))
         return RULES[name]().score(evaluator.gradient_factors(), part.layout, 5.0, nobody, limit)
 
     with Threads(1) as threads, DaskEngine(here.client) as away:

@@ -267,7 +267,10 @@ def test_weights_that_do_not_fit_are_refused(client, weight, words) -> None:
 def test_columns_are_refused_as_in_memory(client) -> None:
     parts = da.from_array(np.column_stack([np.arange(N), X]), chunks=(700, 6))
     with pytest.raises(DataError, match="'x0' has 3,000 different values in 3,000 cells"):
-        distribute_rows(client, parts)
+        distribute_rows(client, parts, kinds={"x0": "nominal"})
+    wanted = r"'x1' holds 2 \(row \d+\), which its given order .*'x2' holds 0 \(row \d+\)"
+    with pytest.raises(DataError, match=wanted):
+        distribute_rows(client, parts, kinds={"x1": [0, 1], "x2": "1<2"})
     with pytest.raises(DataError, match="'y'"):
         distribute_rows(client, parts, observed=["y"])
     mixed = dd.from_map(lambda part: part, [FRAME, FRAME.assign(yes="1")], meta=FRAME.iloc[:0], enforce_metadata=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plain import learn_plain_schema
 from sparse_tables import switches
 
 from sparsefield import config
 from sparsefield.compute import Engine, Threads, dask_worker
 from sparsefield.compute.dask_engine import DaskEngine
-from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse, learn_schema
+from sparsefield.data import DenseDataset, SparseDataset, as_source, compile_sparse
 from sparsefield.induction import CFI, Grafting
 from sparsefield.objectives import EM, OBJECTIVES
 from sparsefield.solver.fit_state import TrainingOptions
@@ -26,7 +27,7 @@ def client(dask_client):
 def sample_of(seed: int, weighted: bool) -> SparseDataset:
     source = as_source(switches(seed, n_rows=1500, n_columns=60, density=0.02))
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, source.n_rows) if weighted else None
-    table = compile_sparse(source, learn_schema(source, sample_weight=weight), weight)
+    table = compile_sparse(source, learn_plain_schema(source, sample_weight=weight), weight)
     assert table is not None
     return DenseDataset.single(table)
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import expit
 
 from sparsefield import MarkovField
 from sparsefield.data import DenseDataset, as_source, compile_table
@@ -86,10 +87,25 @@ def test_contrasts_are_errors_and_signals_of_known_cells(asked) -> None:
     data, _, sample, answers, beliefs = asked
     edges, errors, signals = count_signals_and_errors(sample, answers, bins=20)
     assert (edges[0], edges[-1]) == (-1.0, 1.0)
-    off_base = data["a"].count() * 2 + data["b"].count()
-    assert errors.sum() == signals.sum() == off_base
+    n_columns = data["a"].count() * 3 + data["b"].count()  # every state of a, and all but one of b
+    assert errors.sum() == signals.sum() == n_columns
     known = data["b"].is_not_null().to_numpy()
     of_b = beliefs["b"][known, 1] - data["b"].drop_nulls().to_numpy()
     large = int((np.abs(of_b) > 0.5).sum())
     outside = errors[:5].sum() + errors[15:].sum()
     assert large <= outside <= large + 2 * data["a"].count()
+
+
+def test_numbers_count_by_their_quarters() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=600)
+    table = pl.DataFrame({"x": x, "c": rng.random(600) < expit(3 * x), "n": rng.normal(size=600)})
+    field = MarkovField(l1=10.0).fit(table)
+    errors = []
+    for rows in (table, table.with_columns(c=~pl.col("c"))):
+        sample = DenseDataset.single(compile_table(as_source(rows), field.field_.schema))
+        found = calibrate(sample, field._infer(sample))
+        assert found.count.sum() == 600 * (4 + 4 + 2)
+        errors.append(found.error)
+    assert errors[0] < 0.03
+    assert errors[1] > 0.1

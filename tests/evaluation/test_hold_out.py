@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sparsefield import MarkovField
+from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.errors import DataError
 from sparsefield.evaluation.hold_out import Fold, evaluate, hold_out
 
@@ -187,3 +187,116 @@ def test_holding_out_once_hides_the_share() -> None:
     found = hold_out(weather(100), MarkovField(l1=2.0), share=0.1)
     assert found.cells == 40
     assert found.cll > found.frequency_cll
+
+
+# -- scores by column -----------------------------------------------------------------------------------------------
+
+
+def people(n_rows: int = 150) -> pl.DataFrame:
+    """Return a table of every kind of column, some of whose cells are missing."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=n_rows)
+    cells = {
+        "size": 10.0 + 3.0 * size,
+        "few": np.round(size) * 0.5,
+        "word": np.where(size + 0.5 * rng.normal(size=n_rows) > 0, "large", rng.choice(["small", "tiny"], n_rows)),
+        "level": np.clip(np.round(size + 0.5 * rng.normal(size=n_rows)) + 3, 1, 5).astype(int),
+    }
+    return pl.DataFrame(cells).with_columns(level=pl.when(pl.int_range(n_rows) % 9 != 2).then("level"))
+
+
+def test_every_column_has_the_scores_of_a_loop_over_cells() -> None:
+    table = people()
+    seen: list[tuple[Any, pl.DataFrame]] = []
+    found = evaluate(table, MarkovField(l1=3.0), folds=3, on_fit=lambda *given: seen.append(given))
+    assert [(column.name, column.kind) for column in found.columns] == [
+        ("size", "numeric"), ("few", "numeric"), ("word", "nominal"), ("level", "ordinal"),
+    ]  # fmt: skip
+    for column in found.columns:
+        losses, errors, covered, statements = [], [], [], []
+        plain_losses, plain_errors = [], []
+        for field, incomplete in seen:
+            posterior = field.infer(incomplete)
+            variable = next(v for v in field.field_.schema.targets if v.name == column.name)
+            visible = incomplete[column.name].drop_nulls().to_list()
+            for row, (truth, shown) in enumerate(zip(table[column.name], incomplete[column.name], strict=True)):
+                if truth is None or shown is not None:
+                    continue
+                p = posterior.state_probabilities(column.name)[row]
+                if column.kind == "numeric":
+                    place = sum(truth > cut for cut in variable.cuts)
+                    width = 1.0
+                    if variable.limits:
+                        ends = [variable.limits[0], *variable.cuts, variable.limits[1]]
+                        width = (ends[place + 1] - ends[place]) / variable.scale
+                    losses.append(-np.log(p[place] / width))
+                    plain_losses.append(-np.log(variable.frequencies[place] / width))
+                    errors.append((posterior.mean[column.name][row] - truth) ** 2)
+                    plain_errors.append((np.mean(visible) - truth) ** 2)
+                    ends = [posterior.quantile(q)[column.name][row] for q in (0.05, 0.95)]
+                    covered.append(ends[0] <= truth <= ends[1])
+                    continue
+                place = variable.states.index(truth)
+                shares = np.array([visible.count(state) + 1 for state in variable.states], dtype=float)
+                shares /= shares.sum()
+                losses.append(-np.log(p[place]))
+                plain_losses.append(-np.log(shares[place]))
+                for guess, into in ((p, errors), (shares, plain_errors)):
+                    median = next(k for k in range(len(guess)) if guess[: k + 1].sum() >= 0.5)
+                    into.append(abs(median - place) if column.kind == "ordinal" else guess.argmax() != place)
+                statements += [(belief, k == place) for k, belief in enumerate(p)]
+        assert column.cells == len(losses) == table[column.name].count()
+        assert column.loss == pytest.approx(np.mean(losses))
+        assert column.baseline_loss == pytest.approx(np.mean(plain_losses))
+        power = 0.5 if column.kind == "numeric" else 1.0
+        assert column.error == pytest.approx(np.mean(errors) ** power)
+        assert column.baseline_error == pytest.approx(np.mean(plain_errors) ** power)
+        assert column.loss < column.baseline_loss
+        assert column.error < column.baseline_error
+        if column.kind == "numeric":
+            assert column.coverage == pytest.approx(np.mean(covered))
+            assert np.isnan(column.calibration_error)
+        else:
+            assert np.isnan(column.coverage)
+            bins = [[s for s in statements if min(int(s[0] * 10), 9) == k] for k in range(10)]
+            off = sum(abs(sum(true for _, true in some) - sum(belief for belief, _ in some)) for some in bins)
+            assert column.calibration_error == pytest.approx(off / len(statements))
+
+
+def test_relative_errors_of_a_fold_are_those_of_its_numeric_columns() -> None:
+    table = people()
+    found = hold_out(table, MarkovField(l1=3.0), 0.2)
+    assert found.rmse < found.frequency_rmse < 1.3
+    assert np.isnan(hold_out(table.select("word", "level"), MarkovField(l1=3.0), 0.2).rmse)
+    assert np.isnan(hold_out(table.select("size", "few"), MarkovField(l1=3.0), 0.2).cll)
+
+
+def test_columns_of_linked_tables_have_the_names_of_their_tables() -> None:
+    rng = np.random.default_rng(0)
+    town = pl.DataFrame({"name": range(30), "rich": rng.integers(0, 2, 30)})
+    home = rng.integers(0, 30, 90)
+    wage = town["rich"].to_numpy()[home] + 0.3 * rng.normal(size=90)
+    person = pl.DataFrame({"home": home, "wage": wage})
+    data = Relational(
+        {"town": town, "person": person}, keys={"town": "name"}, links={"home": ("person", "home", "town")}
+    )
+    found = evaluate(data, RelationalField(l1=2.0), folds=2)
+    assert [(column.name, column.kind, column.cells) for column in found.columns] == [
+        ("town.rich", "nominal", 30), ("person.wage", "numeric", 90),
+    ]  # fmt: skip
+    assert all(column.loss < column.baseline_loss for column in found.columns)
+
+
+@pytest.mark.parametrize("unit", ["days", "times"])
+def test_dates_have_the_scores_of_their_numbers(unit: str) -> None:
+    rng = np.random.default_rng(0)
+    days = rng.integers(0, 90, 200)
+    late = np.where(rng.random(200) < 0.9, days > 45, days <= 45)
+    step = {"days": np.timedelta64(1, "D"), "times": np.timedelta64(86_400_000_000, "us")}[unit]
+    dates = np.datetime64("2020-01-01") + days * step
+    numbers = pl.DataFrame({"day": days.astype(float), "late": late})
+    dated = pl.DataFrame({"day": pl.Series(dates), "late": late})
+    options = MarkovField(l1=2.0, kinds={"day": "numeric"})
+    found, wanted = (hold_out(table, options, 0.2) for table in (dated, numbers))
+    assert found.rmse == pytest.approx(wanted.rmse, rel=0.01)  # means of dates are whole days
+    assert found.rmse < found.frequency_rmse

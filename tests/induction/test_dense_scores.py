@@ -10,10 +10,10 @@ from gradient_factors import factors_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
-from plain import graphs_of
+from plain import graphs_of, learn_plain_schema
 from rule_variants import cfi_with
 
-from sparsefield.data import DenseDataset, Layout, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, Layout, as_source, compile_table
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
@@ -35,9 +35,10 @@ def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, o
     problem = make_problem(seed, missing=missing)
     found = score(Grafting(), problem, factors_of(problem, objective))
     pairs = candidate_pairs(problem.schema)
-    exact = GRADIENT[objective](problem.slow, problem.rows, pairs)[problem.schema.n_states :]
+    exact = GRADIENT[objective](problem.slow, problem.rows, pairs)[problem.schema.n_target_columns :]
     assert [found.get(pair, (0.0, 0.0))[0] for pair in pairs] == pytest.approx(exact.tolist(), abs=1e-11)
-    assert all(score == abs(gradient) for gradient, score in found.values())
+    factors = problem.layout.feature_factors(np.array(list(found)))
+    assert [s for _, s in found.values()] == [abs(g) / f for (g, _), f in zip(found.values(), factors, strict=True)]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -61,7 +62,7 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     """A balanced table: signals and errors of A and B meet in every row and add up to nothing, so that the
     gradient is the rank-one term alone. It is there as long as biases have not converged."""
     source = as_source([[0, 0], [0, 1], [1, 0], [1, 1]])
-    schema = learn_schema(source)
+    schema = learn_plain_schema(source)
     evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), OBJECTIVES["pl"](), engine)
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
     factors, layout = evaluator.gradient_factors(), Layout.single(schema)
@@ -104,7 +105,7 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
     problem = make_problem(seed)
     factors = factors_of(problem, objective)
     found = score(rule((errors, signals)), problem, factors)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     err, mid, weight = factors.errors[0][0], factors.expectations[0][0], factors.local_blocks[0][0].block.weight
     means, biases = factors.means[0], factors.bias_gradient[0]
     for a, b in candidate_pairs(problem.schema):
@@ -125,7 +126,7 @@ def test_cfi_is_the_sum_over_entries_beyond_the_thresholds(
 def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
     problem = make_problem(seed)
     factors = factors_of(problem)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     err, sig = factors.errors[0][0], factors.expectations[0][0] - factors.means[0][:, None]
     found = score(IdealParent(0.0), problem, factors)
     assert found
@@ -136,7 +137,8 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
                 product += err[one] @ sig[other]
                 cosine = max(cosine, abs(err[one] @ sig[other]) / np.linalg.norm(err[one]) / np.linalg.norm(sig[other]))
         assert gradient == pytest.approx(product, abs=1e-11)
-        assert found_score == pytest.approx(cosine, abs=1e-11)
+        factor = problem.layout.feature_factors(np.array([[a, b]]))[0]
+        assert found_score == pytest.approx(cosine / factor, abs=1e-11)
 
 
 def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
@@ -144,8 +146,8 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     problem = make_problem(
         5, n_rows=600, states=(3,) * 70, observed_states=(4,) * 45, numbers=3, share=0.01, size=0.3, missing=0.05
     )
-    assert problem.schema.n_states > 128
-    assert problem.schema.n_columns - problem.schema.n_states > 128
+    assert problem.schema.n_target_columns > 128
+    assert problem.schema.n_columns - problem.schema.n_target_columns > 128
     factors = factors_of(problem)
     assert len(factors.errors[0]) == 3
     exact = score(Grafting(), problem, factors)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
+from plain import learn_plain_schema
 
 from sparsefield import FixedGraph, MarkovField
-from sparsefield.data import Layout, as_source, learn_schema
+from sparsefield.data import Layout, as_source
 from sparsefield.errors import DataError
 
 
@@ -14,7 +16,7 @@ from sparsefield.errors import DataError
 def schema():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, k, 40) for k in (2, 3, 2, 3, 2)])
-    return learn_schema(as_source(X), observed=["x1", "x4"])
+    return learn_plain_schema(as_source(X), observed=["x1", "x4"])
 
 
 def test_names_and_positions_mean_the_same(schema) -> None:
@@ -46,7 +48,7 @@ def test_an_edge_that_cannot_be_is_refused_by_name(schema, edges, words) -> None
 def test_an_edge_to_a_constant_column_holds_nothing_and_is_no_error() -> None:
     """As a fold of a cross-validation may leave a column."""
     X = np.column_stack([np.arange(40) % 2, np.ones(40), np.arange(40) % 3])
-    layout = Layout.single(learn_schema(as_source(X)))
+    layout = Layout.single(learn_plain_schema(as_source(X)))
     alone = FixedGraph(edges=[("x0", "x2")]).start(layout)
     assert FixedGraph([("x0", "x1")]).start(layout).tolist() == []
     assert FixedGraph([("x0", "x1"), ("x0", "x2")]).start(layout).tolist() == alone.tolist()
@@ -67,3 +69,12 @@ def test_a_field_over_a_fixed_graph_has_weights_on_its_edges_alone() -> None:
 def test_induction_by_graph_without_a_graph_is_refused() -> None:
     with pytest.raises(ValueError, match="edges="):
         MarkovField(induction="graph").fit([[0, 1], [1, 0]])
+
+
+def test_an_edge_between_numbers_has_weights_of_scores() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=500)
+    table = pl.DataFrame({"x": x, "y": x + rng.normal(size=500), "z": rng.normal(size=500)})
+    field = MarkovField(l1=20.0, induction=FixedGraph(edges=[("x", "y")])).fit(table)
+    assert [row[:2] for row in field.edges_.rows()] == [("x", "y")]
+    assert field.score(table) > MarkovField(l1=1e6).fit(table).score(table) + 0.1

@@ -62,7 +62,7 @@ def test_without_thresholds_every_triple_has_its_exact_gradient(make_problem, sm
     found = score(evaluator.gradient_factors(), problem.layout, all_expandable(problem.layout, 3))
     # Each triple once, variables never twice, a target state first.
     assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 3)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
     np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
     assert np.array_equal(found.score, np.abs(found.gradient))
@@ -75,7 +75,7 @@ def test_triples_grow_to_features_of_four_with_their_exact_gradient(make_problem
     evaluator, _, _ = evaluate(problem, name)
     found = score(evaluator.gradient_factors(), problem.layout, features_of_order(problem.schema, 3))
     assert sorted(map(tuple, found.features.tolist())) == candidate_features(problem.schema, 4)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
     np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-10)
 
@@ -92,7 +92,7 @@ def test_pairs_and_triples_may_be_expanded_together(make_problem) -> None:
         others = [c for c in range(problem.schema.n_columns) if owner[c] not in owner[list(have)]]
         expected |= {tuple(sorted((*have, c))) for c in others}
     assert sorted(map(columns_of, found.features)) == sorted(expected)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     exact = evaluator.gradient(graphs_with(problem.layout, found.features), n + len(found))[n:]
     np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
 
@@ -238,11 +238,11 @@ def test_only_tables_whose_columns_may_meet_have_triples() -> None:
         with Threads(1) as engine:
             evaluator = DenseEvaluator(sample, OBJECTIVES["pl"](), engine)
             nothing = np.empty((0, 3), dtype=np.int64)
-            evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_states, 0.3))
+            evaluator.evaluate(graphs_with(layout, nothing), np.full(layout.n_target_columns, 0.3))
             found = score(evaluator.gradient_factors(), layout, all_expandable(layout, 3))
             assert len(found) == (1 if templates else 2)
             assert layout.are_valid_conjunctions(found.features)
-            n = layout.n_states
+            n = layout.n_target_columns
             exact = evaluator.gradient(graphs_with(layout, found.features), n + len(found))[n:]
         np.testing.assert_allclose(found.gradient, exact, rtol=0, atol=1e-11)
 
@@ -252,7 +252,7 @@ def test_features_over_links_are_not_expanded() -> None:
     layout = sample.layout
     with Threads(1) as engine:
         evaluator = DenseEvaluator(sample, OBJECTIVES["pl"](), engine)
-        evaluator.evaluate(graphs_with(layout, np.empty((0, 3), dtype=np.int64)), np.zeros(layout.n_states))
+        evaluator.evaluate(graphs_with(layout, np.empty((0, 3), dtype=np.int64)), np.zeros(layout.n_target_columns))
         over = np.flatnonzero(layout.variable_of_own_column < 0)
         mine = layout.column_starts[layout.table_of_column[over]]
         assert len(over) > 3

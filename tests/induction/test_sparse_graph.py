@@ -8,17 +8,18 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
+from plain import learn_plain_schema
 from sparse_tables import switches
 
 from sparsefield import FixedGraph, MarkovField, config
-from sparsefield.data import Layout, as_source, learn_schema
+from sparsefield.data import Layout, as_source
 from sparsefield.errors import DataError
 from sparsefield.induction import FullL1, candidates
 
 
 def schema_of(states=(2, 3, 1, 4, 2), observed=("x1", "x4"), n_rows: int = 40):
     X = np.column_stack([np.arange(n_rows) % k for k in states])
-    return learn_schema(as_source(X), observed=list(observed))
+    return learn_plain_schema(as_source(X), observed=list(observed))
 
 
 def start(schema, edges) -> list[tuple[int, int]]:
@@ -88,7 +89,7 @@ def test_a_schema_in_arrays_gives_the_pairs_of_the_general_one(observed) -> None
     on = switches(0, n_rows=60, n_columns=8, density=0.3).toarray()
     on[:, 3], on[:, 6] = 0, 1
     edges = [(0, 1), ("x4", "x2"), (3, 0), ("x6", 7), (7, 5), (1, 0)]
-    parts = (learn_schema(as_source(X), observed=observed) for X in (sp.csr_matrix(on), on))
+    parts = (learn_plain_schema(as_source(X), observed=observed) for X in (sp.csr_matrix(on), on))
     one, other = (start(schema, edges) for schema in parts)
     assert one == other
     assert len(one) == 3

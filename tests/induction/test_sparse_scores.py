@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
+from plain import learn_plain_schema
 from sparse_tables import sparse_sample
 
 from sparsefield import config
 from sparsefield.compute import Threads, threads
-from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_table, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_sparse, compile_table
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors, make_evaluator
@@ -106,7 +107,7 @@ def matrix_samples(on: np.ndarray, weight=None, observed=()) -> tuple[DenseDatas
     import scipy.sparse as sp
 
     source = as_source(sp.csr_matrix(on))
-    schema = learn_schema(source, observed=list(observed), sample_weight=weight)
+    schema = learn_plain_schema(source, observed=list(observed), sample_weight=weight)
     table = compile_sparse(source, schema, weight)
     assert table is not None
     return DenseDataset.single(table), DenseDataset.single(compile_table(source, schema, sample_weight=weight))
@@ -160,14 +161,14 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
         schema = sparse.layout.schemas[0]
         pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
         pairs = pairs[rng.random(len(pairs)) < 0.2]
-        theta = rng.normal(scale=spread, size=schema.n_states + len(pairs)) - 2.0
+        theta = rng.normal(scale=spread, size=schema.n_target_columns + len(pairs)) - 2.0
         found, expected = exact(sparse, dense, pairs, theta, cut, np.sort(sparse.layout.keys(pairs)), engine)
     assert_same_scores(found, expected, cut)
 
 
 def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
     """By plain loops: an error that is not beyond the threshold is replaced by the baseline error."""
-    slow, n, columns = problem.slow, problem.schema.n_states, problem.schema.n_columns
+    slow, n, columns = problem.slow, problem.schema.n_target_columns, problem.schema.n_columns
     errors = np.zeros((len(problem.rows), columns))
     for i, row in enumerate(problem.rows):
         for v in range(slow.n_targets):
@@ -182,7 +183,7 @@ def slow_scores(problem, threshold: float) -> dict[tuple[int, int], float]:
 
 def bounds(problem) -> np.ndarray:
     """(columns,): by how much the exact gradient of a pair with each can differ from 0; see `_order_columns`."""
-    n, q = problem.schema.n_states, np.array([row.q for row in problem.rows])
+    n, q = problem.schema.n_target_columns, np.array([row.q for row in problem.rows])
     on_weight = np.array([row.weight for row in problem.rows]) @ q
     bound = on_weight.copy()
     bound[:n] += on_weight[:n] + np.maximum(problem.slow.pl_gradient(problem.rows, [])[:n], 0.0)

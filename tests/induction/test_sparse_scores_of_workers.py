@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import candidate_pairs
+from plain import learn_plain_schema
 from several_workers import SeveralWorkers
 from sparse_tables import sparse_sample, switches
 
 from sparsefield import config
 from sparsefield.compute import Threads, threads
-from sparsefield.data import DenseDataset, SparseBlock, SparseTable, as_source, compile_sparse, learn_schema
+from sparsefield.data import DenseDataset, SparseBlock, SparseTable, as_source, compile_sparse
 from sparsefield.induction import Grafting, sparse_scores
 from sparsefield.induction.sparse_score_parts import unit_for
 from sparsefield.induction.sparse_scores import score_sparse_pairs
@@ -92,10 +93,10 @@ def test_dealt_out_rows_may_be_scored_in_rounds(entries, monkeypatch) -> None:
     """Where errors of all columns do not fit into memory at once."""
     monkeypatch.setattr(threads, "machine_memory", lambda: entries * sparse_scores.ENTRY_BYTES / config.ERRORS_SHARE)
     source = as_source(switches(7, n_rows=200, n_columns=40, density=0.03))
-    table = compile_sparse(source, learn_schema(source))
+    table = compile_sparse(source, learn_plain_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
-    theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
+    theta, nothing = np.full(table.schema.n_target_columns, -3.0), np.empty((0, 2), dtype=np.int64)
     outcomes = []
     for engine in (Threads(1), SeveralWorkers(lambda k: k % 4)):
         with engine:
@@ -140,10 +141,10 @@ def test_a_pair_that_no_worker_ranks_high_is_found(monkeypatch, n_workers, limit
     for worker in on.astype(int):
         assert np.triu(worker.T @ worker > often, k=1).sum() >= 4
     source = as_source(sp.csr_matrix(on.reshape(-1, on.shape[2])))
-    table = compile_sparse(source, learn_schema(source))
+    table = compile_sparse(source, learn_plain_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
-    theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
+    theta, nothing = np.full(table.schema.n_target_columns, -3.0), np.empty((0, 2), dtype=np.int64)
     with SeveralWorkers(lambda k: k) as engine:
         factors = factors_at(sample, engine, nothing, theta)
         found = Grafting().score(factors, sample.layout, 2.0 * often * n_workers - 4.0, NOTHING, limit)
@@ -154,10 +155,10 @@ def test_a_pair_that_no_worker_ranks_high_is_found(monkeypatch, n_workers, limit
 
 def test_only_what_is_open_is_asked_for_again() -> None:
     source = as_source(switches(6, n_rows=2000, n_columns=60, density=0.02))
-    table = compile_sparse(source, learn_schema(source))
+    table = compile_sparse(source, learn_plain_schema(source))
     assert table is not None
     sample = DenseDataset.single(table)
-    theta, nothing = np.full(table.schema.n_states, -3.0), np.empty((0, 2), dtype=np.int64)
+    theta, nothing = np.full(table.schema.n_target_columns, -3.0), np.empty((0, 2), dtype=np.int64)
     with SeveralWorkers(lambda k: k % 3) as engine:
         found = score_sparse_pairs(factors_at(sample, engine, nothing, theta), sample.layout, 0.0, 60.0, NOTHING)
     (workers,) = engine.computed

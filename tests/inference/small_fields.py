@@ -11,7 +11,7 @@ from oracle import SlowField
 
 from sparsefield.compute import Threads
 from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, Variable, as_source, compile_table
-from sparsefield.inference import InferenceMethod, Posterior, infer
+from sparsefield.inference import CellProbabilities, InferenceMethod, infer
 from sparsefield.model import Field
 
 
@@ -41,25 +41,29 @@ class Small:
         return tuple(self.table.codes()[:, row].tolist())
 
     def observed(self, row: int) -> list[float]:
-        return self.block.beliefs[self.field.schema.n_states :, row].tolist()
+        return self.block.beliefs[self.field.schema.n_target_columns :, row].tolist()
 
-    def infer(self, method: InferenceMethod, threads: int = 1) -> Posterior:
+    def infer(self, method: InferenceMethod, threads: int = 1) -> CellProbabilities:
         with Threads(threads) as engine:
             return infer(self.field, self.sample, method, engine)
 
-    def worst(self, beliefs: np.ndarray) -> float:
-        """Return the largest distance of the beliefs of missing cells from enumeration."""
-        return max((abs(found - wanted) for found, wanted in self.compare(beliefs)), default=0.0)
+    def states(self, v: int) -> slice:
+        """Return the places of the states of a target among all states."""
+        offsets = self.field.schema.coding.state_offsets
+        return slice(offsets[v], offsets[v + 1])
 
-    def compare(self, beliefs: np.ndarray):
-        """Yield (belief, exact probability) of every state but the reference of every missing cell."""
+    def worst(self, probabilities: np.ndarray) -> float:
+        """Return the largest distance of the probabilities (states, rows) of missing cells from enumeration."""
+        return max((abs(found - wanted) for found, wanted in self.compare(probabilities)), default=0.0)
+
+    def compare(self, probabilities: np.ndarray):
+        """Yield (probability, exact probability) of every state of every missing cell."""
         for row in range(self.table.n_rows):
             codes = self.codes(row)
             exact = self.slow.marginals(codes, self.observed(row))
             for v, code in enumerate(codes):
-                for column, wanted in zip(self.slow.columns(v), exact[v][1:], strict=True):
-                    if code < 0:
-                        yield float(beliefs[column, row]), wanted
+                if code < 0:
+                    yield from zip(probabilities[self.states(v), row].tolist(), exact[v], strict=True)
 
 
 def random_tree(rng: np.random.Generator, n: int) -> list[tuple[int, int]]:
@@ -88,7 +92,7 @@ def small_field(
     variables = [
         Variable(f"x{k}", "target", tuple(range(count)), 0, (1.0 / count,) * count) for k, count in enumerate(states)
     ]
-    variables.append(Variable(f"x{n}", "observed", center=0.0, scale=1.0))
+    variables.append(Variable(f"x{n}", "observed", center=0.0, scale=1.0, kind="numeric"))
     schema = Schema(tuple(variables), tuple(v.name for v in variables))
     columns = [range(schema.offsets[v], schema.offsets[v + 1]) for v in range(n + 1)]
     pairs = [pair for a, b in edges for pair in itertools.product(columns[a], columns[b])]
@@ -98,7 +102,7 @@ def small_field(
     conjunctions = np.array([(*m, -1)[:4] for m in sorted(members)], dtype=np.int64).reshape(-1, 4)
     field = Field(
         Layout.single(schema),
-        rng.normal(scale=size, size=schema.n_states),
+        rng.normal(scale=size, size=schema.n_target_columns),
         np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2),
         rng.normal(scale=size, size=len(pairs)),
         conjunctions=conjunctions,
@@ -124,12 +128,12 @@ def latent_field(
 
     targets = [variable(f"x{k}", "target", count) for k, count in enumerate(states)]
     hidden = [variable(f"h{k}", "latent", count) for k, count in enumerate(latent)]
-    covariate = Variable("z", "observed", center=0.0, scale=1.0)
+    covariate = Variable("z", "observed", center=0.0, scale=1.0, kind="numeric")
     known = Schema((*targets, covariate), (*(v.name for v in targets), "z"))
     schema = Schema((*targets, *hidden, covariate), (*known.order, *(v.name for v in hidden)))
     owner, columns = schema.variable_of_column, range(schema.n_columns)
     pairs = np.array([(a, b) for a, b in itertools.combinations(columns, 2) if owner[a] != owner[b]])
-    biases, weights = rng.normal(scale=size, size=schema.n_states), rng.normal(scale=size, size=len(pairs))
+    biases, weights = rng.normal(scale=size, size=schema.n_target_columns), rng.normal(scale=size, size=len(pairs))
     field = Field(Layout.single(schema), biases, pairs, weights)
     X = random_cells(known, rng, rows, missing)
     table = compile_table(replace(as_source(X), names=known.order), schema)

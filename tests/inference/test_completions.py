@@ -96,11 +96,11 @@ def test_observed_cells_stay_in_drawn_completions() -> None:
     small = small_field(4, structure="all", rows=40, missing=0.5)
     _, drawn, _ = complete(small, Draws(copies=4, max_enumerated=1, sweeps=2))
     schema = small.field.schema
-    known = np.repeat(small.block.codes >= 0, np.diff(schema.state_offsets), axis=0)
+    known = np.repeat(small.block.codes >= 0, np.diff(schema.target_offsets), axis=0)
     for k, row in enumerate(drawn.rows):
         copies, own = drawn.columns[:, 4 * k : 4 * (k + 1)], np.flatnonzero(known[:, row])
         assert (small.block.beliefs[own, row] == copies[own].T).all()
-        assert (small.observed(row) == copies[schema.n_states :].T).all()
+        assert (small.observed(row) == copies[schema.n_target_columns :].T).all()
 
 
 # -- the rows that an objective is evaluated on ------------------------------------------------------------------
@@ -154,13 +154,13 @@ def test_completed_rows_have_the_expected_moments() -> None:
     """The weighted mean of a state over completed rows is the sum of its exact marginals."""
     small = repeated(small_field(2, structure="all", rows=12, missing=0.4), 3)
     (block,) = blocks_of(completed(small, 10_000))
-    found = block.beliefs[: small.field.schema.n_states] @ block.weight
-    wanted = np.zeros(small.field.schema.n_states)
+    found = block.beliefs[: small.field.schema.n_target_columns] @ block.weight
+    wanted = np.zeros(small.field.schema.n_target_columns)
     for row in range(small.block.n_rows):
         exact = small.slow.marginals(small.codes(row), small.observed(row))
         wanted += small.block.weight[row] * np.concatenate([p[1:] for p in exact])
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    assert set(np.unique(block.beliefs[: small.field.schema.n_states])) == {0.0, 1.0}
+    assert set(np.unique(block.beliefs[: small.field.schema.n_target_columns])) == {0.0, 1.0}
 
 
 def test_missing_cells_of_completed_rows_stay_missing() -> None:

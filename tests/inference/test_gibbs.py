@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracle import SlowField
+from plain import learn_plain_schema
 
 from sparsefield import MarkovField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, Layout, Source, Table, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.inference import draw, draw_often, gibbs
 from sparsefield.model import Field
@@ -20,17 +21,17 @@ def small_field(seed: int = 0, size: float = 0.8) -> Field:
     """Return a field over four variables with 2, 3, 2 and 3 states and a number, with a feature for every pair."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 3)] + [rng.normal(size=60)])
-    schema = learn_schema(as_source(X), observed=["x4"])
+    schema = learn_plain_schema(as_source(X), observed=["x4"])
     pairs = np.array(
         [
             (a, b)
-            for a in range(schema.n_states)
+            for a in range(schema.n_target_columns)
             for b in range(a + 1, schema.n_columns)
             if schema.variable_of_column[a] != schema.variable_of_column[b]
         ]
     )
-    theta = rng.normal(scale=size, size=schema.n_states + len(pairs))
-    return Field(Layout.single(schema), theta[: schema.n_states], pairs, theta[schema.n_states :])
+    theta = rng.normal(scale=size, size=schema.n_target_columns + len(pairs))
+    return Field(Layout.single(schema), theta[: schema.n_target_columns], pairs, theta[schema.n_target_columns :])
 
 
 def rows_like(field: Field, row: list, count: int) -> Table:
@@ -50,7 +51,7 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     with Threads(2) as engine:
         (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
     start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
-    joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
+    joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_target_columns :, 0].tolist())
     counts = {}
     for assignment in map(tuple, codes.T.tolist()):
         counts[assignment] = counts.get(assignment, 0) + 1
@@ -72,7 +73,7 @@ def test_a_wrong_field_fails_the_same_test() -> None:
     table = rows_like(field, [np.nan, np.nan, np.nan, np.nan, 0.7], 20000)
     with Threads(2) as engine:
         (codes,) = draw(field, DenseDataset.single(table), sweeps=40, seed=1, engine=engine)
-    joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_states :, 0].tolist())
+    joint = slow.joint((-1,) * 4, table.blocks[0].beliefs[field.schema.n_target_columns :, 0].tolist())
     counts = dict.fromkeys(joint, 0)
     for assignment in map(tuple, codes.T.tolist()):
         counts[assignment] += 1
@@ -97,7 +98,7 @@ def test_observed_cells_stay_and_equal_seeds_give_equal_draws() -> None:
 def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     field = small_field(seed=4, size=0.6)
     schema = field.schema
-    targets = field.pairs[:, 1] < schema.n_states
+    targets = field.pairs[:, 1] < schema.n_target_columns
     # Reference states are the most frequent ones, so that the learned field has the same.
     bare = Field(field.layout, -1.0 - np.abs(field.biases), field.pairs[targets], field.weights[targets])
     slow = SlowField(schema, bare.biases, bare.pairs, bare.weights)
@@ -107,7 +108,8 @@ def test_a_field_learned_from_many_exact_samples_has_their_weights() -> None:
     drawn = assignments[np.random.default_rng(0).choice(len(assignments), count, p=list(joint.values()))]
     labels = [np.array(v.states)[v.position_of_code] for v in schema.targets]
     X = np.column_stack([labels[v][drawn[:, v]] for v in range(4)])
-    learned = MarkovField(l1=1.0, l2=0.0, n_jobs=1, solver=Solver(kkt_tol=0.05)).fit(X).field_
+    solver, kinds = Solver(kkt_tol=0.05), dict.fromkeys([f"x{v}" for v in range(4)], "nominal")
+    learned = MarkovField(kinds=kinds, coding="reference", l1=1.0, l2=0.0, n_jobs=1, solver=solver).fit(X).field_
     truth = {}
     for (a, b), w in zip(bare.pairs, bare.weights, strict=True):
         truth[frozenset([schema.column_names[a], schema.column_names[b]])] = w

@@ -62,9 +62,11 @@ def test_observed_values_stay_and_missing_cells_get_probabilities(make_problem, 
     problem = make_problem(seed, missing=missing, size=size)
     before = problem.table.blocks[0]
     block, unconverged = filled(problem, name)
-    offsets = problem.schema.state_offsets
+    offsets = problem.schema.target_offsets
     assert 0 <= unconverged <= block.n_rows
-    assert np.array_equal(block.beliefs[problem.schema.n_states :], before.beliefs[problem.schema.n_states :])
+    assert np.array_equal(
+        block.beliefs[problem.schema.n_target_columns :], before.beliefs[problem.schema.n_target_columns :]
+    )
     for v in range(len(problem.schema.targets)):
         states = slice(offsets[v], offsets[v + 1])
         observed = block.codes[v] >= 0
@@ -126,10 +128,9 @@ def test_an_empty_field_gives_the_softmax_of_its_biases(name) -> None:
         answers = infer(bare, small.sample, method(name), engine)
     assert answers.unconverged == 0
     for v in range(len(bare.schema.targets)):
-        columns = list(small.slow.columns(v))
-        weights = np.exp(np.append(0.0, bare.biases[columns]))
-        wanted = np.tile((weights / weights.sum())[1:, None], small.table.n_rows)
-        np.testing.assert_allclose(answers.marginals[0][columns], wanted, rtol=0, atol=1e-12)
+        weights = np.exp(np.append(0.0, bare.biases[list(small.slow.columns(v))]))
+        wanted = np.tile((weights / weights.sum())[:, None], small.table.n_rows)
+        np.testing.assert_allclose(answers.marginals[0][small.states(v)], wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", INFERENCE)
@@ -138,7 +139,7 @@ def test_independent_variables_get_their_exact_marginals(make_problem, name) -> 
     block, unconverged = filled(problem, name)
     assert unconverged == 0
     for i, row in enumerate(problem.rows):
-        exact = problem.slow.marginals(row.codes, row.q[problem.schema.n_states :])
+        exact = problem.slow.marginals(row.codes, row.q[problem.schema.n_target_columns :])
         for v, code in enumerate(row.codes):
             if code < 0:
                 found = [block.beliefs[s, i] for s in problem.slow.columns(v)]
@@ -154,7 +155,7 @@ def test_a_single_missing_cell_gets_its_exact_conditional(make_problem, name) ->
     assert singles
     for i, row in singles:
         v = row.codes.index(-1)
-        exact = problem.slow.conditional(v, row.codes, row.q[problem.schema.n_states :])
+        exact = problem.slow.conditional(v, row.codes, row.q[problem.schema.n_target_columns :])
         assert [block.beliefs[s, i] for s in problem.slow.columns(v)] == pytest.approx(exact[1:], abs=1e-9)
 
 
@@ -162,13 +163,13 @@ def test_a_single_missing_cell_gets_its_exact_conditional(make_problem, name) ->
 @given(seed=SEEDS)
 def test_conjunctions_with_one_missing_cell_get_the_exact_conditional(name, seed) -> None:
     small = small_field(seed, structure="all", triples=6, rows=8, missing=0.15)
-    beliefs = small.infer(method(name)).marginals[0]
+    probabilities = small.infer(method(name)).marginals[0]
     for row in range(small.table.n_rows):
         codes = small.codes(row)
         if codes.count(-1) == 1:
             v = codes.index(-1)
             exact = small.slow.conditional(v, codes, small.observed(row))
-            assert beliefs[list(small.slow.columns(v)), row] == pytest.approx(exact[1:], abs=1e-9)
+            assert probabilities[small.states(v), row] == pytest.approx(exact, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", INFERENCE)

@@ -60,7 +60,7 @@ def test_draws_have_the_exact_joint_distribution(make_problem, given_values) -> 
     with Threads(1) as engine:
         (codes,) = draw(problem.field, DenseDataset.single(table), sweeps=30, seed=1, engine=engine)
     block = table.blocks[0]
-    joint = problem.slow.joint(block.codes[:, 0].tolist(), block.beliefs[problem.schema.n_states :, 0].tolist())
+    joint = problem.slow.joint(block.codes[:, 0].tolist(), block.beliefs[problem.schema.n_target_columns :, 0].tolist())
     counts = dict.fromkeys(joint, 0)
     for assignment in map(tuple, codes.T.tolist()):
         counts[assignment] += 1
@@ -81,7 +81,7 @@ def test_observed_cells_are_predicted_as_by_enumeration(make_problem) -> None:
     proba = model.predict_proba(X)
     (block,) = compile_table(Source(problem.schema.order, 3, "array", X), problem.schema).blocks
     for i in range(3):
-        observed = block.beliefs[problem.schema.n_states :, i].tolist()
+        observed = block.beliefs[problem.schema.n_target_columns :, i].tolist()
         for v, variable in enumerate(problem.schema.targets):
             exact = problem.slow.conditional(v, block.codes[:, i].tolist(), observed)
             found = proba[variable.name][i]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain import graphs_of
+from plain import graphs_of, learn_plain_schema
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, Table, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, Table, as_source, compile_table
 from sparsefield.inference import MeanField
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.contrastive_divergence import ContrastiveDivergence
@@ -38,7 +38,7 @@ def test_loss_is_never_negative(make_problem, seed, missing, size, n_rows) -> No
 def test_errors_and_middles_are_those_of_one_sequential_sweep(make_problem) -> None:
     problem = make_problem(12, missing=0.3)
     _, _, factors = evaluate(problem)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
         np.testing.assert_allclose(factors.errors[0][0][:, i], row.weight * (q1 - q0)[:n], rtol=0, atol=1e-12)
@@ -49,7 +49,7 @@ def test_two_states_that_are_off_and_repel_each_other_keep_the_loss_bounded() ->
     """Updated at once, both would jump to 1, and the loss would fall without end with their weight."""
     X = np.array([[0, 0]] * 8 + [[1, 0], [0, 1]])
     source = as_source(X)
-    schema = learn_schema(source)
+    schema = learn_plain_schema(source)
     pairs = np.array([[0, 1]])
     with Threads(1) as engine:
         evaluator = DenseEvaluator(DenseDataset.single(compile_table(source, schema)), ContrastiveDivergence(), engine)

@@ -75,7 +75,7 @@ def test_the_gradient_of_pl_is_that_of_finite_differences(make_problem, small_bl
 def test_errors_of_cd_are_those_of_one_sequential_sweep(make_problem) -> None:
     problem = with_conjunctions(make_problem(12, missing=0.3), 5)
     factors = evaluate(problem, "cd")[0].gradient_factors()
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     assert factors.averaged
     for i, row in enumerate(problem.rows):
         q0, q1 = np.array(row.q), np.array(problem.slow.sweep(row.q))
@@ -102,7 +102,7 @@ def test_a_gradient_for_more_features_comes_from_the_errors_at_hand(make_problem
         [pad_features(np.array(candidate_features(problem.schema, order)), 4) for order in (2, 3, 4)]
     )
     graphs = graphs_with(problem.layout, features)
-    found = evaluator.gradient(graphs, problem.schema.n_states + len(features))
+    found = evaluator.gradient(graphs, problem.schema.n_target_columns + len(features))
     expected = GRADIENT[name](problem.slow, problem.rows, features)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 

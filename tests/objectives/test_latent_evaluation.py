@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 from oracle import SlowField
+from plain import learn_plain_schema
 
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.objectives import LatentEvaluator
 
@@ -29,14 +30,14 @@ class Problem:
         holes[: max(COUNTS)] = False
         self.cells[:, :-1][holes] = np.nan
         source = as_source(self.cells)
-        known = learn_schema(source, observed=[source.names[-1]], numeric=())
+        known = learn_plain_schema(source, observed=[source.names[-1]], numeric=())
         extra = [Variable(f"h{k}", "latent", tuple(range(c)), 0, (1 / c,) * c) for k, c in enumerate(latent)]
         names = (*known.order, *(variable.name for variable in extra))
         self.schema = Schema((*known.targets, *extra, *known.observed), names)
         self.weight = rng.uniform(0.5, 2.0, n_rows)
         self.table = compile_table(source, self.schema, sample_weight=self.weight)
         self.sample = DenseDataset.single(self.table)
-        owner, n = self.schema.variable_of_column, self.schema.n_states
+        owner, n = self.schema.variable_of_column, self.schema.n_target_columns
         pairs = itertools.combinations(range(self.schema.n_columns), 2)
         self.pairs = np.array([(a, b) for a, b in pairs if owner[a] != owner[b] and min(a, b) < n])
         self.theta = rng.normal(0.0, 0.8, n + len(self.pairs))
@@ -44,7 +45,7 @@ class Problem:
 
     def slow_loss(self) -> float:
         """Sum over latent states one by one, for rows without missing cells."""
-        n, schema = self.schema.n_states, self.schema
+        n, schema = self.schema.n_target_columns, self.schema
         slow = SlowField(schema, self.theta[:n], self.pairs, self.theta[n:])
         (block,) = self.table.blocks
         n_seen = len(schema.targets) - len(schema.latent)
@@ -98,9 +99,9 @@ def test_errors_times_beliefs_are_the_gradient_of_pairs_of_seen_columns() -> Non
     problem = Problem(2, latent=(3,))
     evaluator = LatentEvaluator(problem.sample, Threads(1))
     _, gradient = evaluator.evaluate(evaluator.compile(problem.arcs), problem.theta)
-    factors, n = evaluator.gradient_factors(), problem.schema.n_states
+    factors, n = evaluator.gradient_factors(), problem.schema.n_target_columns
     (errors,), (expectations,) = factors.errors[0], factors.expectations[0]
-    latent = range(problem.schema.state_offsets[-2], n)
+    latent = range(problem.schema.target_offsets[-2], n)
     for k, (a, b) in enumerate(problem.pairs):
         if a in latent or b in latent:
             continue

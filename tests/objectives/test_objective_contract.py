@@ -78,7 +78,7 @@ def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name,
     problem = make_problem(seed, missing=missing, size=size)
     evaluator, _, _ = evaluate(problem, name)
     contrast = evaluator.gradient_factors()
-    n, columns = problem.schema.n_states, problem.schema.n_columns
+    n, columns = problem.schema.n_target_columns, problem.schema.n_columns
     errors = np.zeros((columns, problem.table.n_rows))
     (means,) = contrast.means
     errors[:n] = np.concatenate(contrast.errors[0], axis=1)
@@ -106,7 +106,7 @@ def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, n
     problem = make_problem(8, share=0.3)
     evaluator, _, _ = evaluate(problem, name)
     pairs = np.array(candidate_pairs(problem.schema))
-    found = evaluator.gradient(graphs_of(problem.schema, pairs), problem.schema.n_states + len(pairs))
+    found = evaluator.gradient(graphs_of(problem.schema, pairs), problem.schema.n_target_columns + len(pairs))
     np.testing.assert_allclose(found, GRADIENT[name](problem.slow, problem.rows, pairs), rtol=0, atol=1e-11)
 
 

@@ -30,7 +30,7 @@ def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, seed, miss
 
 def test_loss_without_missing_cells_is_the_pseudo_likelihood_by_enumeration(make_problem, engine) -> None:
     problem = make_problem(6, missing=0.0)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     expected = 0.0
     for row in problem.rows:
         for v, code in enumerate(row.codes):
@@ -45,7 +45,7 @@ def test_a_missing_cell_has_no_error(make_problem, engine) -> None:
     evaluator.evaluate(problem.graphs, problem.theta)
     errors = evaluator.gradient_factors().errors[0][0]
     codes = problem.table.codes()
-    offsets = problem.schema.state_offsets
+    offsets = problem.schema.target_offsets
     for v in range(len(codes)):
         assert not errors[offsets[v] : offsets[v + 1], codes[v] < 0].any()
         assert errors[offsets[v] : offsets[v + 1], codes[v] >= 0].all()
@@ -56,7 +56,7 @@ def test_a_missing_cell_has_no_error(make_problem, engine) -> None:
 def test_more_variables_than_one_product_can_hold_do_not_overflow(make_problem, engine) -> None:
     """Normalizers are multiplied along a row: 800 variables with three even states make about 3^800."""
     problem = make_problem(1, n_rows=6, states=(3,) * 800, observed_states=(), numbers=0, share=0.0, missing=0.1)
-    theta = np.zeros(problem.schema.n_states)
+    theta = np.zeros(problem.schema.n_target_columns)
     loss, _ = DenseEvaluator(problem.sample, PseudoLikelihood(), engine).evaluate(
         graphs_of(problem.schema, np.empty((0, 2), dtype=np.int64)), theta
     )

@@ -89,7 +89,7 @@ def test_hubs(make_problem, engine, states, observed) -> None:
     pairs = np.array(candidate_pairs(problem.schema))
     hub = problem.schema.n_columns - 1 if observed else 0
     pairs = pairs[(pairs == hub).any(axis=1)]
-    theta = np.random.default_rng(0).normal(size=problem.schema.n_states + len(pairs))
+    theta = np.random.default_rng(0).normal(size=problem.schema.n_target_columns + len(pairs))
     assert len(pairs) > 50
     assert_equal(problem, engine, pairs, theta)
 
@@ -128,7 +128,7 @@ def test_gradient_is_the_derivative_of_the_loss(make_problem, engine, shape) -> 
 def test_gradients_of_pairs_outside_the_field_are_exact(make_problem, shape, seed, share) -> None:
     problem = problem_of(make_problem, seed, shape, share=share)
     others = np.array(candidate_pairs(problem.schema), dtype=np.int64).reshape(-1, 2)
-    size = problem.schema.n_states + len(others)
+    size = problem.schema.n_target_columns + len(others)
     with Threads(1) as engine:
         (sparse, _, gradient), (dense, _, _) = evaluators(problem, engine)
         arcs = problem.layout.arcs(others)
@@ -136,8 +136,8 @@ def test_gradients_of_pairs_outside_the_field_are_exact(make_problem, shape, see
         np.testing.assert_allclose(watched, dense.gradient(dense.compile(arcs), size), rtol=0, atol=1e-9)
         again = sparse.gradient(sparse.compile(problem.layout.arcs(problem.pairs)), len(problem.theta))
         np.testing.assert_allclose(again, gradient, rtol=0, atol=1e-9)
-        none = sparse.gradient(sparse.compile(problem.layout.arcs(others[:0])), problem.schema.n_states)
-        np.testing.assert_array_equal(none, gradient[: problem.schema.n_states])
+        none = sparse.gradient(sparse.compile(problem.layout.arcs(others[:0])), problem.schema.n_target_columns)
+        np.testing.assert_array_equal(none, gradient[: problem.schema.n_target_columns])
 
 
 def slow_shared(problem, arcs) -> list[float]:
@@ -190,7 +190,7 @@ def test_arcs_that_were_not_walked_are_taken_to_be_on_at_random(make_problem, en
 def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
     problem = problem_of(make_problem, 8, shape, n_rows=80)
     others = problem.layout.arcs(np.array(candidate_pairs(problem.schema)))
-    size = problem.schema.n_states + int(others.feature.max()) + 1
+    size = problem.schema.n_target_columns + int(others.feature.max()) + 1
     assert len(sparse_of(problem.table).blocks) > 10
     outcomes = []
     for n_jobs in (1, 2, 3):
@@ -244,7 +244,7 @@ def test_rows_with_nothing_on_have_baseline_beliefs(make_problem, engine) -> Non
     nothing = SparseTable(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))
     evaluator = SparseEvaluator(DenseDataset.single(nothing), engine)
     loss, gradient = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
-    n, q = problem.schema.n_states, [0.0] * problem.schema.n_columns
+    n, q = problem.schema.n_target_columns, [0.0] * problem.schema.n_columns
     beliefs = [problem.slow.update(v, q) for v in range(len(problem.schema.targets))]
     assert loss == pytest.approx(-8.0 * sum(np.log(p[0]) for p in beliefs), rel=1e-12)
     np.testing.assert_allclose(gradient[:n], 8.0 * np.concatenate([p[1:] for p in beliefs]), rtol=1e-12)

@@ -66,7 +66,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.grid(keep=2)
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_at_any_iteration_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)

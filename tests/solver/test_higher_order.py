@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from higher import exclusive, graphs_with, triangle
 from oracle import SlowField, candidate_features, rows_of, violation
+from plain import learn_plain_schema
 from settled import clamped_loss, completed_loss
 from sklearn.base import clone
 
 from sparsefield import CFI, FitCallbacks, HigherOrder, MarkovField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.inference import MeanField
 from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
@@ -43,7 +44,7 @@ def with_missing(X: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
 
 
 def penalty_of(model: MarkovField) -> float:
-    theta, n = model.field_.theta, model.field_.layout.n_states
+    theta, n = model.field_.theta, model.field_.layout.n_target_columns
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, model.field_.features)])
     some = slice(0 if model.penalize_biases else n, None)
     return float(l1[some] @ np.abs(theta[some]) + 0.5 * model.l2 * np.square(theta[some]).sum())
@@ -60,7 +61,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
     table = compile_table(source, field.schema)
     every = np.concatenate([pad_features(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
     place = {tuple(c for c in feature if c >= 0): k for k, feature in enumerate(every.tolist())}
-    n = field.layout.n_states
+    n = field.layout.n_target_columns
     theta = np.concatenate([field.biases, np.zeros(len(every))])
     for feature, weight in zip(field.features.tolist(), field.theta[n:], strict=True):
         theta[n + place[tuple(c for c in feature if c >= 0)]] = weight
@@ -230,11 +231,11 @@ class Watched(WorkingProblem):
 
     def _compare(self, change):
         before, value = dict(self._weights()), self.point.value
-        biases = self.theta[: self.n_states].copy()
+        biases = self.theta[: self.n_target_columns].copy()
         outcome = change()
         after = self._weights()
         assert all(after.get(feature, 0.0) == weight for feature, weight in before.items())
-        np.testing.assert_allclose(self.theta[: self.n_states], biases, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(self.theta[: self.n_target_columns], biases, rtol=0, atol=1e-12)
         fresh, gradient = self._objective(self.point.coordinates)
         assert self.point.value == value == pytest.approx(fresh, rel=1e-12)
         np.testing.assert_allclose(self.point.gradient, gradient, rtol=0, atol=1e-8)
@@ -243,12 +244,14 @@ class Watched(WorkingProblem):
         return outcome
 
     def _weights(self):
-        return dict(zip(map(tuple, self.working_set.features.tolist()), self.theta[self.n_states :], strict=True))
+        return dict(
+            zip(map(tuple, self.working_set.features.tolist()), self.theta[self.n_target_columns :], strict=True)
+        )
 
 
 def train(X: np.ndarray, kind: type[WorkingProblem] = WorkingProblem, rule: CFI | None = None, **options):
     source = as_source(X)
-    sample = DenseDataset.single(compile_table(source, learn_schema(source)))
+    sample = DenseDataset.single(compile_table(source, learn_plain_schema(source)))
     with Threads(1) as engine:
         made = Trainer(
             sample,
@@ -283,7 +286,7 @@ def test_a_field_that_loses_all_its_features_can_still_be_saved() -> None:
     trainer, _ = train(triangle(100, 0), l1=1e5, expand="all")
     problem = trainer.problem
     assert problem.add_features(np.array([[0, 1, 2], [0, 1, 3]])) == 2
-    problem.loss_gradient[problem.n_states :] = 0.0
+    problem.loss_gradient[problem.n_target_columns :] = 0.0
     problem.drop_inactive()
     assert len(problem.working_set) == 0
     arrays = problem.state()
@@ -326,6 +329,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_every_few_iterations_a_fit_ends_with_the_same_bits(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)

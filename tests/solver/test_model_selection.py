@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from plain import learn_plain_schema
 
 from sparsefield import CRFClassifier, FitCallbacks, MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
@@ -16,7 +17,6 @@ from sparsefield.data import (
     compile_table,
     deduplicate_rows,
     hold_out_cells,
-    learn_schema,
     row_folds,
 )
 from sparsefield.datasets import make_markov_field
@@ -49,7 +49,9 @@ def chain(rows: int, seed: int = 0, columns: int = 8, flip: float = 0.25) -> np.
 
 def sample_of(X: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> DenseDataset:
     source = as_source(X)
-    return DenseDataset.single(compile_table(source, learn_schema(source, observed=observed), sample_weight=weight))
+    return DenseDataset.single(
+        compile_table(source, learn_plain_schema(source, observed=observed), sample_weight=weight)
+    )
 
 
 def trainer_of(
@@ -234,8 +236,8 @@ def test_wald_statistics_of_weights_that_are_truly_0_are_chi_squared() -> None:
             trainer.trainer.run()
             problem = trainer.trainer.problem
             trainer.refit_without_l1(np.ones(len(problem.working_set), dtype=bool), 1e-6)
-            weights = problem.theta[problem.n_states :]
-            statistics = problem.evaluator.wald_statistics(problem.working_set.arcs, weights)
+            weights = problem.theta[problem.n_target_columns :]
+            statistics, _ = problem.evaluator.wald_statistics(problem.working_set.arcs, weights)
             apart = np.diff(problem.working_set.features, axis=1).ravel() > 1
             found.append(statistics[apart])
             assert statistics[~apart].min() > 30
@@ -255,8 +257,8 @@ def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
             trainer.trainer.run()
             problem = trainer.trainer.problem
             trainer.refit_without_l1(np.ones(len(problem.working_set), dtype=bool), 1e-6)
-            weights = problem.theta[problem.n_states :]
-            found.append(problem.evaluator.wald_statistics(problem.working_set.arcs, weights))
+            weights = problem.theta[problem.n_target_columns :]
+            found.append(problem.evaluator.wald_statistics(problem.working_set.arcs, weights)[0])
     found = np.concatenate(found)
     assert len(found) == 12 * 27
     assert 0.8 < found.mean() < 1.2
@@ -287,7 +289,7 @@ def test_no_state_is_known_from_held_out_rows_alone() -> None:
     on[np.arange(30), np.arange(30)] = 1
     on[100:150, 0] = 1
     source = as_source(sp.csr_matrix(on))
-    table = compile_sparse(source, learn_schema(source))
+    table = compile_sparse(source, learn_plain_schema(source))
     assert table is not None
     (rows,) = row_folds(DenseDataset.single(table), 0.5, 1, np.random.default_rng(0))
     assert not set(rows.tolist()) & set(range(1, 30))  # each of these has a column to itself

@@ -12,7 +12,7 @@ from oracle import violation
 from scipy.special import expit
 
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
-from sparsefield.solver.penalty import Penalty, pseudo_gradient
+from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
 
 
 def anywhere(theta: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def minimize(evaluate, l1, start, *, steps: int = 3000, scale=None, optimizer=No
     point = Point(start, *evaluate(start))
     values = [point.value]
     for _ in range(steps):
-        found = optimizer.step(point, l1, lambda g: scale * g, evaluate, anywhere)
+        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: scale * g, evaluate, anywhere)
         if found is None:
             break
         point = found
@@ -98,7 +98,7 @@ def test_a_step_stays_in_its_orthant() -> None:
     point = Point(start, *evaluate(start))
     optimizer = OrthantLBFGS()
     for _ in range(20):
-        found = optimizer.step(point, l1, lambda g: 5.0 * g, evaluate, anywhere)
+        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: 5.0 * g, evaluate, anywhere)
         if found is None:
             break
         assert not (found.coordinates * point.coordinates < 0).any()
@@ -130,12 +130,16 @@ def test_numbers_that_are_none_never_come_back(where, bad) -> None:
 
 def test_a_function_that_only_answers_nonsense_gives_no_step() -> None:
     start = Point(np.ones(2), 3.0, np.ones(2))
-    assert OrthantLBFGS().step(start, np.zeros(2), lambda g: g, lambda t: (np.nan, t), anywhere) is None
+    assert (
+        OrthantLBFGS().step(start, NonsmoothPenalty(np.zeros(2)), lambda g: g, lambda t: (np.nan, t), anywhere) is None
+    )
 
 
 def test_minus_infinity_is_not_taken_for_a_minimum() -> None:
     start = Point(np.ones(2), 3.0, np.ones(2))
-    assert OrthantLBFGS().step(start, np.zeros(2), lambda g: g, lambda t: (-np.inf, t), anywhere) is None
+    assert (
+        OrthantLBFGS().step(start, NonsmoothPenalty(np.zeros(2)), lambda g: g, lambda t: (-np.inf, t), anywhere) is None
+    )
 
 
 def test_the_last_evaluation_is_at_the_point_that_is_returned() -> None:
@@ -151,7 +155,7 @@ def test_the_last_evaluation_is_at_the_point_that_is_returned() -> None:
     point = Point(start, *evaluate(start))
     optimizer = OrthantLBFGS()
     for _ in range(10):
-        found = optimizer.step(point, l1, lambda g: 30.0 * g, evaluate, anywhere)
+        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: 30.0 * g, evaluate, anywhere)
         if found is None:
             break
         assert np.array_equal(calls[-1], found.coordinates)
@@ -197,8 +201,9 @@ def test_translated_memory_makes_the_same_step_in_other_coordinates() -> None:
         return value, M.T @ gradient
 
     place = np.linalg.solve(M, point.coordinates)
-    one = plain._direction(point.gradient, np.zeros(5, dtype=bool), np.copy)
-    other = moved._direction(turned(place)[1], np.zeros(5, dtype=bool), np.copy)
+    free = NonsmoothPenalty(np.zeros(5))
+    one = plain._direction(point.gradient, point.coordinates, free, np.copy)
+    other = moved._direction(turned(place)[1], place, free, np.copy)
     assert one @ point.gradient < 0
     assert other @ turned(place)[1] < 0
     for s, y, t, z in zip(plain.s_history, plain.y_history, moved.s_history, moved.y_history, strict=True):
@@ -209,7 +214,7 @@ def test_the_pseudo_gradient_is_the_violation_of_every_weight() -> None:
     theta = np.array([1.0, -1.0, 0.0, 0.0, 0.0, 2.0])
     gradient = np.array([-0.5, 0.2, 0.3, -0.9, 0.5, 0.0])
     l1 = np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0.0])
-    slope = pseudo_gradient(theta, gradient, l1)
+    slope = NonsmoothPenalty(l1).pseudo_gradient(theta, gradient)
     np.testing.assert_allclose(slope, [0.0, -0.3, 0.0, -0.4, 0.0, 0.0])
     expected = [violation(t, g, p) for t, g, p in zip(theta, gradient, l1, strict=True)]
     np.testing.assert_allclose(np.abs(slope), expected)

@@ -17,7 +17,7 @@ from sparsefield.solver.parametrization import CenteredParametrization
 def setting(make_problem, seed: int):
     problem = make_problem(seed)
     rng = np.random.default_rng(seed)
-    n, columns = problem.schema.n_states, problem.schema.n_columns
+    n, columns = problem.schema.n_target_columns, problem.schema.n_columns
     coordinates = CenteredParametrization(rng.normal(size=columns), rng.random(columns), rng.random(n) < 0.6)
     return problem, coordinates
 
@@ -74,7 +74,7 @@ def test_a_change_to_the_same_centers_changes_nothing(make_problem) -> None:
 def test_pair_weights_and_plain_biases_stay_as_they_are(make_problem) -> None:
     problem, coordinates = setting(make_problem, 3)
     arcs = problem.layout.arcs(problem.pairs)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     place = coordinates.from_theta(problem.theta, arcs)
     assert np.array_equal(place[n:], problem.theta[n:])
     assert np.array_equal(place[:n][~coordinates.centered], problem.theta[:n][~coordinates.centered])
@@ -87,7 +87,7 @@ def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_
     _, gradient = evaluator.evaluate(problem.graphs, problem.theta)
     factors = evaluator.gradient_factors()
     mean, variance = evaluator.moments()
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     coordinates = CenteredParametrization(mean, variance, np.ones(n, dtype=bool))
     transformed = coordinates.from_plain_gradient(gradient, problem.layout.arcs(problem.pairs))
     errors = np.zeros((problem.schema.n_columns, problem.table.n_rows))
@@ -102,7 +102,7 @@ def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_
 def test_preconditioner_is_positive_and_finite(make_problem) -> None:
     problem, coordinates = setting(make_problem, 5)
     arcs = problem.layout.arcs(problem.pairs)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     for l2 in (0.0, 1.0):
         scale = coordinates.preconditioner(arcs, np.zeros(n), None, np.full(len(problem.theta), l2))(
             np.ones(len(problem.theta))

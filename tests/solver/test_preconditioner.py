@@ -14,6 +14,7 @@ from sparsefield.objectives import SparseEvaluator
 from sparsefield.solver import parametrization
 from sparsefield.solver.owlqn import OrthantLBFGS, Point
 from sparsefield.solver.parametrization import CenteredParametrization
+from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.working_problem import WorkingProblem
 
 pytestmark = pytest.mark.grid(keep=4)
@@ -36,7 +37,7 @@ def minimize(smooth, l1, start, optimizer, steps: int) -> Point:
 
     point = Point(start, *evaluate(start))
     for _ in range(steps):
-        found = optimizer.step(point, l1, np.copy, evaluate, lambda theta: theta)
+        found = optimizer.step(point, NonsmoothPenalty(l1), np.copy, evaluate, lambda theta: theta)
         if found is None:
             break
         assert found.value <= point.value
@@ -57,7 +58,9 @@ def test_memory_has_positive_curvature_whatever_is_let_go(seed, steps, data) -> 
         assert s.shape == y.shape == (len(places),)
         assert s @ y > 0.0
     if len(places):
-        direction = optimizer._direction(point.gradient[places], np.zeros(len(places), dtype=bool), np.copy)
+        direction = optimizer._direction(
+            point.gradient[places], point.coordinates[places], NonsmoothPenalty(np.zeros(len(places))), np.copy
+        )
         assert np.isfinite(direction).all()
         assert direction @ point.gradient[places] <= 0.0
 
@@ -92,7 +95,7 @@ def test_a_fit_that_lets_features_go_stays_where_it_is(monkeypatch, sparse) -> N
 
     def watched(self: WorkingProblem) -> None:
         before, value, theta = self.working_set.features, self.point.value, self.theta
-        n, layout = self.n_states, self.working_set.layout
+        n, layout = self.n_target_columns, self.working_set.layout
         drop_inactive(self)
         dropped.append(len(before) - len(self.working_set))
         if not dropped[-1]:
@@ -130,7 +133,9 @@ def curvature(problem, engine, theta=None, centered=True):
     arcs = problem.layout.arcs(problem.pairs)
     compiled = evaluator.compile(arcs)
     evaluator.evaluate(compiled, theta)
-    places = CenteredParametrization(*evaluator.moments(), np.broadcast_to(centered, problem.schema.n_states).copy())
+    places = CenteredParametrization(
+        *evaluator.moments(), np.broadcast_to(centered, problem.schema.n_target_columns).copy()
+    )
     return evaluator, places, arcs, evaluator.bias_hessian(), evaluator.arc_hessian(compiled)
 
 
@@ -144,7 +149,9 @@ def curvature(problem, engine, theta=None, centered=True):
 def test_it_is_symmetric_and_positive(make_problem, engine, seed, states, observed, l2, size) -> None:
     problem = make_problem(seed, missing=0.0, numbers=0, states=states, observed_states=observed, size=size, n_rows=20)
     rng = np.random.default_rng(seed)
-    _, places, arcs, unsure, shared = curvature(problem, engine, centered=rng.random(problem.schema.n_states) < 0.7)
+    _, places, arcs, unsure, shared = curvature(
+        problem, engine, centered=rng.random(problem.schema.n_target_columns) < 0.7
+    )
     multiply = places.preconditioner(arcs, unsure, shared, np.full(len(problem.theta), l2))
     for _ in range(5):
         v, w = rng.normal(size=(2, len(problem.theta)))
@@ -189,7 +196,7 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
     )
     problem = make_problem(seed, missing=0.0, numbers=0, n_rows=30, share=2.0, **shape)
     assert len(problem.pairs) == 1
-    penalty = np.append(np.zeros(problem.schema.n_states), l2)
+    penalty = np.append(np.zeros(problem.schema.n_target_columns), l2)
     evaluator, places, arcs, unsure, shared = curvature(problem, engine, centered=centered)
     multiply = places.preconditioner(arcs, unsure, shared, penalty)
     found = np.array([multiply(row) for row in np.eye(len(problem.theta))])
@@ -205,7 +212,7 @@ def test_for_many_pairs_it_is_exact_on_what_each_pair_shares_with_biases(make_pr
     weight's elimination: that block is taken to be diagonal."""
     monkeypatch.setattr(parametrization, "MIN_DIAGONAL", 0.0)
     problem = make_problem(2, missing=0.0, numbers=0, n_rows=40, states=(2,) * 5, observed_states=(2,))
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     evaluator, places, arcs, unsure, shared = curvature(problem, engine)
     multiply = places.preconditioner(arcs, unsure, shared, np.zeros(len(problem.theta)))
     found = np.array([multiply(row) for row in np.eye(len(problem.theta))])

@@ -136,7 +136,7 @@ def test_the_certificate_is_that_of_the_dense_path() -> None:
     field = fit(X, l2=1.0, solver__certify=False, solver__max_iter=15)
     on = X.toarray().astype(float)
     learned = field.field_
-    n = learned.schema.n_states
+    n = learned.schema.n_target_columns
     assert n == on.shape[1]
     W = np.zeros((n, n))
     W[tuple(learned.pairs.T)] = learned.weights

@@ -6,12 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+from plain import learn_plain_schema
 from settled import clamped_loss, completed_loss
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CFI, EM, CRFClassifier, MarkovField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.datasets import make_markov_field
 from sparsefield.induction import FullL1
 from sparsefield.inference import MeanField
@@ -146,7 +147,7 @@ def test_a_penalty_beyond_every_gradient_leaves_nothing(missing) -> None:
 
 def test_the_callback_receives_every_iteration() -> None:
     source = as_source(correlated())
-    schema = learn_schema(source)
+    schema = learn_plain_schema(source)
     steps = []
     with Threads(1) as engine:
         learned = Trainer(

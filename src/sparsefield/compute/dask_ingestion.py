@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sparsefield.compute.dask_worker import Shard, identity
 from sparsefield.data.column_summaries import MANY_LABELS, join_summaries, refuse_odd_weights
 from sparsefield.data.deduplication import deduplicate_chunks
 from sparsefield.data.exact_sums import Weights
+from sparsefield.data.kinds import Kinds
 from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_parts
@@ -87,8 +88,9 @@ def distribute_rows(
     X: Any,
     *,
     observed: Sequence[str] = (),
-    numeric: Sequence[str] | Literal["auto"] = "auto",
+    kinds: Kinds = "auto",
     states: Mapping[str, Sequence[Label]] | None = None,
+    symmetric: bool = True,
     sample_weight: Any = None,
     schema: Schema | None = None,
     merge: bool = True,
@@ -101,7 +103,7 @@ def distribute_rows(
     ----------
     client : of a Dask cluster
     X : Dask array or frame, Parquet files (see `open_partitions`), or the result of `open_partitions`
-    observed, numeric, states : as for `learn_schema`
+    observed, kinds, states, symmetric : as for `learn_schema`
     sample_weight : None, one number for all rows, (rows,) array, or one-dimensional Dask array
     schema : a known schema; None learns it
     merge : whether equal rows are merged, as by `deduplicate_rows`
@@ -112,13 +114,15 @@ def distribute_rows(
     source = parts.source
     weights = _weights(client, sample_weight, parts)
     if schema is None:
-        check_roles(source.names, observed, numeric, states)
-        roles = {"observed": observed, "numeric": numeric, "states": states}
+        check_roles(source.names, observed, kinds, states)
+        roles = {"observed": observed, "kinds": kinds, "states": states, "symmetric": symmetric}
         schema = learn_from_parts(source.names, _summarizer(client, parts, weights), **roles, most=MANY_LABELS)
-    schema_future = client.submit(identity, schema, pure=False)
-    table = _CompiledParts(client, parts, weights, schema, schema_future)
-    made = table.sparse_shards(blocks_per_shard or 1) if sparse else None
-    n_rows, shards = made or table.dense_shards(merge, blocks_per_shard)
+    made = None
+    if sparse:  # only states other than a reference state are stored in a sparse table
+        plain = schema.with_reference()
+        made = _CompiledParts.of(client, parts, weights, plain).sparse_shards(blocks_per_shard or 1)
+        schema = plain if made else schema
+    n_rows, shards = made or _CompiledParts.of(client, parts, weights, schema).dense_shards(merge, blocks_per_shard)
     facts: Any = client.gather(client.map(_summarize_shard, shards, pure=False))
     return DistributedRows(
         schema,
@@ -146,6 +150,10 @@ class _CompiledParts:
     schema: Schema
     schema_future: Future
     """The schema on a worker, from which others fetch it."""
+
+    @classmethod
+    def of(cls, client: Any, parts: PartitionedTable, weights: list[Any], schema: Schema) -> _CompiledParts:
+        return cls(client, parts, weights, schema, client.submit(identity, schema, pure=False))
 
     def dense_shards(self, merge: bool, blocks_per_shard: int | None) -> tuple[int, list[Future]]:
         """Return the number of rows, and shards of `Block`."""

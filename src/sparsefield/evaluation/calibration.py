@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsefield.data import DenseDataset, Variable
-from sparsefield.inference import Posterior, state_probabilities
+from sparsefield.inference import CellProbabilities, state_probabilities
 
 TINY = np.finfo(float).tiny
 """Smallest probability in a log-likelihood, about -708 in logs."""
 
 BINS = 10
+
+QUARTERS = 4
+"""Groups of the levels of a number in a calibration curve."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,32 @@ class Calibration:
     share: np.ndarray
     """(bins,): share of the predicted states that are true."""
 
+    @classmethod
+    def of(cls, beliefs: np.ndarray, truth: np.ndarray, bins: int = BINS) -> Calibration:
+        """Return the calibration curve of beliefs (cells, states), given the true states of the cells."""
+        place = np.minimum((beliefs * bins).astype(np.int64), bins - 1)
+        hits = np.arange(beliefs.shape[1]) == truth[:, None]
+        return cls._of_sums(
+            np.bincount(place.ravel(), minlength=bins).astype(float),
+            np.bincount(place.ravel(), beliefs.ravel(), bins),
+            np.bincount(place[hits], minlength=bins).astype(float),
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Calibration]) -> Calibration:
+        """Return the calibration curve over the cells of several curves with the same bins."""
+
+        def total(name: str) -> np.ndarray:
+            sums = [np.where(part.count > 0, part.count * getattr(part, name), 0.0) for part in parts]
+            return np.sum(sums, axis=0)
+
+        return cls._of_sums(np.sum([part.count for part in parts], axis=0), total("belief"), total("share"))
+
+    @classmethod
+    def _of_sums(cls, count: np.ndarray, belief: np.ndarray, true: np.ndarray) -> Calibration:
+        with np.errstate(invalid="ignore"):
+            return cls(count, belief / count, true / count)
+
     @property
     def error(self) -> float:
         """Expected calibration error: mean distance of share and belief, weighted by the number of predictions."""
@@ -55,7 +84,7 @@ class Calibration:
         return float((self.count[full] * distance).sum() / max(self.count.sum(), 1))
 
 
-def score_columns(sample: DenseDataset, answers: Posterior, *, known_shares: bool = True) -> list[ColumnScore]:
+def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_shares: bool = True) -> list[ColumnScore]:
     """Return the scores of each target column that has known cells, in the order of the schema.
 
     The baseline takes the frequencies of the schema, or without ``known_shares`` those of the rows themselves.
@@ -92,21 +121,30 @@ def overall(scores: Sequence[ColumnScore]) -> ColumnScore:
     return ColumnScore("all columns", cells, *means)
 
 
-def calibrate(sample: DenseDataset, answers: Posterior, bins: int = BINS) -> Calibration:
-    """Return the calibration curve over all states of all known cells."""
-    count, belief, true = np.zeros(bins), np.zeros(bins), np.zeros(bins)
-    for _, _, beliefs, truth in _cells(sample, answers):
-        place = np.minimum((beliefs * bins).astype(np.int64), bins - 1)
-        hits = np.arange(beliefs.shape[1]) == truth[:, None]
-        count += np.bincount(place.ravel(), minlength=bins)
-        belief += np.bincount(place.ravel(), beliefs.ravel(), bins)
-        true += np.bincount(place[hits], minlength=bins)
-    with np.errstate(invalid="ignore"):
-        return Calibration(count, belief / count, true / count)
+def calibrate(sample: DenseDataset, answers: CellProbabilities, bins: int = BINS) -> Calibration:
+    """Return the calibration curve over all states of all known cells; those of a number are its quarters."""
+    parts = [
+        Calibration.of(*_quarters(variable, beliefs, truth), bins)
+        for _, variable, beliefs, truth in _cells(sample, answers)
+    ]
+    return Calibration.join(parts) if parts else Calibration(np.zeros(bins), *np.full((2, bins), np.nan))
+
+
+def _quarters(variable: Variable, beliefs: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return beliefs and true states with the levels of a number joined to four groups of about equal frequency.
+
+    Its many levels would all be improbable, and agree with almost any belief.
+    """
+    if not variable.numeric or len(variable.states) <= QUARTERS:
+        return beliefs, truth
+    frequencies = np.asarray(variable.frequencies, dtype=float)
+    middle = np.cumsum(frequencies) - 0.5 * frequencies
+    group = np.minimum((middle * QUARTERS).astype(np.int64), QUARTERS - 1)
+    return beliefs @ np.eye(QUARTERS)[group], group[truth]
 
 
 def count_signals_and_errors(
-    sample: DenseDataset, answers: Posterior, bins: int = 40
+    sample: DenseDataset, answers: CellProbabilities, bins: int = 40
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return edges of bins from -1 to 1, and histograms of the errors and of the signals of known cells.
 
@@ -116,23 +154,23 @@ def count_signals_and_errors(
     edges = np.linspace(-1.0, 1.0, bins + 1)
     errors, signals = np.zeros(bins), np.zeros(bins)
     for t, table in enumerate(sample.tables):
-        codes, offsets = table.codes(), table.schema.state_offsets
-        for v in range(len(table.schema.targets)):
+        codes, offsets = table.codes(), table.schema.coding.state_offsets
+        for v, variable in enumerate(table.schema.targets):
             seen = codes[v] >= 0
-            for state in range(int(offsets[v]), int(offsets[v + 1])):
+            for state in range(int(offsets[v]) + variable.has_reference, int(offsets[v + 1])):
                 q0 = answers.marginals[t][state]
                 errors += np.histogram(np.clip((answers.conditionals[t][state] - q0)[seen], -1, 1), edges)[0]
                 signals += np.histogram((q0 - q0.mean())[seen], edges)[0]
     return edges, errors, signals
 
 
-def _cells(sample: DenseDataset, answers: Posterior) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
+def _cells(sample: DenseDataset, answers: CellProbabilities) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
     """Yield table, column, beliefs (cells, states) and true states of the known cells of each target column."""
     for t, table in enumerate(sample.tables):
-        codes, offsets = table.codes(), table.schema.state_offsets
+        codes = table.codes()
         for v, variable in enumerate(table.schema.targets):
             rows = np.flatnonzero(codes[v] >= 0)
             if len(rows):
-                columns = answers.conditionals[t][offsets[v] : offsets[v + 1]][:, rows]
+                beliefs = state_probabilities(table.schema, v, answers.conditionals[t][:, rows])
                 truth = variable.position_of_code[codes[v, rows]]
-                yield sample.layout.tables[t], variable, state_probabilities(variable, columns), truth
+                yield sample.layout.tables[t], variable, beliefs, truth

@@ -16,10 +16,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsefield.data import Relational, Schema, Source, as_source
-from sparsefield.data.labels import factorize
+from sparsefield.data import Relational, Schema, Source, Variable, as_source
+from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
-from sparsefield.evaluation.metrics import UNKNOWN, CellPredictions, score
+from sparsefield.evaluation.column_evaluation import (
+    INTERVAL,
+    ColumnEvaluation,
+    NumberPredictions,
+    evaluate_numbers,
+    evaluate_states,
+)
+from sparsefield.evaluation.metrics import UNKNOWN, CellPredictions, Scores, score
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Columns = Sequence[str | int] | None
@@ -35,7 +42,7 @@ class CellEstimator(Protocol):
 
     def fit(self, X: Any, /, *args: Any, **kwargs: Any) -> Any: ...
 
-    def predict_proba(self, X: Any, /) -> Any: ...
+    def infer(self, X: Any, /) -> Any: ...
 
     def set_params(self, **params: Any) -> Any: ...
 
@@ -62,6 +69,10 @@ class Fold:
     frequency_cll: float
     frequency_error_rate: float
     frequency_ap_positive: float
+    rmse: float
+    """Mean over numeric columns of the root mean squared error over the standard deviation; NaN if there are none."""
+    frequency_rmse: float
+    """The same of the mean of the visible cells."""
     seconds: float
     cpu_seconds: float
     """Processor time of the fit, over all threads."""
@@ -86,6 +97,8 @@ class Evaluation:
     """The folds of a cross-validation, in order."""
 
     folds: tuple[Fold, ...]
+    columns: tuple[ColumnEvaluation, ...] = ()
+    """Scores of each column that was predicted, over the held-out cells of all folds."""
 
     @property
     def summary(self) -> dict[str, Spread]:
@@ -100,7 +113,8 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         summary = {name: asdict(spread) for name, spread in self.summary.items()}
-        return {"summary": summary, "folds": [asdict(fold) for fold in self.folds]}
+        columns = [column.as_dict() for column in self.columns]
+        return {"summary": summary, "columns": columns, "folds": [asdict(fold) for fold in self.folds]}
 
 
 def evaluate(
@@ -147,22 +161,27 @@ def evaluate(
     >>> import numpy as np
     >>> from sparsefield import MarkovField
     >>> rain = np.random.default_rng(0).integers(0, 2, 100)
-    >>> found = evaluate(np.column_stack([rain, rain]), MarkovField(), folds=5)
+    >>> found = evaluate(np.column_stack([rain, rain]), MarkovField(l1=2.0), folds=5)
     >>> found.spread("error_rate").mean < found.spread("frequency_error_rate").mean
     True
     """
     cells = _TargetCells.of(X, estimator, observed, states)
     if not 2 <= folds <= cells.n_cells:
         raise ValueError(f"folds must be from 2 to the number of known target cells, {cells.n_cells}; got {folds}.")
-    done = []
+    done: list[Fold] = []
+    columns: dict[str, list[ColumnEvaluation]] = {}
     for held_out in _split(cells, folds, seed):
         if not done:  # compile the kernels of a fit and of a prediction with missing cells
             incomplete = cells.with_missing(held_out)
-            _first_iteration(estimator, incomplete, observed).predict_proba(incomplete)
-        done.append(_run_fold(cells, estimator, held_out, on_fit))
+            _first_iteration(estimator, incomplete, observed).infer(incomplete)
+        fold, of_fold = _run_fold(cells, estimator, held_out, on_fit)
+        done.append(fold)
+        for column in of_fold:
+            columns.setdefault(column.name, []).append(column)
         if progress is not None:
-            progress(done[-1])
-    return Evaluation(tuple(done))
+            progress(fold)
+    joined = [ColumnEvaluation.join(columns[name]) for name in cells.column_names if name in columns]
+    return Evaluation(tuple(done), tuple(joined))
 
 
 def hold_out(X: Any, estimator: CellEstimator, share: float = 0.1, observed: Columns = None, seed: int = 0) -> Fold:
@@ -182,7 +201,7 @@ def hold_out(X: Any, estimator: CellEstimator, share: float = 0.1, observed: Col
             f"The table has {cells.n_cells} known target cells, too few to hold out {share:.0%} of them."
         )
     try:
-        return _run_fold(cells, estimator, next(_split(cells, parts, seed)))
+        return _run_fold(cells, estimator, next(_split(cells, parts, seed)))[0]
     except DataError as error:  # `_TargetCells.of` has fitted the complete data
         raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
 
@@ -195,35 +214,74 @@ class _TargetTable:
     source: Source
     schema: Schema
     truth: Array
-    """(rows, targets): index into the states of the whole table, -1 for a missing cell."""
+    """(rows, targets): index into the states or levels of the whole table, -1 for a missing cell."""
 
     @classmethod
     def of(cls, name: str, source: Source, schema: Schema) -> _TargetTable:
         codes = []
         for variable in schema.targets:
-            found, places = factorize(source.column(variable.name))
+            column = source.column(variable.name)
+            if variable.numeric:
+                levels = np.full(source.n_rows, UNKNOWN, dtype=np.int64)
+                levels[column.present] = variable.codes_of(as_numbers(column))
+                codes.append(levels)
+                continue
+            found, places = factorize(column)
             known = {state: k for k, state in enumerate(variable.states)}
             codes.append(np.append([known[state] for state in found], UNKNOWN)[places])
         return cls(name, source, schema, np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes]))
 
     @property
     def states(self) -> dict[str, tuple[Any, ...]]:
-        return {variable.name: variable.states for variable in self.schema.targets}
+        return {variable.name: variable.states for variable in self.schema.targets if not variable.numeric}
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """The kinds of all columns, with the order of ordinal ones."""
+        return {v.name: list(v.states) if v.kind == "ordinal" else v.kind for v in self.schema.variables}
 
     def with_missing(self, held_out: Array) -> Any:
         """Return a table of the same kind whose ``held_out`` (rows, targets) cells are missing."""
         return _make_missing(self.source, {v.name: held_out[:, k] for k, v in enumerate(self.schema.targets)})
 
-    def predictions(self, found: dict[str, Array], held_out: Array) -> Iterator[tuple[CellPredictions, ...]]:
-        """Yield, per column, the field's predictions of its held-out cells and those of the frequency baseline."""
+    def full_name(self, column: str) -> str:
+        return f"{self.name}.{column}" if self.name else column
+
+    def predictions(
+        self, posterior: Any, held_out: Array
+    ) -> Iterator[tuple[Variable, CellPredictions, CellPredictions]]:
+        """Yield each column with states, the predictions of its held-out cells, and those of its frequencies."""
         for v, variable in enumerate(self.schema.targets):
             rows = np.flatnonzero(held_out[:, v])
+            if variable.numeric or not len(rows):
+                continue
             truth = self.truth[rows, v]
             positive = 1 if variable.states == (0, 1) else None
             visible = np.where(held_out[:, v], UNKNOWN, self.truth[:, v])
             counts = np.bincount(visible[visible != UNKNOWN], minlength=len(variable.states)) + 1.0
             frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
-            yield tuple(CellPredictions(p, truth, positive) for p in (found[variable.name][rows], frequencies))
+            found = posterior.state_probabilities(variable.name)[rows]
+            yield variable, CellPredictions(found, truth, positive), CellPredictions(frequencies, truth, positive)
+
+    def evaluate_numbers(self, posterior: Any, fitted: Schema, held_out: Array) -> Iterator[ColumnEvaluation]:
+        """Yield the scores of each numeric column with held-out cells; ``fitted`` is the schema of the visible ones."""
+        numeric = [(v, one) for v, one in enumerate(self.schema.targets) if one.numeric and held_out[:, v].any()]
+        if not numeric:
+            return
+        frames = posterior.mean, *(posterior.quantile(0.5 + side * INTERVAL / 2) for side in (-1, 1))
+        answers = [as_source(frame) for frame in frames]
+        for v, variable in numeric:
+            column, rows = self.source.column(variable.name), np.flatnonzero(held_out[:, v])
+            numbers = np.full(self.source.n_rows, np.nan)
+            numbers[column.present] = as_numbers(column)
+            visible_mean = float(np.nanmean(np.where(held_out[:, v], np.nan, numbers)))
+            found = NumberPredictions(
+                posterior.state_probabilities(variable.name)[rows],
+                *(as_numbers(answer.column(variable.name))[rows] for answer in answers),
+                truth=numbers[rows],
+            )
+            of_fold = fitted.variables[fitted.index_of_name[variable.name]]
+            yield evaluate_numbers(self.full_name(variable.name), of_fold, found, visible_mean, variable.scale)
 
 
 @dataclass(frozen=True)
@@ -267,16 +325,23 @@ class _TargetCells:
         return self.X.with_tables({table.name: table.with_missing(mask) for table, mask in pairs if mask.any()})
 
     def fit(self, estimator: CellEstimator, incomplete: Any) -> None:
-        """Fit to incomplete data with the states of the complete ones."""
+        """Fit to incomplete data with the kinds and states of the complete ones."""
         if isinstance(self.X, Relational):
+            estimator.set_params(kinds={table.name: table.kinds for table in self.tables})
             estimator.fit(incomplete, states={table.name: table.states for table in self.tables})
         else:
+            estimator.set_params(kinds=self.tables[0].kinds)
             estimator.fit(incomplete, observed=self.observed, states=self.tables[0].states)
 
-    def predict(self, estimator: CellEstimator, incomplete: Any) -> list[dict[str, Array]]:
-        """Return the probabilities of the states of each table: {column: (rows, states)}."""
-        found = estimator.predict_proba(incomplete)
+    def infer(self, estimator: CellEstimator, incomplete: Any) -> list[Any]:
+        """Return the posterior of each table."""
+        found = estimator.infer(incomplete)
         return [found[table.name] if isinstance(self.X, Relational) else found for table in self.tables]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of all tables in the order of the input."""
+        return [table.full_name(name) for table in self.tables for name in table.schema.order]
 
 
 def _split(cells: _TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
@@ -301,7 +366,8 @@ def _run_fold(
     estimator: CellEstimator,
     held_out: list[Array],
     on_fit: Callable[[Any, Any], None] | None = None,
-) -> Fold:
+) -> tuple[Fold, list[ColumnEvaluation]]:
+    """Return the scores of one fold, and those of its columns."""
     field: Any = clone(estimator)
     incomplete = cells.with_missing(held_out)
     started = time.perf_counter(), time.process_time()
@@ -309,18 +375,23 @@ def _run_fold(
     seconds = time.perf_counter() - started[0], time.process_time() - started[1]
     if on_fit is not None:
         on_fit(field, incomplete)
-    found = cells.predict(field, incomplete)
-    pairs = [
-        pair
-        for table, of_table, mask in zip(cells.tables, found, held_out, strict=True)
-        for pair in table.predictions(of_table, mask)
-    ]
-    ours, frequencies = (asdict(score([pair[k] for pair in pairs])) for k in (0, 1))
+    columns: list[ColumnEvaluation] = []
+    pairs: list[tuple[CellPredictions, CellPredictions]] = []
+    parts = zip(cells.tables, field.field_.layout.schemas, cells.infer(field, incomplete), held_out, strict=True)
+    for table, fitted, posterior, mask in parts:
+        for variable, found, frequencies in table.predictions(posterior, mask):
+            pairs.append((found, frequencies))
+            columns.append(evaluate_states(table.full_name(variable.name), variable.kind, found, frequencies))
+        columns += table.evaluate_numbers(posterior, fitted, mask)
+    ours, baseline = (_scores([pair[k] for pair in pairs]) for k in (0, 1))
+    numbers = [column for column in columns if column.kind == "numeric"]
     record = field.field_.record
-    return Fold(
+    fold = Fold(
         cells=sum(int(mask.sum()) for mask in held_out),
         **ours,
-        **{f"frequency_{name}": value for name, value in frequencies.items()},
+        **{f"frequency_{name}": value for name, value in baseline.items()},
+        rmse=_mean([column.error / column.scale for column in numbers]),
+        frequency_rmse=_mean([column.baseline_error / column.scale for column in numbers]),
         seconds=seconds[0],
         cpu_seconds=seconds[1],
         induced=record.iterations[-1].features if record.iterations else 0,
@@ -329,6 +400,18 @@ def _run_fold(
         kkt_violation=record.kkt_violation,
         converged=record.converged,
     )
+    return fold, columns
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _scores(predictions: Sequence[CellPredictions]) -> dict[str, float]:
+    """Return the scores of cells with states; NaN if all held-out cells are numbers."""
+    if not sum(len(one.truth) for one in predictions):
+        return {field.name: np.nan for field in fields(Scores)}
+    return asdict(score(predictions))
 
 
 def _first_iteration(estimator: CellEstimator, X: Any, observed: Columns, states: States = None) -> Any:

@@ -2,6 +2,7 @@
 
 from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.cfi import CFI, PaperCFI
+from sparsefield.induction.edge_scores import score_edges
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.full_l1 import FullL1
 from sparsefield.induction.grafting import Grafting
@@ -29,5 +30,6 @@ __all__ = [
     "all_pairs",
     "best_proposals",
     "concatenate_proposals",
+    "score_edges",
     "score_expansions",
 ]

@@ -70,19 +70,20 @@ def candidate_positions(layout: Layout, block: CandidateBlock) -> tuple[np.ndarr
     """Return all candidates of a block, as ascending positions among its left and right columns."""
     width = len(block.right.columns)
     a, b = np.divmod(np.arange(len(block.left.columns) * width), max(width, 1))
-    keep = (a < block.left.n_states) | (b < block.right.n_states)
+    keep = (a < block.left.n_target_columns) | (b < block.right.n_target_columns)
     if block.mirrored:
         keep &= a <= b
     if block.within:
-        owner = layout.schemas[block.left.table].variable_of_column
+        owner = layout.schemas[block.left.table].variable_of_column[block.left.columns]
         keep &= owner[a] != owner[b]
+    keep &= np.isfinite(block.factors(a, b))
     return a[keep], b[keep]
 
 
 def pairs_at(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the columns (pairs, 2) at positions of a block: first a target state, the left one if both are."""
     left, right = layout.column_starts[block.left.table], layout.column_starts[block.right.table]
-    left_first = a < block.left.n_states
+    left_first = a < block.left.n_target_columns
     pairs = np.empty((len(a), 2), dtype=np.int64)
     pairs[left_first, 0] = left + block.left.columns[a[left_first]]
     pairs[left_first, 1] = left + block.right.neighbor_columns[b[left_first]]

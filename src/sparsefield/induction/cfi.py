@@ -102,7 +102,9 @@ def _rank_one_factors(block: CandidateBlock, factors: GradientFactors) -> list[t
     found = []
     for side, other in ((block.left, block.right), (block.right, block.left)):
         bias_gradient, mean = np.zeros(len(side.columns)), np.zeros(len(side.columns))
-        bias_gradient[: side.n_states] = factors.bias_gradient[side.table][side.columns[: side.n_states]]
+        bias_gradient[: side.n_target_columns] = factors.bias_gradient[side.table][
+            side.columns[: side.n_target_columns]
+        ]
         if len(side.neighbor_columns):
             mean = factors.means[other.table][side.neighbor_columns]
         found.append((bias_gradient, mean))

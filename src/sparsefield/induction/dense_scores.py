@@ -72,13 +72,14 @@ def score_pairs_dense(
 ) -> Proposals:
     """Return the best ``limit`` pairs whose gradient exceeds ``min_gradient`` in size and whose key is not ``known``.
 
-    ``parts`` have the errors and signals to be multiplied; with ``sparse`` these are `Entries`.
+    The penalty factor of a pair multiplies ``min_gradient``, and divides the score. ``parts`` have the errors and
+    signals to be multiplied; with ``sparse`` these are `Entries`.
     """
     blocks = layout.candidate_blocks
 
     def excess(tile: Tile, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block, a, b = blocks[tile.block], rows + tile.top, columns + tile.left
-        beyond = np.abs(function.gradients(block, sums, a, b)) - min_gradient
+        beyond = np.abs(function.gradients(block, sums, a, b)) / block.factors(a, b) - min_gradient
         return np.where(a <= b, beyond, -np.inf) if block.mirrored else beyond
 
     def eligible(tile: Tile, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -89,7 +90,7 @@ def score_pairs_dense(
         a, b = found.positions[0] + tile.top, found.positions[1] + tile.left
         gradient = function.gradients(block, found.sums, a, b)
         score = np.abs(gradient) if function.score is None else function.score(block, found.sums, a, b)
-        return Proposals(pairs_at(block, layout, a, b), gradient, score)
+        return Proposals(pairs_at(block, layout, a, b), gradient, score / block.factors(a, b))
 
     largest = limit if function.score is None else None
     query = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
@@ -101,9 +102,9 @@ def score_pairs_dense(
 def _squares(number: int, block: CandidateBlock) -> list[Tile]:
     """Return the tiles of dense products, none of which has both states and observed columns on one side."""
     tiles = []
-    for i in _runs(block.left.n_states, len(block.left.columns), config.TILE_STATES):
-        for j in _runs(block.right.n_states, len(block.right.columns), config.TILE_STATES):
-            both_observed = i.start >= block.left.n_states and j.start >= block.right.n_states
+    for i in _runs(block.left.n_target_columns, len(block.left.columns), config.TILE_STATES):
+        for j in _runs(block.right.n_target_columns, len(block.right.columns), config.TILE_STATES):
+            both_observed = i.start >= block.left.n_target_columns and j.start >= block.right.n_target_columns
             if not both_observed and (j.start >= i.start or not block.mirrored):
                 tiles.append(Tile(number, i.start, i.stop, j.start, j.stop))
     return tiles
@@ -111,7 +112,7 @@ def _squares(number: int, block: CandidateBlock) -> list[Tile]:
 
 def _bands(number: int, block: CandidateBlock) -> list[Tile]:
     """Return the tiles of sparse products, which process all columns of a row at once."""
-    runs = _runs(block.left.n_states, len(block.left.columns), max(1, config.TILE_STATES // 8))
+    runs = _runs(block.left.n_target_columns, len(block.left.columns), max(1, config.TILE_STATES // 8))
     width = len(block.right.columns)
     return [Tile(number, i.start, i.stop, i.start if block.mirrored else 0, width) for i in runs]
 
@@ -142,12 +143,12 @@ def _products(part: EvaluatedBlock, tile: Tile, block: CandidateBlock) -> tuple[
     multiply: Any = _multiply_sparse if isinstance(part.errors, Entries) else _multiply_dense
     i, j = tile.rows, tile.columns
     errors, signals, left, right = part.errors, part.expectations, None, None
-    if part.table == block.left.table and tile.top < block.left.n_states:
+    if part.table == block.left.table and tile.top < block.left.n_target_columns:
         left = multiply(errors, block.left.columns[i], signals, block.right.neighbor_columns[j])
-    if part.table == block.right.table and tile.left < block.right.n_states:
+    if part.table == block.right.table and tile.left < block.right.n_target_columns:
         if block.mirrored and i == j and left is not None:
             return left, left.T
-        states = slice(tile.left, min(tile.right, block.right.n_states))
+        states = slice(tile.left, min(tile.right, block.right.n_target_columns))
         right = multiply(signals, block.left.neighbor_columns[i], errors, block.right.columns[states])
         if states != j:
             right = np.pad(right, ((0, 0), (0, tile.right - states.stop)))

@@ -118,8 +118,9 @@ def _candidates(layout: Layout, template: int, a: VariableIndex, b: VariableInde
     for one, other in {(a, b), (b, a)}:
         for i in _positions(layout, block.left.table, block.left.columns, one):
             for j in _positions(layout, block.right.table, block.right.columns, other):
-                has_target = i < block.left.n_states or j < block.right.n_states
-                if has_target and (i <= j or not block.mirrored) and not (block.within and a == b):
+                has_target = i < block.left.n_target_columns or j < block.right.n_target_columns
+                allowed = has_target and np.isfinite(block.factors(np.array(i), np.array(j)))
+                if allowed and (i <= j or not block.mirrored) and not (block.within and a == b):
                     yield i, j
 
 

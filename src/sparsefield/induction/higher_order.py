@@ -14,6 +14,7 @@ import numpy as np
 
 from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
+from sparsefield.data.coding import PENALTY_FACTORS
 from sparsefield.induction.candidates import Proposals
 from sparsefield.induction.thresholding import Thresholds
 from sparsefield.model import pad_features
@@ -62,8 +63,9 @@ def all_expandable(layout: Layout, width: int) -> np.ndarray:
         schema, start = layout.schemas[table], layout.column_starts[table]
         a, b = np.triu_indices(schema.n_columns, k=1)
         owner = schema.variable_of_column
-        keep = (a < schema.n_states) & (owner[a] != owner[b])
-        found.append(start + np.column_stack([a[keep], b[keep]]))
+        keep = (a < schema.n_target_columns) & (owner[a] != owner[b])
+        pairs = start + np.column_stack([a[keep], b[keep]])
+        found.append(pairs[np.isfinite(layout.feature_factors(pairs))])
     return pad_features(np.concatenate(found), width)
 
 
@@ -113,7 +115,8 @@ def score_expansions(
 
     def excess(item: Expansion, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         min_gradients = min_gradient * order_penalty ** (_sizes(item.members) - 1.0)
-        return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows]
+        min_gradients = min_gradients[:, None] * _expansion_factors(item, layout)
+        return np.abs(gradient(item, sums, rows, columns)) - min_gradients[rows, columns]
 
     def eligible(item: Expansion, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         owner, have = layout.schemas[item.table].variable_of_column, item.members[rows]
@@ -137,8 +140,20 @@ def score_expansions(
     if len(known):
         position = np.minimum(np.searchsorted(known, keys[chosen]), len(known) - 1)
         chosen = chosen[known[position] != keys[chosen]]
-    score = np.abs(gradients[chosen]) / order_penalty ** (_sizes(features[chosen]) - 2.0)
-    return Proposals(features[chosen], gradients[chosen], score)
+    penalty = order_penalty ** (_sizes(features[chosen]) - 2.0) * layout.feature_factors(features[chosen])
+    return Proposals(features[chosen], gradients[chosen], np.abs(gradients[chosen]) / penalty)
+
+
+def _expansion_factors(item: Expansion, layout: Layout) -> np.ndarray:
+    """Return the factors of l1 of all expansions (features, columns), infinite for those that are no candidates."""
+    start, count = layout.column_starts[item.table], layout.schemas[item.table].n_columns
+    classes = layout.column_classes[start : start + count]
+    members = np.where(item.members >= 0, item.members + start, -1)
+    factors = np.repeat(layout.feature_factors(members)[:, None], count, axis=1)
+    for member in item.members.T:
+        there = np.flatnonzero(member >= 0)
+        factors[there] = np.maximum(factors[there], PENALTY_FACTORS[classes[member[there]][:, None], classes[None]])
+    return factors
 
 
 def _sizes(features: np.ndarray) -> np.ndarray:
@@ -184,7 +199,7 @@ def expansion_summand(
     if item.table != part.table:
         return None
     schema, weight = layout.schemas[item.table], part.block.weight
-    columns, states = schema.n_columns, schema.n_states
+    columns, states = schema.n_columns, schema.n_target_columns
     expectations = part.expectations[:columns]
     error, expectation = _product_factors(part.errors, expectations, weight, item.members, averaged)
     if (thresholds.errors, thresholds.signals) == (0.0, 0.0):

@@ -42,11 +42,11 @@ class IdealParent(ThresholdRule):
             left_errors, right_errors = np.abs(sums)
             left, right = layout.column_starts[block.left.table], layout.column_starts[block.right.table]
             cosines = [np.zeros(left_errors.shape)]
-            if block.left.n_states:
-                own = error_norm[left + block.left.columns[np.minimum(a, block.left.n_states - 1)]]
+            if block.left.n_target_columns:
+                own = error_norm[left + block.left.columns[np.minimum(a, block.left.n_target_columns - 1)]]
                 cosines.append(left_errors / (own * signal_norm[left + block.right.neighbor_columns[b]]))
-            if block.right.n_states:
-                own = error_norm[right + block.right.columns[np.minimum(b, block.right.n_states - 1)]]
+            if block.right.n_target_columns:
+                own = error_norm[right + block.right.columns[np.minimum(b, block.right.n_target_columns - 1)]]
                 cosines.append(right_errors / (own * signal_norm[right + block.left.neighbor_columns[a]]))
             return np.maximum.reduce(cosines)
 

@@ -2,18 +2,19 @@
 
 from sparsefield.inference.automatic import AutomaticInference
 from sparsefield.inference.belief_propagation import BeliefPropagation
+from sparsefield.inference.cell_probabilities import (
+    CellProbabilities,
+    Marginals,
+    infer,
+    infer_marginals,
+    predict_observed,
+    score_observed,
+    state_probabilities,
+)
 from sparsefield.inference.exact_marginals import ExactInference
 from sparsefield.inference.gibbs import Gibbs, draw, draw_often
 from sparsefield.inference.mean_field import MeanField
 from sparsefield.inference.method import InferenceMethod
-from sparsefield.inference.posterior import (
-    Marginals,
-    Posterior,
-    infer,
-    infer_marginals,
-    predict_observed,
-    state_probabilities,
-)
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
     kind.name: kind for kind in (AutomaticInference, MeanField, BeliefPropagation, ExactInference, Gibbs)
@@ -23,16 +24,17 @@ __all__ = [
     "INFERENCE",
     "AutomaticInference",
     "BeliefPropagation",
+    "CellProbabilities",
     "ExactInference",
     "Gibbs",
     "InferenceMethod",
     "Marginals",
     "MeanField",
-    "Posterior",
     "draw",
     "draw_often",
     "infer",
     "infer_marginals",
     "predict_observed",
+    "score_observed",
     "state_probabilities",
 ]

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset, Layout, update_neighbor_sums
 from sparsefield.data.table import missing_cells
-from sparsefield.inference.factor_graph import cell_positions, offsets_of, ranges
-from sparsefield.inference.missing_problem import MissingProblem, compile_problem
+from sparsefield.inference.factor_graph import cell_positions
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem, offsets_of, ranges
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.model import Adjacency, Field
 from sparsefield.model.latent_features import LatentSplit, split_latent
@@ -82,7 +82,7 @@ def complete_rows(
     """
     schema = field.layout.schemas[table]
     visible = len(block.codes) - len(schema.latent)
-    sizes = np.diff(schema.state_offsets)[:visible] + 1.0
+    sizes = np.diff(schema.coding.state_offsets)[:visible]
     joint = np.log2(sizes) @ (block.codes[:visible] < 0)
     incomplete = (block.codes[:visible] < 0).any(axis=0)
     few = joint <= np.log2(draws.max_enumerated) + 1e-9
@@ -99,12 +99,12 @@ def _enumerate(field: FieldWeights, table: int, block: Block, rows: np.ndarray, 
     owner = np.repeat(rows, counts)
     codes = block.codes[:, owner]
     missing = codes < 0
-    is_missing = np.repeat(missing, np.diff(schema.state_offsets), axis=0)
+    is_missing = np.repeat(missing, np.diff(schema.target_offsets), axis=0)
     cell_row, variable = np.nonzero(block.codes[:visible, rows].T < 0)
-    sizes = np.diff(schema.state_offsets)[variable] + 1
+    sizes = np.diff(schema.coding.state_offsets)[variable]
     kernels.write_codes(np.searchsorted(cell_row, np.arange(len(rows) + 1)), variable, sizes, starts, codes)
     columns = block.beliefs[: schema.n_columns, owner]
-    columns[: schema.n_states][is_missing] = 0.0
+    columns[: schema.n_target_columns][is_missing] = 0.0
     potential = np.zeros(len(owner))
     graph = field.graphs[table] if field.latent is None else field.latent.visible
     kernels.add_potentials(graph, field.theta, visible, missing, codes, columns, potential)
@@ -141,9 +141,8 @@ def _draw(
         mine = np.ascontiguousarray(before[cells][:, np.arange(copies) % before.shape[1]])
     else:
         mine, sweeps = np.zeros((len(cells), copies), dtype=np.int32), sweeps + BURN_IN
-        frequencies = schema.state_frequencies
-        kernels.draw_frequencies(frequencies, schema.state_offsets, cell_offsets, missing_rows, keys, mine)
-    kernels.set_columns(schema.state_offsets, cell_offsets, missing_rows, mine, columns)
+        kernels.draw_frequencies(schema.coding, cell_offsets, missing_rows, keys, mine)
+    kernels.set_columns(field.graphs[table], cell_offsets, missing_rows, mine, columns)
     kernels.draw_rows(field.graphs[table], field.theta, cell_offsets, missing_rows, keys, sweeps, columns, mine)
     drawn[cells] = mine
     return Drawn(rows, columns, copies), drawn
@@ -187,17 +186,15 @@ def draw_linked(
     else:
         kernels.start_copies(problem, keys, drawn)
         sweeps += BURN_IN
-    on = np.zeros((len(slots.base), draws.copies))
-    kernels.draw_copies(problem, slots, keys, sweeps, on, drawn)
+    values = np.zeros((len(slots.base), draws.copies))
+    kernels.draw_copies(problem, slots, keys, sweeps, values, drawn)
     copies, cells = [], [np.flatnonzero(member == k) for k in range(len(members))]
     for c in range(draws.copies):
         blocks = []
         for (t, block), here in zip(members, cells, strict=True):
-            beliefs, codes = block.beliefs.copy(), drawn[here, c]
-            first = sample.layout.schemas[t].state_offsets[variable[here]]
-            for s in range(int(problem.cell_width[here].max(initial=0))):
-                wide = problem.cell_width[here] > s
-                beliefs[(first + s)[wide], row[here][wide]] = codes[wide] == s + 1
+            beliefs, width = block.beliefs.copy(), problem.cell_width[here]
+            column = ranges(sample.layout.schemas[t].target_offsets[variable[here]], width)
+            beliefs[column, np.repeat(row[here], width)] = values[ranges(slots.slot_offsets[here], width), c]
             blocks.append(block._replace(beliefs=beliefs))
         tables_of = range(len(sample.tables))
         by_table = [[b for b, (t, _) in zip(blocks, members, strict=True) if t == table] for table in tables_of]

@@ -15,13 +15,16 @@ from scipy.sparse.csgraph import connected_components
 
 from sparsefield import config
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.inference.missing_problem import MissingProblem
+from sparsefield.inference.missing_problem import MissingProblem, offsets_of, ranges
 from sparsefield.kernels.factor_tables import (
     CellIndex,
     GroundFeatures,
     absorb_tables,
+    add_feature_tables,
     ground_features,
     mix_component_keys,
+    set_unary_logits,
+    write_expected_columns,
 )
 
 Array = np.ndarray
@@ -33,9 +36,9 @@ class FactorGraph(NamedTuple):
     """A factor graph holds missing cells, numbered as in their problem, factors, and connected components."""
 
     offsets: Array
-    """(cells + 1,): where the states of each cell, reference state first, begin in every list of states."""
+    """(cells + 1,): where the states of each cell begin in every list of states."""
     unary_logits: Array
-    """(states of all cells,): logits given the observed cells; 0 for the reference state."""
+    """(states of all cells,): logits given the observed cells."""
     factor_offsets: Array
     """(factors + 1,): the edges of factor f, one for each of its cells."""
     edge_cell: Array
@@ -87,12 +90,15 @@ class _CellSets(NamedTuple):
 def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
     """Build the factor graph over all missing cells of a problem."""
     start = cell_positions(problem)
-    n_cells, counts = len(start), problem.cell_width + 1
-    cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, offsets_of(counts))
-    unary_logits, keys = np.zeros(cells.offsets[-1]), np.zeros(n_cells, dtype=np.uint64)
-    features = _ground(problem, theta, cells, unary_logits, keys)
-    sets, set_of_feature = _group_by_cells(features, counts)
-    tables = _feature_tables(features, sets, set_of_feature)
+    n_cells, columns = len(start), offsets_of(problem.cell_width)
+    cells = CellIndex(_cell_of_belief(len(problem.beliefs), start, problem.cell_width), start, columns)
+    column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
+    features = _ground(problem, theta, cells, column_logits, keys)
+    unary_logits = np.empty(problem.state_offsets[-1])
+    set_unary_logits(problem, columns, column_logits, unary_logits)
+    sets, set_of_feature = _group_by_cells(features, np.diff(problem.state_offsets))
+    tables = np.zeros(sets.table_offsets[-1], dtype=config.FLOAT)
+    add_feature_tables(problem, features, sets, set_of_feature, tables)
     factors, tables = _absorb(sets, tables)
     arity = np.diff(factors.offsets)
     cell_order = np.argsort(factors.cell, kind="stable")
@@ -100,7 +106,7 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
     component_cells = np.argsort(component, kind="stable")
     component_of_factor = component[factors.cell[factors.offsets[:-1]]]
     return FactorGraph(
-        offsets=cells.offsets,
+        offsets=problem.state_offsets,
         unary_logits=unary_logits,
         factor_offsets=factors.offsets,
         edge_cell=factors.cell,
@@ -120,10 +126,9 @@ def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
 
 
 def write_beliefs(problem: MissingProblem, graph: FactorGraph, beliefs: Array) -> None:
-    """Write the probabilities of all states of all missing cells into the problem."""
-    stored = np.ones(len(beliefs), dtype=bool)
-    stored[graph.offsets[:-1]] = False
-    problem.beliefs[ranges(cell_positions(problem), problem.cell_width)] = beliefs[stored]
+    """Write the probabilities of all states of all missing cells into the problem, and the columns that they imply."""
+    problem.probabilities[:] = beliefs
+    write_expected_columns(problem, cell_positions(problem))
 
 
 def normalize(graph: FactorGraph, logits: Array) -> Array:
@@ -169,18 +174,8 @@ def _cell_of_belief(n_beliefs: int, start: Array, width: Array) -> Array:
     return cell
 
 
-def ranges(start: Array, count: Array) -> Array:
-    """Concatenate the ranges start[k], ..., start[k] + count[k] - 1."""
-    return np.repeat(start - offsets_of(count)[:-1], count) + np.arange(count.sum())
-
-
-def offsets_of(counts: Array) -> Array:
-    """Return 0 and the cumulative sums of some counts."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
 def _ground(
-    problem: MissingProblem, theta: Array, cells: CellIndex, unary_logits: Array, keys: Array
+    problem: MissingProblem, theta: Array, cells: CellIndex, column_logits: Array, keys: Array
 ) -> GroundFeatures:
     """Count the ground features, allocate them, and compute them."""
 
@@ -188,8 +183,8 @@ def _ground(
         members = np.empty((2, size), dtype=np.int64)
         return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
 
-    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), unary_logits, keys))
-    ground_features(problem, theta, cells, True, features, unary_logits, keys)
+    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
+    ground_features(problem, theta, cells, True, features, column_logits, keys)
     return features
 
 
@@ -229,15 +224,6 @@ def _distinct(rows: Array) -> tuple[Array, Array]:
     inverse = np.empty(len(rows), dtype=np.int64)
     inverse[order] = np.cumsum(new) - 1
     return ordered[new], inverse
-
-
-def _feature_tables(features: GroundFeatures, sets: _CellSets, set_of_feature: Array) -> Array:
-    """Sum the weights of the features into the tables of their sets."""
-    arity = np.diff(features.offsets)
-    steps = sets.stride[ranges(sets.offsets[set_of_feature], arity)] * features.code
-    entry = np.bincount(np.repeat(np.arange(len(arity)), arity), steps, len(arity)).astype(int)
-    tables = np.bincount(sets.table_offsets[set_of_feature] + entry, features.weight, sets.table_offsets[-1])
-    return tables.astype(config.FLOAT, copy=False)  # integers without features
 
 
 def _absorb(sets: _CellSets, tables: Array) -> tuple[_CellSets, Array]:

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, DenseDataset
-from sparsefield.inference.method import InferenceMethod, fill_blocks
+from sparsefield.data import Block, Coding, DenseDataset
+from sparsefield.inference.method import Filled, InferenceMethod, fill_blocks
 from sparsefield.kernels.latent_sums import sum_out
 from sparsefield.model.latent_features import LatentSplit
 
@@ -27,13 +27,20 @@ class LatentSums(NamedTuple):
     """(joint states,): sum over rows of the changes of `sum_out`."""
 
 
-def sum_out_latent(block: Block, parts: LatentSplit, theta: np.ndarray, errors: np.ndarray) -> LatentSums:
+def sum_out_latent(
+    block: Block,
+    parts: LatentSplit,
+    theta: np.ndarray,
+    errors: np.ndarray,
+    probabilities: np.ndarray | None = None,
+) -> LatentSums:
     """Predict every observed cell from the others, and set the beliefs of latent variables to their posterior.
 
-    ``errors`` (states, rows) receives (p - x) x row weight. For latent states it is the sum over observed cells of the
-    change of the posterior when the cell is left out, which is the gradient of their biases.
+    ``errors`` (target columns, rows) receives (expectation - value) x row weight. For latent variables it is the sum
+    over observed cells of the change of the posterior when the cell is left out, which is the gradient of their biases.
+    ``probabilities`` (states, rows) receives those of all states but latent ones, times the row weight.
     """
-    first, last, n_columns = parts.first, block.n_target_states, block.n_own_columns
+    first, last, n_columns = parts.first, block.n_target_columns, block.n_own_columns
     shift, level = parts.joint_state_logits(theta, n_columns)
     energy = level[:, None] + shift[:first].T @ block.beliefs[:first]
     if n_columns > last:
@@ -45,7 +52,8 @@ def sum_out_latent(block: Block, parts: LatentSplit, theta: np.ndarray, errors: 
     errors[:] = 0.0
     change, totals = np.zeros_like(posterior), np.zeros((n_columns, len(level)))
     target_shift = np.ascontiguousarray(shift[:first].T)
-    loss = float(sum_out(block, parts.visible, theta, target_shift, posterior, errors, change, totals))
+    wanted = np.zeros((0, block.n_rows)) if probabilities is None else probabilities
+    loss = float(sum_out(block, parts.visible, theta, target_shift, posterior, errors, change, totals, wanted))
     errors[first:] = parts.members @ change
     totals[:first] += block.beliefs[:first] @ change.T
     totals[last:] = block.beliefs[last:n_columns] @ change.T
@@ -59,38 +67,58 @@ def impute_for_each_latent_state(
     inference: InferenceMethod,
     theta: np.ndarray,
     engine: Engine,
-) -> int:
+) -> Filled:
     """Infer missing cells for each joint state of the latent variables, and mix the results.
 
-    Returns the number of rows that did not converge. One mean-field solution would be far too confident about cells
-    that agree within each latent state and differ between them. The weight of a joint state is its free energy, which
-    is exact where columns depend on each other only through latent variables.
+    One mean-field solution would be far too confident about cells that agree within each latent state and differ
+    between them. The weight of a joint state is its free energy, which is exact where columns depend on each other only
+    through latent variables.
     """
     first, n_columns = parts.first, blocks[0].n_own_columns
     shift, level = parts.joint_state_logits(theta, n_columns)
-    last = blocks[0].n_target_states
+    last, coding = blocks[0].n_target_columns, parts.visible.coding
     to_targets, to_covariates = _weight_matrices(parts, theta, last, n_columns - last)
-    filled, energies, unconverged = [], [], 0
+    n_visible = int(np.searchsorted(parts.visible.target_offsets, first))
+    visible = int(coding.state_offsets[n_visible])
+    filled, found, energies, unconverged = [], [], [], 0
     for k in range(len(level)):
         shifted = theta.copy()
         shifted[:first] += shift[:first, k]
         copies = [block._replace(beliefs=block.beliefs.copy()) for block in blocks]
-        unconverged = max(unconverged, fill_blocks(sample, [copies], inference, (parts.visible,), shifted, engine))
+        inferred = fill_blocks(sample, [copies], inference, (parts.visible,), shifted, engine)
+        unconverged = max(unconverged, inferred.unconverged)
         filled.append([block.beliefs[:first] for block in copies])
+        found.append([states[:visible] for states in inferred.probabilities])
         by_block = []
-        for block in copies:
+        for block, states in zip(copies, found[-1], strict=True):
             q, covariates = block.beliefs[:first], block.beliefs[last:n_columns]
             fields = shifted[:first, None] + 0.5 * (to_targets @ q) + to_covariates @ covariates
             energy = level[k] + shift[last:, k] @ covariates + (q * fields).sum(axis=0)
-            by_block.append(energy + _entropy(block, q, parts))
+            by_block.append(energy + coding.log_base[:visible] @ states - xlogy(states, states).sum(axis=0))
         energies.append(by_block)
+    probabilities = []
     for b, block in enumerate(blocks):
-        energy = np.array([found[b] for found in energies])
+        energy = np.array([part[b] for part in energies])
         share = np.exp(energy - energy.max(axis=0))
         share /= share.sum(axis=0)
         block.beliefs[:first] = sum(part[b] * share[k] for k, part in enumerate(filled))
         block.beliefs[first:last] = parts.members @ share
-    return unconverged
+        mixed = sum(part[b] * share[k] for k, part in enumerate(found))
+        latent = reference_states(coding, n_visible, parts.visible.target_offsets - first, block.beliefs[first:last])
+        probabilities.append(np.concatenate([mixed, latent]))
+    return Filled(unconverged, probabilities)
+
+
+def reference_states(coding: Coding, target: int, offsets: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the probabilities (states, rows) of targets from number ``target`` on, which have a reference state each.
+
+    ``columns`` are those of their other states, and begin at ``offsets`` (targets + 1,).
+    """
+    parts = [np.empty((0, columns.shape[1]))]
+    for v in range(target, len(coding.has_reference)):
+        others = columns[offsets[v] : offsets[v + 1]]
+        parts += [np.clip(1.0 - others.sum(axis=0, keepdims=True), 0.0, 1.0), others]
+    return np.concatenate(parts)
 
 
 def _weight_matrices(
@@ -106,16 +134,3 @@ def _weight_matrices(
         return sp.csr_matrix((weight[which], positions), shape=(first, columns))
 
     return matrix(~is_covariate, 0, first), matrix(is_covariate, last, n_covariates)
-
-
-def _entropy(block: Block, q: np.ndarray, parts: LatentSplit) -> np.ndarray:
-    """Return the entropy (rows,) of the beliefs of missing cells."""
-    total, offsets = np.zeros(block.n_rows), parts.visible.state_offsets
-    for v in range(len(block.cell_offsets) - 1):
-        if offsets[v] >= parts.first:
-            break
-        rows = block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]
-        states = q[offsets[v] : offsets[v + 1]][:, rows]
-        every = np.clip(np.concatenate([states, 1.0 - states.sum(axis=0, keepdims=True)]), 0.0, 1.0)
-        total[rows] -= xlogy(every, every).sum(axis=0)
-    return total

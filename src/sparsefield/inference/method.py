@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, DenseDataset
-from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups
+from sparsefield.inference.missing_problem import (
+    MissingProblem,
+    compile_problem,
+    independent_groups,
+    one_hot_states,
+)
 from sparsefield.model import Adjacency
 
 
@@ -23,7 +28,19 @@ class InferenceMethod(ABC):
 
     @abstractmethod
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> int:
-        """Update ``problem.beliefs`` in its missing cells and return the number of entities that did not converge."""
+        """Update the missing cells of a problem and return the number of entities that did not converge.
+
+        Their ``probabilities`` are set, and ``beliefs`` to the columns that they imply.
+        """
+
+
+class Filled(NamedTuple):
+    """The probabilities of the target cells of some blocks, after inference."""
+
+    unconverged: int
+    """Number of rows whose inference did not converge."""
+    probabilities: list[np.ndarray]
+    """(states, rows) of each block: marginals of missing cells, 1 for observed states."""
 
 
 def fill_blocks(
@@ -33,13 +50,26 @@ def fill_blocks(
     graphs: Sequence[Adjacency],
     theta: np.ndarray,
     engine: Engine,
-) -> int:
-    """Update the beliefs of all missing cells in ``blocks`` (table by table); return how many rows did not converge.
+) -> Filled:
+    """Update the beliefs of all missing cells in ``blocks`` (table by table), and return their probabilities in order.
 
     Neighbor sums are not updated: see `update_neighbor_sums`.
     """
     groups = independent_groups(sample, blocks)
-    return sum(engine.map(lambda members: fill_group(sample, members, inference, graphs, theta), groups))
+    found = engine.map(lambda members: fill_group(sample, members, inference, graphs, theta), groups)
+    of_block = {
+        (t, block.start): part
+        for members, filled in zip(groups, found, strict=True)
+        for (t, block), part in zip(members, filled.probabilities, strict=True)
+    }
+    probabilities = [
+        of_block[t, block.start]
+        if (t, block.start) in of_block
+        else one_hot_states(sample.layout.schemas[t].coding, block.codes)
+        for t, part in enumerate(blocks)
+        for block in part
+    ]
+    return Filled(sum(filled.unconverged for filled in found), probabilities)
 
 
 def fill_group(
@@ -48,9 +78,8 @@ def fill_group(
     inference: InferenceMethod,
     graphs: Sequence[Adjacency],
     theta: np.ndarray,
-) -> int:
-    """Update the beliefs of the missing cells of one independent group; return how many rows did not converge."""
+) -> Filled:
+    """Update the beliefs of the missing cells of one independent group, and return their probabilities."""
     compiled = compile_problem(sample, graphs, members)
     unconverged = inference.fill(compiled.problem, theta)
-    compiled.write_back()
-    return unconverged
+    return Filled(unconverged, compiled.write_back())

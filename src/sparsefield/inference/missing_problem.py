@@ -6,12 +6,13 @@ An *entity* is a row of any table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data import Block, DenseDataset, Layout
+from sparsefield.data import Block, Coding, DenseDataset, Layout
 from sparsefield.model import Adjacency
 
 
@@ -29,20 +30,28 @@ class MissingProblem(NamedTuple):
     n_components: int
     cell_offsets: np.ndarray
     """(entities with missing cells + 1,)"""
-    cell_state: np.ndarray
-    """(missing cells,): number of the first state of the variable, over all tables."""
+    cell_variable: np.ndarray
+    """(missing cells,): number of the target in ``coding``."""
+    cell_target: np.ndarray
+    """(missing cells,): number of its first column, among the target columns of all tables."""
     cell_column: np.ndarray
-    """(missing cells,): own column of that state."""
+    """(missing cells,): its first column, among those of its table."""
     cell_width: np.ndarray
-    """(missing cells,): number of states but the reference state."""
+    """(missing cells,): number of its columns."""
+    coding: Coding
+    """That of the targets of all tables."""
+    state_offsets: np.ndarray
+    """(missing cells + 1,): where the states of a cell begin in lists of the states of all missing cells."""
+    probabilities: np.ndarray
+    """(states of all missing cells,): at first those of the beliefs; training frequencies of the levels of numbers."""
     arc_offsets: np.ndarray
-    """(states of all tables + 1,)"""
+    """(target columns of all tables + 1,)"""
     arc_view: np.ndarray
     """(arcs,): -1 when the source is an own column, else the view of its neighbors."""
     arc_column: np.ndarray
     arc_feature: np.ndarray
     term_offsets: np.ndarray
-    """(states of all tables + 1,): arcs from a conjunction of own columns."""
+    """(target columns of all tables + 1,): arcs from a conjunction of own columns."""
     term_column: np.ndarray
     """(term arcs, columns): padded with -1."""
     term_feature: np.ndarray
@@ -63,15 +72,47 @@ class CompiledProblem(NamedTuple):
     """Per block, the rows that the problem contains."""
     missing_cells: tuple[np.ndarray, np.ndarray, np.ndarray]
     """(missing cells,) each: number of the block, target variable, row in the block."""
+    codings: tuple[Coding, ...]
+    """Per block, the coding of its table."""
 
-    def write_back(self) -> None:
-        """Write the beliefs of all entities back into their blocks."""
+    def write_back(self) -> list[np.ndarray]:
+        """Write the beliefs of all entities back into their blocks; return the probabilities (states, rows) of each."""
         start = 0
         for block, rows in zip(self.blocks, self.rows, strict=True):
             own = block.n_own_columns
             part = self.problem.beliefs[start : start + own * len(rows)].reshape(len(rows), own)
-            block.beliefs[: block.n_target_states, rows] = part[:, : block.n_target_states].T
+            block.beliefs[: block.n_target_columns, rows] = part[:, : block.n_target_columns].T
             start += own * len(rows)
+        return [self._state_probabilities(k) for k in range(len(self.blocks))]
+
+    def _state_probabilities(self, number: int) -> np.ndarray:
+        """Return the probabilities (states, rows) of all target cells of a block, 1 for observed states."""
+        problem, block, coding = self.problem, self.blocks[number], self.codings[number]
+        out = one_hot_states(coding, block.codes)
+        member, variable, row = self.missing_cells
+        cells = np.flatnonzero(member == number)
+        counts = np.diff(problem.state_offsets)[cells]
+        place = ranges(coding.state_offsets[variable[cells]], counts)
+        out[place, np.repeat(row[cells], counts)] = problem.probabilities[ranges(problem.state_offsets[cells], counts)]
+        return out
+
+
+def one_hot_states(coding: Coding, codes: np.ndarray) -> np.ndarray:
+    """Return an array (states, rows) that is 1 for the states with the given codes (targets, rows), -1 for none."""
+    out = np.zeros((int(coding.state_offsets[-1]), codes.shape[1]))
+    target, row = np.nonzero(codes >= 0)
+    out[coding.state_offsets[target] + codes[target, row], row] = 1.0
+    return out
+
+
+def ranges(start: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Concatenate the ranges start[k], ..., start[k] + count[k] - 1."""
+    return np.repeat(start - offsets_of(count)[:-1], count) + np.arange(count.sum())
+
+
+def offsets_of(counts: np.ndarray) -> np.ndarray:
+    """Return 0 and the cumulative sums of some counts."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def compile_problem(
@@ -94,22 +135,48 @@ def compile_problem(
     cell_start = np.concatenate([row_starts[k][np.searchsorted(rows[k], part)] for k, part in enumerate(by_block)])
     block_starts = np.array([block.start for _, block in members], dtype=np.int64)
     column, width = _variable_columns(layout, table, variable)
+    codings = [schema.coding for schema in layout.schemas]
+    coding = reduce(Coding.joined, codings)
+    number = offsets_of(np.array([len(schema.targets) for schema in layout.schemas]))[table] + variable
+    counts = np.diff(coding.state_offsets)[number]
     n_components, component = _components(sample, table[entity], (block_starts[member] + row)[entity])
+    values = np.concatenate(beliefs) if beliefs else np.empty(0, dtype=config.FLOAT)
     problem = MissingProblem(
-        beliefs=np.concatenate(beliefs) if beliefs else np.empty(0, dtype=config.FLOAT),
+        beliefs=values,
         entity_start=cell_start[entity],
         entity_row=(block_starts[member] + row)[entity],
         entity_component=component,
         n_components=n_components,
         cell_offsets=np.append(entity, len(row)),
-        cell_state=layout.state_starts[table] + column,
+        cell_variable=number,
+        cell_target=layout.target_starts[table] + column,
         cell_column=column,
         cell_width=width,
+        coding=coding,
+        state_offsets=offsets_of(counts),
+        probabilities=_first_probabilities(coding, number, values, cell_start + column),
         **_arcs(layout, graphs),
         **_neighbors(sample, members, row_starts),
         widest=max((graph.widest for graph in graphs), default=1),
     )
-    return CompiledProblem(problem, tuple(block for _, block in members), rows, (member, variable, row))
+    blocks, of_blocks = tuple(block for _, block in members), tuple(codings[t] for t, _ in members)
+    return CompiledProblem(problem, blocks, rows, (member, variable, row), of_blocks)
+
+
+def _first_probabilities(coding: Coding, variable: np.ndarray, beliefs: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return the probabilities (states of all cells,) of cells whose columns begin at ``start`` in ``beliefs``."""
+    counts = np.diff(coding.state_offsets)[variable]
+    states, offsets = ranges(coding.state_offsets[variable], counts), offsets_of(counts)
+    indicator, found = coding.indicator[states], coding.frequencies[states]
+    told = np.repeat(coding.n_scores[variable] < 2, counts)  # every state, but for a reference state, has an indicator
+    shown = np.flatnonzero(told & (indicator >= 0))
+    found[shown] = beliefs[np.repeat(start, counts)[shown] + indicator[shown]]
+    reference = np.flatnonzero(told & (indicator < 0))
+    found[reference] = 0.0
+    if len(reference):
+        cell = np.searchsorted(offsets, reference, side="right") - 1
+        found[reference] = np.maximum(1.0 - np.add.reduceat(found, offsets[:-1])[cell], 0.0)
+    return found
 
 
 def independent_groups(sample: DenseDataset, blocks: Sequence[Sequence[Block]]) -> list[list[tuple[int, Block]]]:
@@ -140,12 +207,12 @@ def _components(sample: DenseDataset, table: np.ndarray, row: np.ndarray) -> tup
 
 
 def _variable_columns(layout: Layout, table: np.ndarray, variable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first column of the variable of each missing cell, and its number of states but the reference."""
+    """Return the first column of the variable of each missing cell, and its number of columns."""
     first, width = np.empty(len(table), dtype=np.int64), np.empty(len(table), dtype=np.int64)
     for t, schema in enumerate(layout.schemas):
         here = table == t
-        first[here] = schema.state_offsets[variable[here]]
-        width[here] = np.diff(schema.state_offsets)[variable[here]]
+        first[here] = schema.target_offsets[variable[here]]
+        width[here] = np.diff(schema.target_offsets)[variable[here]]
     return first, width
 
 

@@ -68,7 +68,7 @@ def impute_missing(
 def largest_change(table: int, before: Block, after: Block, layout: Layout) -> float:
     """Return the largest difference of a belief; latent variables, which are summed out, do not count."""
     schema = layout.schemas[table]
-    n = int(schema.state_offsets[-1 - len(schema.latent)])
+    n = int(schema.target_offsets[-1 - len(schema.latent)])
     return float(np.abs(after.beliefs[:n] - before.beliefs[:n]).max(initial=0.0))
 
 
@@ -77,7 +77,7 @@ def set_missing(part: EvaluatedBlock, beliefs: np.ndarray, layout: Layout) -> tu
     if not len(beliefs):
         return part, None
     block = part.block._replace(beliefs=part.block.beliefs.copy())
-    block.beliefs[: block.n_target_states][_missing(part, layout)] = beliefs
+    block.beliefs[: block.n_target_columns][_missing(part, layout)] = beliefs
     return part._replace(block=block), None
 
 
@@ -99,7 +99,7 @@ def apply_changes(part: EvaluatedBlock, changes: tuple[np.ndarray, np.ndarray]) 
 
 def missing_beliefs(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """Return q0 of all missing cells, concatenated."""
-    return part.block.beliefs[: part.block.n_target_states][_missing(part, layout)]
+    return part.block.beliefs[: part.block.n_target_columns][_missing(part, layout)]
 
 
 def count_missing(part: EvaluatedBlock, layout: Layout) -> int:
@@ -109,14 +109,14 @@ def count_missing(part: EvaluatedBlock, layout: Layout) -> int:
 
 def _missing(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
     """Return which beliefs (states, rows) are those of missing cells."""
-    return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].state_offsets), axis=0)
+    return np.repeat(part.block.codes < 0, np.diff(layout.schemas[part.table].target_offsets), axis=0)
 
 
 def sum_factors(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums of weighted expectations (columns of all tables,) and of errors (states of all tables,)."""
     return (
         _scatter(part.expectations @ part.block.weight, layout.column_starts, part.table),
-        _scatter(part.errors.sum(axis=1), layout.state_starts, part.table),
+        _scatter(part.errors.sum(axis=1), layout.target_starts, part.table),
     )
 
 
@@ -142,10 +142,10 @@ def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray)
 
 
 def bias_hessian(part: EvaluatedBlock, layout: Layout) -> np.ndarray:
-    """Return the sum over rows of p (1 - p), computed from the errors (states of all tables,)."""
-    out = np.empty(len(part.errors))
-    kernels.bias_hessian(part.errors, part.block.weight, out)
-    return _scatter(out, layout.state_starts, part.table)
+    """Return the sum over rows of the variance of each target column, computed from its errors (of all tables,)."""
+    out, schema = np.empty(len(part.errors)), layout.schemas[part.table]
+    kernels.bias_hessian(part.errors, part.block.weight, schema.is_score, out)
+    return _scatter(out, layout.target_starts, part.table)
 
 
 def _scatter(values: np.ndarray, starts: np.ndarray, table: int) -> np.ndarray:

@@ -22,7 +22,7 @@ class ContrastiveDivergence(Objective):
     averaged = True
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        errors, expectations = np.empty((block.n_target_states, block.n_rows)), block.beliefs.copy()
+        errors, expectations = np.empty((block.n_target_columns, block.n_rows)), block.beliefs.copy()
         loss = sweep(block, graph, theta, True, expectations, errors)
-        average_into(expectations, block.beliefs, block.n_target_states)
+        average_into(expectations, block.beliefs, block.n_target_columns)
         return loss, errors, expectations

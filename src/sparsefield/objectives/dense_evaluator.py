@@ -77,6 +77,7 @@ class DenseEvaluator:
         self._objective = objective
         self.source = hold_rows(sample, engine, EM() if missing is None else missing)
         self._found, self._bias_hessian = self.source.rows, np.empty(0)
+        self._point: tuple[Any, np.ndarray] = (), np.empty(0)
 
     def compile(self, arcs: Arcs) -> tuple[Adjacency, ...]:
         """Return arcs in the form that the other methods take."""
@@ -84,6 +85,7 @@ class DenseEvaluator:
 
     def evaluate(self, graphs: Sequence[Adjacency], theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return loss and gradient without penalties; `gradient` and `gradient_factors` then refer to this point."""
+        self._point = graphs, theta
         self._found = self.source.rows  # frees the old errors before the new ones are computed
         self._found, found = self.source.rows.map_update(
             block_evaluation.evaluate, self.layout, self._objective, graphs, theta
@@ -129,7 +131,7 @@ class DenseEvaluator:
             self.layout,
             self._found,
             means=tuple(self._per_weight(sums)),
-            bias_gradient=tuple(np.split(bias_gradient, self.layout.state_starts[1:-1])),
+            bias_gradient=tuple(np.split(bias_gradient, self.layout.target_starts[1:-1])),
             total_weights=self.total_weights,
             averaged=self._objective.averaged,
         )
@@ -151,9 +153,11 @@ class DenseEvaluator:
         """Return the sum over rows of p (1 - p) (states,), the diagonal of the Hessian for the biases."""
         return self._bias_hessian
 
-    def wald_statistics(self, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
-        """Return Wald statistics (features,) at the point of the last evaluation: see `sparsefield.objectives.wald`."""
-        return wald_statistics(self.layout, self._found, arcs, weights)
+    def wald_statistics(
+        self, arcs: Arcs, weights: np.ndarray, groups: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return Wald statistics and degrees of freedom at the last point: see `sparsefield.objectives.wald`."""
+        return wald_statistics(self._field(*self._point), self._found, arcs, weights, groups)
 
     def arc_hessian(self, graphs: Sequence[Adjacency]) -> None:
         """Return None: for single arcs it would take as long as a gradient."""

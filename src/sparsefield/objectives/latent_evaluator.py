@@ -35,7 +35,7 @@ class LatentEvaluator(DenseEvaluator):
         return split_latent(self.layout, arcs)
 
     def evaluate(self, graphs: Any, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        rows = self.source.rows
+        self._point, rows = (graphs, theta), self.source.rows
         self._found, (loss, gradient, self._bias_hessian) = rows.map_update(_evaluate, self.layout, graphs, theta)
         self.source.rows = self._found  # with the new beliefs of latent variables
         return float(loss), gradient
@@ -52,7 +52,7 @@ def _evaluate(
 ) -> tuple[EvaluatedBlock, tuple]:
     """Return the part with beliefs of latent variables and errors; and the loss, gradient and `bias_hessian`."""
     block = part.block._replace(beliefs=part.block.beliefs.copy())
-    errors = np.empty((block.n_target_states, block.n_rows))
+    errors = np.empty((block.n_target_columns, block.n_rows))
     summed = sum_out_latent(block, graphs, theta, errors)
     part = EvaluatedBlock(part.table, block, errors, block.beliefs, summed)
     return part, (summed.loss, _gradient(part, graphs, len(theta)), _bias_hessian(part, layout, graphs.first))
@@ -68,6 +68,6 @@ def _gradient(part: EvaluatedBlock, graphs: LatentSplit, size: int) -> np.ndarra
 def _bias_hessian(part: EvaluatedBlock, layout: Layout, first: int) -> np.ndarray:
     """Return the sum over rows of p (1 - p) (states,), of latent states from their beliefs instead of errors."""
     out = bias_hessian(part, layout)
-    q0 = part.block.beliefs[first : part.block.n_target_states]
+    q0 = part.block.beliefs[first : part.block.n_target_columns]
     out[first:] = (q0 * (1.0 - q0)) @ part.block.weight
     return out

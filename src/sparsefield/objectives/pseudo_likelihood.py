@@ -19,5 +19,5 @@ class PseudoLikelihood(Objective):
     name = "pl"
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        errors = np.empty((block.n_target_states, block.n_rows))
+        errors = np.empty((block.n_target_columns, block.n_rows))
         return sweep(block, graph, theta, False, block.beliefs, errors), errors, block.beliefs

@@ -39,7 +39,7 @@ class ArcsBySource(NamedTuple):
     """(arcs,): empty until a kernel is called, since weights change between evaluations and the rest does not."""
     variable: np.ndarray
     """(states,): variable of each state."""
-    state_offsets: np.ndarray
+    target_offsets: np.ndarray
     widest: int
     order: np.ndarray
     """Position of each arc before they were sorted."""
@@ -105,17 +105,17 @@ class SparseEvaluator:
         return ArcsBySource(
             np.searchsorted(arcs.source[order], np.arange(self._schema.n_columns + 1)),
             arcs.target[order].astype(np.int32),
-            self.layout.n_states + arcs.feature[order],
+            self.layout.n_target_columns + arcs.feature[order],
             np.empty(0),
-            self._schema.variable_of_column[: self.layout.n_states],
-            self._schema.state_offsets,
-            int(np.diff(self._schema.state_offsets).max(initial=1)),
+            self._schema.variable_of_column[: self.layout.n_target_columns],
+            self._schema.target_offsets,
+            int(np.diff(self._schema.target_offsets).max(initial=1)),
             order,
         )
 
     def evaluate(self, arcs: ArcsBySource, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return loss and gradient without penalties."""
-        n, total = self.layout.n_states, self.total_weights[0]
+        n, total = self.layout.n_target_columns, self.total_weights[0]
         weights, baseline = theta[arcs.feature], baseline_beliefs(self._schema, theta[:n])
         loss, touched, per_arc, per_state = self.source.rows.sum(evaluate_block, arcs, weights, baseline)
         loss += total * float(baseline[:, LOG_NORMALIZER].sum())
@@ -129,7 +129,7 @@ class SparseEvaluator:
 
     def gradient(self, arcs: ArcsBySource, size: int) -> np.ndarray:
         """Compute the gradient of other arcs at the point of the last evaluation, in another pass."""
-        last, n = self._last, self.layout.n_states
+        last, n = self._last, self.layout.n_target_columns
         per_arc = self._on_weight[self._source(arcs)] * last.baseline[arcs.target, BELIEF]
         per_arc += self.source.rows.sum(candidate_gradients, last.arcs, last.weights, last.baseline, arcs)
         gradient = np.zeros(size)
@@ -165,7 +165,7 @@ class SparseEvaluator:
 
     def _keys(self, arcs: ArcsBySource) -> np.ndarray:
         """Return an ascending number for each arc (arcs,)."""
-        return self._source(arcs) * np.int64(self.layout.n_states) + arcs.target
+        return self._source(arcs) * np.int64(self.layout.n_target_columns) + arcs.target
 
     def state(self, arcs: ArcsBySource) -> dict[str, np.ndarray]:
         """Return what another evaluation at the same point, with other arcs, may not reproduce to the bit."""
@@ -193,7 +193,7 @@ class SparseEvaluator:
             arcs,
             weights,
             baseline,
-            bias_gradient=gradient[: self.layout.n_states],
+            bias_gradient=gradient[: self.layout.n_target_columns],
             on_weight=self._on_weight,
             total_weight=self.total_weights[0],
             touched=self._last.touched,
@@ -245,7 +245,7 @@ def candidate_gradients(
 def baseline_beliefs(schema: Schema, biases: np.ndarray) -> np.ndarray:
     """Return the array ``baseline`` (states, 4) of `sparsefield.kernels.sparse_conditionals` for biases."""
     out = np.zeros((len(biases), 4))
-    first = schema.state_offsets[:-1][np.diff(schema.state_offsets) > 0]
+    first = schema.target_offsets[:-1][np.diff(schema.target_offsets) > 0]
     width = np.diff(np.append(first, len(biases)))
     out[:, BIAS] = biases
     if len(biases):

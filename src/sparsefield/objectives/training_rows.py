@@ -268,13 +268,14 @@ def _predict_shifted(part: EvaluatedBlock, layout: Layout, shifted: np.ndarray) 
 
     Without a shift the expected error of a missing cell is 0, so that it need not be predicted.
     """
-    block, offsets = part.block, layout.schemas[part.table].state_offsets
-    codes, start = block.codes.copy(), layout.state_starts[part.table]
+    block, schema = part.block, layout.schemas[part.table]
+    offsets = schema.target_offsets
+    codes, start = block.codes.copy(), layout.target_starts[part.table]
     for v in range(len(codes)):
         rows = block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]
         if shifted[start + offsets[v] : start + offsets[v + 1]].any():
-            states = block.beliefs[offsets[v] : offsets[v + 1]][:, rows]
-            codes[v, rows] = np.where(states.any(axis=0), states.argmax(axis=0) + 1, 0)
+            columns, coded = block.beliefs[offsets[v] : offsets[v + 1]][:, rows], schema.targets[v].coded
+            codes[v, rows] = np.abs(coded[:, :, None] - columns).sum(axis=1).argmin(axis=0)
     ends, missing_rows = missing_cells(codes)
     return part._replace(block=block._replace(codes=codes, cell_offsets=ends, missing_rows=missing_rows)), None
 
@@ -284,9 +285,9 @@ def _observed_log_likelihood(part: IncompleteBlock, field: FieldWeights) -> floa
 
 
 def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:
-    found = np.zeros(layout.n_states)
-    sizes = np.diff(layout.schemas[part.table].state_offsets)
-    start = layout.state_starts[part.table]
+    found = np.zeros(layout.n_target_columns)
+    sizes = np.diff(layout.schemas[part.table].target_offsets)
+    start = layout.target_starts[part.table]
     found[start : start + sizes.sum()] = np.repeat((part.block.codes >= 0) @ part.block.weight, sizes)
     return found
 

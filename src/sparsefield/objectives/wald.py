@@ -9,6 +9,8 @@ import numpy as np
 
 from sparsefield.compute import BlockCollection
 from sparsefield.data import Arcs, Layout
+from sparsefield.inference.completions import FieldWeights
+from sparsefield.inference.observed_cells import predict_complete
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 RIDGE = 1e-8
@@ -17,14 +19,14 @@ RIDGE = 1e-8
 
 @dataclass(frozen=True)
 class _Regression:
-    """The regression of a variable on the sources of its arcs; parameters by state: weights, then the intercept."""
+    """The regression of a variable on the sources of its arcs; parameters by column: weights, then the intercept."""
 
     table: int
     target: int
-    states: slice
-    """States of the variable in its table."""
+    columns: slice
+    """Columns of the variable in its table."""
     arcs: tuple[np.ndarray, ...]
-    """For each state, the numbers of the arcs that lead to it."""
+    """For each column, the numbers of the arcs that lead to it."""
 
     @property
     def every_arc(self) -> np.ndarray:
@@ -37,8 +39,17 @@ class _Regression:
         return np.delete(np.arange(ends[-1] + 1), ends)
 
 
-def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights: np.ndarray) -> np.ndarray:
-    """Return the square of each weight over its variance (features,): about chi-squared where the weight is truly 0.
+MIN_INFORMATION = 1e-6
+"""Share of the largest information of a group of weights, below which a combination of them is not determined."""
+
+
+def wald_statistics(
+    field: FieldWeights, parts: BlockCollection, arcs: Arcs, weights: np.ndarray, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the square of each weight over its variance, and its degrees of freedom, (features,) each.
+
+    The statistic is about chi-squared where the weight is truly 0. With groups it is that of all weights of a group
+    together; combinations of them that the data do not determine, as those of all states of a variable, do not count.
 
     Each variable is a (multinomial) regression on the sources of its arcs, whose Hessian gives the uncertainty of its
     weights. A pair weight is the mean of the estimates of two regressions, weighted by their information. Both use the
@@ -47,13 +58,18 @@ def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights:
 
     Parameters
     ----------
-    parts : blocks evaluated at the optimum
+    field : the field at the optimum
+    parts : blocks evaluated there
     arcs : arcs of the features
     weights : (features,)
+    groups : (features,) numbers of groups from 0, or None for single weights
     """
+    if not len(weights):
+        return np.empty(0), np.empty(0)
+    layout = field.layout
     regressions = _regressions(layout, arcs)
     inverses = [
-        _inverse(*pair) for pair in zip(regressions, parts.sum(_curvature, layout, arcs, regressions), strict=True)
+        _inverse(*pair) for pair in zip(regressions, parts.sum(_curvature, field, arcs, regressions), strict=True)
     ]
     information = np.zeros(len(arcs.target))
     for regression, inverse in zip(regressions, inverses, strict=True):
@@ -61,19 +77,34 @@ def wald_statistics(layout: Layout, parts: BlockCollection, arcs: Arcs, weights:
         information[regression.every_arc] = 1.0 / np.maximum(own, np.finfo(float).tiny)
     total = np.bincount(arcs.feature, information, len(weights))
     share = information / np.maximum(total[arcs.feature], np.finfo(float).tiny)
-    variance = parts.sum(_variance, layout, arcs, regressions, inverses, share, len(weights))
-    return np.square(weights) / np.maximum(variance, np.finfo(float).tiny)
+    groups = np.arange(len(weights)) if groups is None else groups
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
+    covariances = parts.sum(_covariances, layout, arcs, regressions, inverses, share, members)
+    tests = [_test(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
+    statistics, degrees = np.array(tests, dtype=float).reshape(-1, 2).T
+    return statistics[groups], degrees[groups]
+
+
+def _test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
+    """Return the Wald statistic of weights with a covariance, and its degrees of freedom."""
+    tiny = np.finfo(float).tiny
+    if len(weights) == 1:
+        return float(weights[0] ** 2 / max(covariance[0, 0], tiny)), 1.0
+    variances, directions = np.linalg.eigh(covariance)
+    information = 1.0 / np.maximum(variances, tiny)
+    known = information > MIN_INFORMATION * information.max()
+    return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
 
 
 def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
     """Return the regressions of all variables that have arcs."""
     order = np.argsort(arcs.target, kind="stable")
-    ends = np.searchsorted(arcs.target[order], np.arange(layout.n_states + 1))
+    ends = np.searchsorted(arcs.target[order], np.arange(layout.n_target_columns + 1))
     found = []
     for table, schema in enumerate(layout.schemas):
-        first = int(layout.state_starts[table])
+        first = int(layout.target_starts[table])
         for target in range(len(schema.targets)):
-            start, stop = (int(schema.state_offsets[k]) for k in (target, target + 1))
+            start, stop = (int(schema.target_offsets[k]) for k in (target, target + 1))
             if ends[first + stop] > ends[first + start]:
                 of_states = tuple(order[ends[first + s] : ends[first + s + 1]] for s in range(start, stop))
                 found.append(_Regression(table, target, slice(start, stop), of_states))
@@ -81,27 +112,35 @@ def _regressions(layout: Layout, arcs: Arcs) -> list[_Regression]:
 
 
 def _curvature(
-    part: EvaluatedBlock, layout: Layout, arcs: Arcs, regressions: Sequence[_Regression]
+    part: EvaluatedBlock, field: FieldWeights, arcs: Arcs, regressions: Sequence[_Regression]
 ) -> tuple[np.ndarray, ...]:
     """Return the contribution of a block to the Hessian of each regression."""
-    found, weights = [], part.block.weight
-    safe = np.where(weights > 0, weights, 1.0)
+    found, weights, layout = [], part.block.weight, field.layout
+    schema = layout.schemas[part.table]
+    states = predict_complete(field, part.table, part.block._replace(beliefs=part.block.beliefs.copy())).probabilities
     for regression in regressions:
         hessian = np.zeros(2 * [len(regression.every_arc) + len(regression.arcs)])
         found.append(hessian)
         if regression.table != part.table:
             continue
         weight = np.where(part.block.codes[regression.target] >= 0, weights, 0.0)
-        designs = list(_designs(layout, regression, part, arcs))
-        probability = {state: part.expectations[state] + part.errors[state] / safe for state, _ in designs}
-        starts = np.cumsum([0, *(len(design) for _, design in designs)])
-        for a, (one, left) in enumerate(designs):
-            for b, (other, right) in enumerate(designs[: a + 1]):
-                curvature = weight * probability[one] * ((one == other) - probability[other])
-                product = (left * curvature) @ right.T
-                hessian[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += product
-                if a != b:
-                    hessian[starts[b] : starts[b + 1], starts[a] : starts[a + 1]] += product.T
+        designs = dict(_designs(layout, regression, part, arcs))
+        mine = slice(*schema.coding.state_offsets[[regression.target, regression.target + 1]])
+        p, coded = states[mine], schema.targets[regression.target].coded.T
+        means = coded @ p
+        sizes = np.cumsum([0, *(len(arcs_of) + 1 for arcs_of in regression.arcs)])
+        intercepts = sizes[1:] - 1
+        hessian[np.ix_(intercepts, intercepts)] = (coded * (p @ weight)) @ coded.T - (means * weight) @ means.T
+        with_arcs = [c for c in range(len(coded)) if len(regression.arcs[c])]
+        for a in with_arcs:
+            here, left = slice(sizes[a], sizes[a + 1]), designs[regression.columns.start + a]
+            covariances = weight * ((coded[a] * coded) @ p - means[a] * means)
+            hessian[here, intercepts] = left @ covariances.T
+            hessian[intercepts, here] = hessian[here, intercepts].T
+            for b in with_arcs[: with_arcs.index(a) + 1]:
+                there = slice(sizes[b], sizes[b + 1])
+                product = (left * covariances[b]) @ designs[regression.columns.start + b].T
+                hessian[here, there], hessian[there, here] = product, product.T
     return tuple(found)
 
 
@@ -111,18 +150,18 @@ def _inverse(regression: _Regression, hessian: np.ndarray) -> np.ndarray:
     return np.linalg.inv(hessian + ridge * np.eye(len(hessian)))[regression.weight_positions]
 
 
-def _variance(
+def _covariances(
     part: EvaluatedBlock,
     layout: Layout,
     arcs: Arcs,
     regressions: Sequence[_Regression],
     inverses: Sequence[np.ndarray],
     share: np.ndarray,
-    n_features: int,
-) -> np.ndarray:
-    """Return the sum over the rows of a block of the squared influence on each weight (features,)."""
+    members: Sequence[np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    """Return the sums over the rows of a block of the products of influences on the weights of each group."""
     weight = part.block.weight
-    influence = np.zeros((n_features, len(weight)))
+    influence = np.zeros((sum(map(len, members)), len(weight)))
     for regression, inverse in zip(regressions, inverses, strict=True):
         if regression.table == part.table:
             mine = regression.every_arc
@@ -131,7 +170,8 @@ def _variance(
             found = share[mine, None] * (inverse @ slopes)
             for feature, row in zip(arcs.feature[mine], found, strict=True):
                 influence[feature] += row
-    return (np.square(influence) / np.where(weight > 0, weight, 1.0)).sum(axis=1)
+    influence /= np.sqrt(np.where(weight > 0, weight, 1.0))
+    return tuple(influence[mine] @ influence[mine].T for mine in members)
 
 
 def _designs(
@@ -139,7 +179,7 @@ def _designs(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield each state with its design (arcs + 1, rows): the sources of its arcs, and a constant."""
     start = layout.column_starts[regression.table]
-    for state, mine in zip(range(regression.states.start, regression.states.stop), regression.arcs, strict=True):
+    for state, mine in zip(range(regression.columns.start, regression.columns.stop), regression.arcs, strict=True):
         source = arcs.source[mine]
         plain = source < layout.n_columns
         found = np.ones((len(mine) + 1, part.block.n_rows))

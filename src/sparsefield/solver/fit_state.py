@@ -18,6 +18,8 @@ class TrainingOptions:
 
     l1: float = 2.0
     l2: float = 1.0
+    penalty: str = "l1"
+    """"l1", or "group" for the norms of edges."""
     penalize_biases: bool = False
     stages: Literal[1, 2] = 1
     certify: bool = True

@@ -75,7 +75,7 @@ class MissingCells:
 
     def observed_weights(self) -> np.ndarray:
         """Return the weight of the rows in which the variable of each state is observed, (states,)."""
-        sizes = [schema.n_states for schema in self._problem.working_set.layout.schemas]
+        sizes = [schema.n_target_columns for schema in self._problem.working_set.layout.schemas]
         return np.repeat(np.asarray(self._evaluator.total_weights), sizes)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

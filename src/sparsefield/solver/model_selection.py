@@ -12,7 +12,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Dataset, DenseDataset, LocalDataset, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.errors import DataError
-from sparsefield.inference import InferenceMethod, infer_marginals, predict_observed
+from sparsefield.inference import InferenceMethod, infer_marginals, score_observed
 from sparsefield.model import Field, PathRow
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, make_evaluator
 from sparsefield.solver.fit_state import FitCallbacks, PathPoint
@@ -155,7 +155,8 @@ def _is_as_good(point: PathPoint, best: PathPoint, standard_errors: float = 1.0)
 def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> Field:
     """Refit the active features without L1, and drop those that EBIC does not support, repeatedly.
 
-    A feature is kept when its Wald statistic exceeds the EBIC cost of one of its ends; the smaller cost counts.
+    A feature is kept when its Wald statistic exceeds the EBIC cost of one of its ends; the smaller cost counts. Where
+    edges are penalized as groups, all features of an edge are tested together.
     """
     trainer, problem = path.trainer, path.trainer.problem
     if not isinstance(trainer.evaluator, DenseEvaluator):
@@ -163,11 +164,12 @@ def prune_by_wald(path: PathTrainer, l2: float, gamma: float = EBIC().gamma) -> 
     refitted = path.refit_without_l1(problem.active, l2)
     costs = ebic_costs(trainer.layout, trainer.missing.observed_weights(), gamma)
     for _ in range(MAX_PRUNINGS):
-        weights, arcs = problem.theta[problem.n_states :], problem.working_set.arcs
+        weights, working_set = problem.theta[problem.n_target_columns :], problem.working_set
+        arcs, groups = working_set.arcs, working_set.numbered_groups(working_set.features)
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
-        statistics = trainer.evaluator.wald_statistics(arcs, weights) * _observed_shares(trainer, arcs, len(weights))
-        kept = statistics > required
+        statistics, degrees = trainer.evaluator.wald_statistics(arcs, weights, groups)
+        kept = statistics * _observed_shares(trainer, arcs, len(weights)) > degrees * required
         if kept.all():
             break
         refitted = path.refit_without_l1(kept, l2)
@@ -180,7 +182,7 @@ def _observed_shares(trainer: Trainer, arcs: Arcs, n_features: int) -> np.ndarra
     The data say about a weight what these rows say, and hardly more: completed rows would say too much. That the target
     is observed, Wald statistics take into account already. Shares are geometric means over the targets of a feature.
     """
-    sizes = [schema.n_states for schema in trainer.layout.schemas]
+    sizes = [schema.n_target_columns for schema in trainer.layout.schemas]
     totals = np.repeat(np.maximum(trainer.evaluator.total_weights, np.finfo(float).tiny), sizes)
     logs = np.log(np.maximum(trainer.missing.observed_weights() / totals, np.finfo(float).tiny))[arcs.target]
     ends = np.maximum(np.bincount(arcs.feature, minlength=n_features), 1)
@@ -274,16 +276,15 @@ def _score_rows(
     path: PathTrainer, groups: Sequence[LocalDataset], engine: Engine, options: SelectionOptions
 ) -> np.ndarray:
     """Return the pseudo-log-likelihood per unit of weight, (groups,): each known cell is hidden in turn."""
-    field, found = _final(path, options), []
-    for sample in groups:
-        if sample.kind == "sparse":
+    field, totals = _final(path, options), []
+    dense = [sample for sample in groups if isinstance(sample, DenseDataset)]
+    if len(dense) == len(groups):
+        totals = score_observed(field, dense, engine)
+    else:
+        for sample in groups:
             evaluator = make_evaluator(sample, OBJECTIVES["pl"](), engine)
-            loss, _ = evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)
-            log_likelihood = -loss
-        else:
-            log_likelihood = predict_observed(field, sample, engine, "draws").log_likelihood
-        found.append(log_likelihood / sum(sample.total_weights))
-    return np.array(found)
+            totals.append(-evaluator.evaluate(evaluator.compile(field.layout.arcs(field.features)), field.theta)[0])
+    return np.array([total / sum(sample.total_weights) for total, sample in zip(totals, groups, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -302,12 +303,10 @@ class _CellScorer:
         found = infer_marginals(_final(path, self.options), self.sample, self.inference, self.engine)
         total, count = np.zeros(GROUPS), np.zeros(GROUPS)
         for table, beliefs, codes, scored, groups in zip(self.sample.tables, found.values, *self.cells, strict=True):
-            offsets = table.schema.state_offsets
+            offsets = table.schema.coding.state_offsets
             for v in range(len(codes)):
                 rows = np.flatnonzero(scored[v])
-                states = beliefs[offsets[v] : offsets[v + 1]][:, rows]
-                every = np.concatenate([1.0 - states.sum(axis=0, keepdims=True), states])
-                truth = np.log(np.maximum(every[codes[v, rows], np.arange(len(rows))], 1e-12))
+                truth = np.log(np.maximum(beliefs[offsets[v] + codes[v, rows], rows], 1e-12))
                 np.add.at(total, groups[v, rows], truth)
                 np.add.at(count, groups[v, rows], 1.0)
         return total[count > 0] / count[count > 0]

@@ -12,7 +12,6 @@ from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import EM, DenseEvaluator, Evaluator
 from sparsefield.objectives.em_options import FINAL_FACTOR
 from sparsefield.solver.missing_treatment import ClampedBeliefs, MissingCells
-from sparsefield.solver.owlqn import pseudo_gradient
 from sparsefield.solver.working_problem import WorkingProblem
 
 SWEEPS = 1
@@ -53,6 +52,8 @@ class EMState:
     """Distance between the halves of the last window, in standard errors."""
     first_step: float = np.inf
     """Length of the first step of the round, as predicted, in standard errors."""
+    value_at_average: float = np.inf
+    """The final objective at the averaged weights."""
     error: float = np.nan
     """Monte Carlo error of the averaged weights, in standard errors."""
 
@@ -132,7 +133,7 @@ class MonteCarloEM(MissingCells):
             self._raise_copies()
             self._window, state.drift, state.first_step = [], np.inf, self._next_step()
             return True
-        state.final, self._average = True, theta
+        state.final, state.value_at_average, self._average = True, self._problem.point.value, theta
         return True
 
     def _drift(self) -> float:
@@ -147,7 +148,7 @@ class MonteCarloEM(MissingCells):
         """
         problem = self._problem
         coordinates = problem.point.coordinates
-        slope = pseudo_gradient(coordinates, problem.point.gradient, problem.l1_penalties())
+        slope = problem.pseudo_gradient()
         used = (coordinates != 0.0) | (slope != 0.0)
         steps = np.square(slope) / np.maximum(problem.curvature(), np.finfo(float).tiny)
         return float(np.sqrt(np.mean(steps[used]))) if used.any() else 0.0
@@ -164,7 +165,7 @@ class MonteCarloEM(MissingCells):
         theta = self._problem.theta
         # Features that the certificate has added since then are the last ones.
         average = np.concatenate([self._average, np.zeros(len(theta) - len(self._average))])
-        state.error = SHARE_OF_FINAL * self._distance(theta, average)
+        state.error = SHARE_OF_FINAL * self._distance_by_value(state.value_at_average, theta, average)
         if state.error <= options.max_error or state.rounds >= MAX_ROUNDS:
             return True
         self._raise_copies()
@@ -197,6 +198,15 @@ class MonteCarloEM(MissingCells):
         working_set = self._problem.working_set
         self._features = working_set.features
         self._rows.draw_completions(working_set.graphs, theta, copies, SWEEPS)
+
+    def _distance_by_value(self, value: float, theta: np.ndarray, average: np.ndarray) -> float:
+        """Return the distance of the averages from the optimum, by the values of the final objective at both.
+
+        Near an optimum the difference is half the square of the distance in standard errors, in which weights need not
+        be independent: those that hardly matter, because others take their place, hardly count.
+        """
+        used = int(((theta != 0.0) | (average != 0.0)).sum())
+        return float(np.sqrt(2.0 * max(value - self._problem.point.value, 0.0) / max(used, 1)))
 
     def _distance(self, one: np.ndarray, other: np.ndarray) -> float:
         """Return the root mean square of the difference between two vectors of weights, in standard errors."""

@@ -1,4 +1,8 @@
-"""This module implements orthant-wise L-BFGS (Andrew and Gao 2007) for parameters that may be added between steps."""
+"""This module implements orthant-wise L-BFGS (Andrew and Gao 2007) for parameters that may be added between steps.
+
+Groups of parameters that are penalized by their norm are treated like single ones: a group that would leave the
+half-space of its last values, or of its descent direction, is set to 0. For a single parameter that is its orthant.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsefield.solver.penalty import pseudo_gradient
+from sparsefield.solver.penalty import NonsmoothPenalty, Transform
 
 SUFFICIENT_DECREASE = 1e-4
 """Share of the predicted decrease that a step must achieve (Armijo)."""
@@ -16,9 +20,6 @@ MIN_CURVATURE = 1e-10
 MAX_CHANGE = 3.0
 """Largest change of a parameter in a step. Where probabilities are close to 0 or 1 the loss is flat, and a few
 parameters would change by thousands and slow down all others."""
-
-
-Transform = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Point:
     value: float
     """Loss and penalties."""
     gradient: np.ndarray
-    """Gradient of everything but the L1 term."""
+    """Gradient of everything but the nonsmooth penalty."""
 
 
 class OrthantLBFGS:
@@ -76,7 +77,7 @@ class OrthantLBFGS:
     def step(
         self,
         point: Point,
-        l1: np.ndarray,
+        penalty: NonsmoothPenalty,
         precondition: Transform,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
         project: Transform,
@@ -86,12 +87,14 @@ class OrthantLBFGS:
         ``precondition`` multiplies a gradient by a positive approximation of the inverse Hessian; ``project`` maps a
         trial to one that the caller allows. The last call of ``evaluate`` is always at the point returned.
         """
-        slope = pseudo_gradient(point.coordinates, point.gradient, l1)
+        slope = penalty.pseudo_gradient(point.coordinates, point.gradient)
         while True:
-            direction = self._direction(slope, (l1 > 0.0) & (point.coordinates == 0.0), precondition)
-            found = self._search(point, l1, slope, direction, evaluate, project)
+            direction = self._direction(slope, point.coordinates, penalty, precondition)
+            vanishing = penalty.vanishing(point.coordinates, point.gradient, precondition)
+            found = self._search(point, penalty, slope, direction, vanishing, evaluate, project)
             if found is not None:
-                self._remember(found.coordinates - point.coordinates, found.gradient - point.gradient)
+                curvature = penalty.curvature_change(point.coordinates, found.coordinates)
+                self._remember(found.coordinates - point.coordinates, found.gradient - point.gradient + curvature)
                 return found
             if not self.s_history:
                 return None
@@ -100,18 +103,25 @@ class OrthantLBFGS:
     def _search(
         self,
         point: Point,
-        l1: np.ndarray,
+        penalty: NonsmoothPenalty,
         slope: np.ndarray,
         direction: np.ndarray,
+        vanishing: np.ndarray,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
         project: Transform,
     ) -> Point | None:
-        """Search along a line, by backtracking, within the orthant of ``point`` and its pseudo-gradient."""
-        orthant = np.where(point.coordinates != 0.0, np.sign(point.coordinates), np.sign(-slope))
+        """Search along a line, by backtracking, within the orthant of ``point`` and its pseudo-gradient.
+
+        The first trial sets ``vanishing`` parameters to 0.
+        """
+        zero = penalty.at_zero(point.coordinates) if penalty.groups is not None else point.coordinates == 0.0
+        orthant = np.where(zero, -slope, point.coordinates)
         length = 1.0
         for _ in range(MAX_TRIALS):
             theta = point.coordinates + length * direction
-            theta[(l1 > 0.0) & (theta * orthant <= 0.0)] = 0.0
+            theta[(penalty.strengths > 0.0) & (penalty.sum_groups(theta * orthant) <= 0.0)] = 0.0
+            if length == 1.0:
+                theta[vanishing] = 0.0
             theta = project(theta)
             predicted = float(slope @ (theta - point.coordinates))
             if predicted >= 0.0:  # too many parameters were set to 0; a shorter step sets fewer
@@ -127,11 +137,13 @@ class OrthantLBFGS:
             length *= _backtracking_factor(point.value, predicted, value)
         return None
 
-    def _direction(self, slope: np.ndarray, at_zero: np.ndarray, precondition: Transform) -> np.ndarray:
+    def _direction(
+        self, slope: np.ndarray, coordinates: np.ndarray, penalty: NonsmoothPenalty, precondition: Transform
+    ) -> np.ndarray:
         """Compute the direction by the two-loop recursion.
 
-        A penalized parameter at 0 may only change against its own slope; if the result is no descent direction, the
-        same holds for every parameter.
+        A penalized parameter, or group, at 0 may only change against its own slope; if the result is no descent
+        direction, the same holds for every parameter.
         """
         q = slope.copy()
         alphas = []
@@ -146,7 +158,7 @@ class OrthantLBFGS:
         for s, y, alpha in zip(self.s_history, self.y_history, reversed(alphas), strict=True):
             q += (alpha - (y @ q) / (s @ y)) * s
         direction = np.clip(-q, -MAX_CHANGE, MAX_CHANGE)
-        direction[at_zero & (direction * slope >= 0.0)] = 0.0
+        direction = penalty.restrict_at_zero(direction, slope, coordinates)
         if direction @ slope >= 0.0:
             direction[direction * slope >= 0.0] = 0.0
         return direction

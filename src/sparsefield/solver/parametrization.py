@@ -77,25 +77,26 @@ class CenteredParametrization:
         return np.concatenate([bias_hessian, np.bincount(feature, bias_hessian[target] * spread, n_pairs)])
 
     def preconditioner(
-        self, arcs: Arcs, bias_hessian: np.ndarray, shared: np.ndarray | None, l2: np.ndarray
+        self, arcs: Arcs, bias_hessian: np.ndarray, shared: np.ndarray | None, of_penalty: np.ndarray
     ) -> Transform:
         """Return a function that multiplies a gradient by an approximation of the inverse Hessian.
 
-        ``bias_hessian`` is p (1 - p) of a state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
+        ``of_penalty`` is the second derivative of the penalty for each parameter. ``bias_hessian`` is p (1 - p) of a
+        state, summed over rows; ``shared`` is p (1 - p) of the target of an arc,
         summed over the rows in which its binary source is on. Without it, target and source are assumed independent,
         and the approximation is diagonal. With it, the covariance of a pair weight with its two biases is
         removed, too: where the target is uncertain, the source may be on far more often than on average.
         """
         target, source, feature = arcs[:3]
-        n_pairs = len(l2) - len(bias_hessian)
+        n_pairs = len(of_penalty) - len(bias_hessian)
         free = self.centered[target]
         mean = self.means[source] * free
         if shared is None:
-            scale = 1.0 / (self.curvature(arcs, bias_hessian, n_pairs) + l2 + MIN_DIAGONAL)
+            scale = 1.0 / (self.curvature(arcs, bias_hessian, n_pairs) + of_penalty + MIN_DIAGONAL)
             return lambda gradient: scale * gradient
         center = np.where(free, shared / (bias_hessian[target] + MIN_DIAGONAL), 0.0)
         diagonal = np.concatenate([bias_hessian, np.bincount(feature, shared * (1.0 - center), n_pairs)])
-        scale, shift = 1.0 / (diagonal + l2 + MIN_DIAGONAL), center - mean
+        scale, shift = 1.0 / (diagonal + of_penalty + MIN_DIAGONAL), center - mean
 
         def multiply(gradient: np.ndarray) -> np.ndarray:
             out = gradient.copy()

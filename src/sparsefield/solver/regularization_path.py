@@ -10,6 +10,7 @@ import numpy as np
 from sparsefield.data import Layout
 from sparsefield.model import Field
 from sparsefield.solver.fit_state import FitResult, PathPoint
+from sparsefield.solver.penalty import NonsmoothPenalty
 from sparsefield.solver.trainer import Trainer
 
 EMPTY_FIELD_L1 = 1e12
@@ -62,9 +63,9 @@ class PathTrainer:
         """Return the smallest l1 that leaves every feature at 0, after a fit that did; 0 for independent columns."""
         trainer = self.trainer
         if trainer.fixed_candidates:
-            gradient, n = trainer.problem.loss_gradient, trainer.layout.n_states
-            strength = replace(trainer.problem.penalty, l1=1.0).l1_of(len(gradient))
-            return float(np.abs(gradient[n:] / strength[n:]).max(initial=0.0))
+            gradient, n = trainer.problem.loss_gradient, trainer.layout.n_target_columns
+            penalty = replace(trainer.problem.penalty, l1=1.0).nonsmooth(len(gradient))
+            return float(penalty.scaled_norms(gradient)[n:].max(initial=0.0))
         l1 = max(trainer.evaluator.total_weights, default=0.0)
         while l1 > MIN_L1:
             found = trainer.violators(1, l1=l1)
@@ -146,10 +147,19 @@ def ebic(trainer: Trainer, gamma: float) -> float:
     """Return the extended Bayesian information criterion of the current field; smaller is better.
 
     It is the sum over states of the EBIC of one regression each: 2 x loss, and a cost for each end of a feature.
+    Where edges are penalized as groups, almost all of whose weights are small, an edge counts as many features as its
+    weights amount to: (sum of sizes)^2 / sum of squares, of weights x penalty factors.
     """
-    problem, n = trainer.problem, trainer.layout.n_states
-    arcs, active = problem.working_set.arcs, np.flatnonzero(problem.active)
-    ends = np.bincount(arcs.target[np.isin(arcs.feature, active)], minlength=n)
+    problem, n = trainer.problem, trainer.layout.n_target_columns
+    arcs, counted = problem.working_set.arcs, problem.active.astype(np.float64)
+    if problem.working_set.grouped:
+        sizes = np.abs(problem.theta[n:]) * problem.working_set.penalty_factors
+        penalty = NonsmoothPenalty(
+            np.ones(len(sizes)), problem.working_set.numbered_groups(problem.working_set.features)
+        )
+        total, squares = penalty.sum_groups(sizes), penalty.sum_groups(np.square(sizes))
+        counted = np.divide(sizes * total, squares, out=np.zeros(len(sizes)), where=squares > 0.0)
+    ends = np.bincount(arcs.target, counted[arcs.feature], minlength=n)
     costs = ebic_costs(trainer.layout, trainer.missing.observed_weights(), gamma)
     return float(2.0 * trainer.missing.observed_loss() + ends @ costs)
 
@@ -161,6 +171,6 @@ def ebic_costs(layout: Layout, weights: np.ndarray, gamma: float) -> np.ndarray:
     """
     parts = []
     for schema, width in zip(layout.schemas, layout.widths, strict=True):
-        own = np.repeat(np.diff(schema.state_offsets), np.diff(schema.state_offsets))
+        own = np.repeat(np.diff(schema.target_offsets), np.diff(schema.target_offsets))
         parts.append(2.0 * gamma * np.log(np.maximum(int(width) - own, 1)))
     return np.log(np.maximum(weights, 1.0)) + np.concatenate(parts)

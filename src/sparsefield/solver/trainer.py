@@ -17,6 +17,7 @@ from sparsefield.induction import (
     all_expandable,
     best_proposals,
     concatenate_proposals,
+    score_edges,
     score_expansions,
 )
 from sparsefield.inference import InferenceMethod
@@ -85,9 +86,7 @@ class Trainer:
             self._checkpoint = Checkpoint(checkpoint, fingerprint(sample, rule, objective, missing, options))
         self.evaluator: Evaluator = make_evaluator(sample, objective, engine, missing)
         # The weight of a state without an example would diverge to minus infinity without a penalty.
-        unseen = [
-            (schema.state_frequencies == 0.0) | (schema.reference_frequencies == 0.0) for schema in self.layout.schemas
-        ]
+        unseen = [schema.unseen for schema in self.layout.schemas]
         penalty = Penalty(options.l1, options.l2, np.concatenate(unseen) | options.penalize_biases)
         working_set = WorkingSet(
             self.layout,
@@ -95,6 +94,7 @@ class Trainer:
             max_order=options.max_order,
             order_penalty=options.order_penalty,
             protected_pairs=None if start is None else start.pairs,
+            grouped=options.penalty == "group" and sample.kind != "sparse",  # an edge of binary variables is one pair
         )
         self.problem = WorkingProblem(self.evaluator, working_set, penalty, centered=options.centered)
         self.missing = treat_missing(self.problem, self.evaluator, missing)
@@ -185,9 +185,7 @@ class Trainer:
         parts = [np.empty(0)]
         for schema, weight in zip(self.layout.schemas, self.evaluator.total_weights, strict=True):
             rare = 0.5 / max(weight, 1.0)
-            parts.append(
-                np.log(np.maximum(schema.state_frequencies, rare) / np.maximum(schema.reference_frequencies, rare))
-            )
+            parts.append(schema.initial_biases(rare))
         theta = np.concatenate(parts)
         if self._warm_start is not None:
             theta = np.concatenate([self._warm_start.biases, self._warm_start.weights])
@@ -217,7 +215,7 @@ class Trainer:
         proceed = self._iterations_left()
         found = self._score(self.rule, self._score_limit(), pairs_first=True) if proceed else self._no_proposals()
         self._drop_inactive()
-        proposed = best_proposals(found, self._batch_size()).features
+        proposed = self._best(found, self._batch_size())
         added = self._add_features(proposed) if len(proposed) else 0
         useful = added / max(len(proposed), 1) * len(found)
         if not added or (self.options.certify and useful < FEW_CANDIDATES * len(self.problem.working_set)):
@@ -307,7 +305,7 @@ class Trainer:
             return
         if len(violators):
             self._drop_inactive()
-            self._add_features(best_proposals(violators, max(self._batch_size(), MIN_BATCH)).features)
+            self._add_features(self._best(violators, max(self._batch_size(), MIN_BATCH)))
         if inside > 0.5 * allowed:
             state.objective_tol *= 0.1
         # While large violations remain outside the working set, an exact optimum inside is wasted effort.
@@ -372,6 +370,8 @@ class Trainer:
         l1, width, working_set = self.options.l1 if l1 is None else l1, self.options.max_order, self.problem.working_set
         with self.log.scoring():
             factors = self.evaluator.gradient_factors()
+            if working_set.grouped:
+                return score_edges(factors.parts, self.layout, l1, working_set.group_keys, limit)
             found = rule.score(factors, self.layout, l1, working_set.pair_keys, limit)
             higher = []
             if width > 2 and not (pairs_first and len(found) > FEW_CANDIDATES * len(working_set)):
@@ -394,8 +394,17 @@ class Trainer:
 
     def _excess(self, found: Proposals) -> np.ndarray:
         """Return by how much gradients exceed penalties, (candidates,)."""
-        factors = self.problem.working_set.penalty_factors_of(found.features)
-        return np.abs(found.gradient) - self.options.l1 * factors
+        working_set, gradient = self.problem.working_set, np.abs(found.gradient)
+        if working_set.grouped:  # the score is the norm of the scaled gradient of the edge
+            return gradient * (1.0 - self.options.l1 / found.score)
+        return gradient - self.options.l1 * working_set.penalty_factors_of(found.features)
+
+    def _best(self, found: Proposals, count: int) -> np.ndarray:
+        """Return the features of highest score; those of an edge, which have the same score, are not separated."""
+        if self.problem.working_set.grouped and len(found) > count:
+            least = np.partition(found.score, len(found) - count)[len(found) - count]
+            count = int((found.score >= least).sum())
+        return best_proposals(found, count).features
 
     @property
     def _batches_are_expensive(self) -> bool:
@@ -409,7 +418,7 @@ class Trainer:
     def _batch_size(self) -> int:
         if self.rule.batch_size != "auto":
             return int(self.rule.batch_size)
-        return max(MIN_BATCH, 4 * self.layout.n_states, len(self.problem.working_set))
+        return max(MIN_BATCH, 4 * self.layout.n_target_columns, len(self.problem.working_set))
 
     def _steps_per_batch(self) -> int:
         return 1 if self.rule.steps_per_batch == "auto" else int(self.rule.steps_per_batch)

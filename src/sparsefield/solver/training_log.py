@@ -44,7 +44,7 @@ class TrainingLog:
             loss=float(problem.loss),
             l1_norm=float(np.abs(theta).sum()),
             features=len(problem.working_set),
-            active=int(np.count_nonzero(theta[problem.n_states :])),
+            active=int(np.count_nonzero(theta[problem.n_target_columns :])),
             phase=phase,
             seconds=self.seconds,
             scoring_seconds=self.scoring_seconds,

@@ -12,7 +12,7 @@ from sparsefield.model import Field
 from sparsefield.objectives import Evaluator
 from sparsefield.solver.owlqn import OrthantLBFGS, Point, Transform
 from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
-from sparsefield.solver.penalty import Penalty, pseudo_gradient
+from sparsefield.solver.penalty import NonsmoothPenalty, Penalty
 from sparsefield.solver.working_set import WorkingSet
 
 MAX_INACTIVE = 0.1
@@ -37,7 +37,7 @@ class WorkingProblem:
         self, evaluator: Evaluator, working_set: WorkingSet, penalty: Penalty, *, centered: bool = True
     ) -> None:
         self.evaluator, self.working_set, self.penalty = evaluator, working_set, penalty
-        self.n_states = working_set.layout.n_states
+        self.n_target_columns = working_set.layout.n_target_columns
         self.optimizer = OrthantLBFGS()
         self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self.point = Point(np.empty(0), np.nan, np.empty(0))
@@ -56,13 +56,13 @@ class WorkingProblem:
     @property
     def active(self) -> np.ndarray:
         """(features,): which features of the working set have a weight other than 0."""
-        return self.theta[self.n_states :] != 0.0
+        return self.theta[self.n_target_columns :] != 0.0
 
     @property
     def field(self) -> Field:
         """The field of the active features."""
         theta, working_set = self.theta, self.working_set
-        biases, weights = theta[: self.n_states], theta[self.n_states :]
+        biases, weights = theta[: self.n_target_columns], theta[self.n_target_columns :]
         kept = np.flatnonzero(weights)
         kept = kept[np.argsort(working_set.layout.keys(working_set.features[kept]), kind="stable")]
         higher = working_set.have_higher_order(working_set.features[kept])
@@ -105,7 +105,7 @@ class WorkingProblem:
         """Take one step of the optimizer; return False where no step lowers the objective."""
         before = self.point
         found = self.optimizer.step(
-            before, self.l1_penalties(), self._preconditioner(), self._objective, self._stop_at_zero
+            before, self.nonsmooth_penalty(), self._preconditioner(), self._objective, self._stop_at_zero
         )
         if found is None:
             self.evaluate_at(before.coordinates)
@@ -117,7 +117,7 @@ class WorkingProblem:
     def recenter(self) -> None:
         """Change coordinates of biases that reached 0 or left it, also in the memory of the optimizer."""
         theta, arcs, old = self.theta, self.working_set.arcs, self.parametrization
-        theta[: self.n_states][np.abs(theta[: self.n_states]) < ZERO] = 0.0
+        theta[: self.n_target_columns][np.abs(theta[: self.n_target_columns]) < ZERO] = 0.0
         new = replace(old, centered=self._to_center(theta))
         if np.array_equal(new.centered, old.centered):
             return
@@ -128,22 +128,25 @@ class WorkingProblem:
 
     # -- optimality ----------------------------------------------------------------------------------------------
 
-    def l1_penalties(self) -> np.ndarray:
-        """Return the L1 strength of each parameter that the optimizer has to treat as not differentiable at 0."""
-        penalties = self.penalty.l1_of(len(self.point.coordinates))
-        penalties[: self.n_states][self.parametrization.centered] = 0.0
-        return penalties
+    def nonsmooth_penalty(self) -> NonsmoothPenalty:
+        """Return the penalty of the parameters that the optimizer has to treat as not differentiable at 0."""
+        penalty = self.penalty.nonsmooth(len(self.point.coordinates))
+        penalty.strengths[: self.n_target_columns][self.parametrization.centered] = 0.0
+        return penalty
+
+    def pseudo_gradient(self) -> np.ndarray:
+        """Return a small subgradient of the objective, in the optimizer's coordinates."""
+        return self.nonsmooth_penalty().pseudo_gradient(self.point.coordinates, self.point.gradient)
 
     def is_optimal_within(self, tolerance: float) -> bool:
         """Return whether no parameter violates its optimality condition by more, in the optimizer's coordinates."""
-        slope = pseudo_gradient(self.point.coordinates, self.point.gradient, self.l1_penalties())
-        return bool(np.abs(slope).max(initial=0.0) <= tolerance)
+        return bool(np.abs(self.pseudo_gradient()).max(initial=0.0) <= tolerance)
 
     def violation(self) -> float:
         """Return the largest violation of an optimality condition within the working set, in plain weights."""
         theta = self.theta
         gradient = self.loss_gradient + self.penalty.l2_of(len(theta)) * theta
-        slope = pseudo_gradient(theta, gradient, self.penalty.l1_of(len(theta)))
+        slope = self.penalty.nonsmooth(len(theta)).pseudo_gradient(theta, gradient)
         return float(np.abs(slope).max(initial=0.0))
 
     # -- the working set -----------------------------------------------------------------------------------------
@@ -151,13 +154,15 @@ class WorkingProblem:
     def add_features(self, features: np.ndarray, min_gradient: float | None = None) -> int:
         """Add features with weight 0 and return their number.
 
-        With ``min_gradient``, only those are added whose exact gradient exceeds it times their penalty factor.
+        With ``min_gradient``, only those are added whose exact gradient exceeds it times their penalty factor; of
+        groups, those for which the norm of gradient / factor exceeds it.
         """
-        n, working_set = self.n_states, self.working_set
+        n, working_set = self.n_target_columns, self.working_set
         arcs = working_set.layout.arcs(features)
         gradient = self.evaluator.gradient(self.evaluator.compile(arcs), n + len(features))
         if min_gradient is not None:
-            kept = np.flatnonzero(np.abs(gradient[n:]) > min_gradient * working_set.penalty_factors_of(features))
+            penalty = NonsmoothPenalty(working_set.penalty_factors_of(features), working_set.numbered_groups(features))
+            kept = np.flatnonzero(penalty.scaled_norms(gradient[n:]) > min_gradient)
             features, gradient = features[kept], np.concatenate([gradient[:n], gradient[n:][kept]])
             arcs = working_set.layout.arcs(features)
         self.loss_gradient = np.concatenate([self.loss_gradient, gradient[n:]])
@@ -171,15 +176,16 @@ class WorkingProblem:
 
     def drop_inactive(self) -> None:
         """Drop features at 0 that satisfy their optimality condition, where they are many: each costs time."""
-        n, theta = self.n_states, self.theta
-        needed = np.abs(self.loss_gradient[n:]) > self.penalty.l1_of(len(theta))[n:]
-        kept = (theta[n:] != 0.0) | needed | self.working_set.protected
+        n, theta = self.n_target_columns, self.theta
+        penalty = self.penalty.nonsmooth(len(theta))
+        needed = penalty.scaled_norms(self.loss_gradient) > 1.0
+        kept = (~penalty.at_zero(theta) | needed)[n:] | self.working_set.protected
         if kept.sum() < (1.0 - MAX_INACTIVE) * len(kept):
             self.keep(kept)
 
     def keep(self, kept: np.ndarray) -> None:
         """Keep only the features of a mask, with their weights."""
-        n = self.n_states
+        n = self.n_target_columns
         positions = np.concatenate([np.arange(n), n + np.flatnonzero(kept)])
         self.set_features(self.working_set.features[kept])
         self.point = Point(self.point.coordinates[positions], self.point.value, self.point.gradient[positions])
@@ -189,7 +195,7 @@ class WorkingProblem:
     def set_features(self, features: np.ndarray) -> None:
         """Replace the features of the working set; the caller sets the point."""
         self.working_set.set_features(features)
-        self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors)
+        self.penalty = replace(self.penalty, factors=self.working_set.penalty_factors, groups=self.working_set.groups)
         if features.shape[1] > 2:
             self.parametrization = self._moments.extend(self.parametrization, self.working_set.arcs)
 
@@ -238,18 +244,18 @@ class WorkingProblem:
     def _smooth_gradient(self, loss_gradient: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the gradient, in the optimizer's coordinates, of all but the L1 terms that have a kink."""
         gradient = loss_gradient + self.penalty.l2_of(len(theta)) * theta
-        n, centered = self.n_states, self.parametrization.centered
+        n, centered = self.n_target_columns, self.parametrization.centered
         gradient[:n] += np.where(centered, self.penalty.l1_of(n) * np.sign(theta[:n]), 0.0)
         return self.parametrization.from_plain_gradient(gradient, self.working_set.arcs)
 
     def _to_center(self, theta: np.ndarray) -> np.ndarray:
         """Return which biases to center, (states,): those without a penalty, or away from 0."""
-        biases = theta[: self.n_states]
+        biases = theta[: self.n_target_columns]
         return self._centered & ((biases != 0.0) | (self.penalty.l1_of(len(biases)) == 0.0))
 
     def _stop_at_zero(self, coordinates: np.ndarray) -> np.ndarray:
         """Keep penalized, centered biases from changing sign within a step."""
-        n = self.n_states
+        n = self.n_target_columns
         before = self.theta[:n]
         after = self.parametrization.to_theta(coordinates, self.working_set.arcs)[:n]
         crossed = self.parametrization.centered & (before * after < 0.0) & (self.penalty.l1_of(n) > 0.0)
@@ -259,5 +265,6 @@ class WorkingProblem:
     def _preconditioner(self) -> Transform:
         evaluator = self.evaluator
         bias_hessian = evaluator.bias_hessian(), evaluator.arc_hessian(self.working_set.graphs)
-        l2 = self.penalty.l2_of(len(self.point.coordinates))
-        return self.parametrization.preconditioner(self.working_set.arcs, *bias_hessian, l2)
+        own = self.penalty.l2_of(len(self.point.coordinates))
+        own += self.nonsmooth_penalty().curvature(self.point.coordinates)
+        return self.parametrization.preconditioner(self.working_set.arcs, *bias_hessian, own)

@@ -23,6 +23,9 @@ class WorkingSet:
         Features that are never dropped: those of latent variables.
     penalty_factors : (features,)
         Factors of l1.
+    groups : (features,) or None
+        Keys of the groups that are penalized by their norm: the edges; None for L1. ``group_keys`` are the different
+        ones, sorted.
     arcs, graphs
         The features as arcs of the layout, and as the evaluator compiled them.
     pair_keys, conjunction_keys
@@ -37,8 +40,9 @@ class WorkingSet:
         max_order: int = 2,
         order_penalty: float = 1.0,
         protected_pairs: np.ndarray | None = None,
+        grouped: bool = False,
     ) -> None:
-        self.layout = layout
+        self.layout, self.grouped = layout, grouped
         self._evaluator, self._order_penalty = evaluator, order_penalty
         self._protected_keys = None if protected_pairs is None else layout.keys(protected_pairs)
         self.set_features(np.empty((0, max_order), dtype=np.int64))
@@ -52,6 +56,8 @@ class WorkingSet:
         self.arcs = self.layout.arcs(features)
         self.graphs = self._evaluator.compile(self.arcs)
         self.penalty_factors = self.penalty_factors_of(features)
+        self.groups = self.layout.edge_keys(features[:, :2]) if self.grouped else None
+        self.group_keys = np.unique(self.groups) if self.groups is not None else np.empty(0, dtype=np.int64)
         higher = self.have_higher_order(features)
         self.pair_keys = np.sort(self.layout.keys(features[~higher, :2]))
         self.conjunction_keys = np.sort(self.layout.keys(features[higher]))
@@ -60,10 +66,20 @@ class WorkingSet:
         """Return the factors, (features,), by which l1 is multiplied.
 
         There are so many conjunctions that some look useful by chance, so each column beyond two raises the factor.
+        Pairs of levels have a larger factor than pairs of scores. Where edges are penalized as groups, their degrees of
+        freedom raise the factor.
         """
-        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0)
+        factors = self._order_penalty ** ((features >= 0).sum(axis=1) - 2.0) * self.layout.feature_factors(features)
+        if self.grouped:
+            factors *= self.layout.edge_factors(features[:, :2])
         factors[self._are_protected(features)] *= LATENT_PENALTY_FACTOR
         return factors
+
+    def numbered_groups(self, features: np.ndarray) -> np.ndarray | None:
+        """Return the groups of features as numbers 0, 1, ...; None for L1."""
+        if not self.grouped:
+            return None
+        return np.unique(self.layout.edge_keys(features[:, :2]), return_inverse=True)[1]
 
     @staticmethod
     def have_higher_order(features: np.ndarray) -> np.ndarray:

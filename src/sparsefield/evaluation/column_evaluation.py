@@ -1,0 +1,144 @@
+"""This module scores predictions of the held-out cells of one column, each kind of column in its own units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsefield.data import Variable
+from sparsefield.data.schema import Kind
+from sparsefield.evaluation.calibration import TINY, Calibration
+from sparsefield.evaluation.metrics import CellPredictions
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+INTERVAL = 0.9
+"""Probability of the central interval whose coverage is reported for numbers."""
+
+
+@dataclass(frozen=True)
+class ColumnEvaluation:
+    """Scores of the held-out cells of a column: of the field, and of a baseline that knows the visible cells alone.
+
+    The baseline predicts the frequencies of the states or levels, and the mean of numbers.
+    """
+
+    name: str
+    """The column, for linked tables ``"table.column"``."""
+    kind: Kind
+    cells: int
+    loss: float
+    """Mean negative natural log of the probability of the true value; for numbers with more values than levels of its
+    density per standard deviation, as in `MarkovField.score`."""
+    baseline_loss: float
+    error: float
+    """Share of wrong states of a nominal column, mean distance of the median and the true state in states of an ordinal
+    one, and root mean squared error of the mean of a numeric one, in its own units."""
+    baseline_error: float
+    scale: float
+    """Standard deviation of a numeric column; 1 for others."""
+    coverage: float
+    """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
+    calibration: Calibration | None
+    """Calibration of the probabilities of states; None for numbers."""
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error of the probabilities of states; NaN for numbers."""
+        return self.calibration.error if self.calibration else float("nan")
+
+    @classmethod
+    def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:
+        """Return the scores over the cells of several folds of one column."""
+        first, cells = parts[0], sum(part.cells for part in parts)
+        power = 2.0 if first.kind == "numeric" else 1.0
+
+        def mean(name: str, power: float = 1.0) -> float:
+            return float(sum(part.cells * getattr(part, name) ** power for part in parts) / cells) ** (1.0 / power)
+
+        calibrations = [part.calibration for part in parts if part.calibration]
+        return cls(
+            first.name,
+            first.kind,
+            cells,
+            mean("loss"),
+            mean("baseline_loss"),
+            mean("error", power),
+            mean("baseline_error", power),
+            first.scale,
+            mean("coverage"),
+            Calibration.join(calibrations) if calibrations else None,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        names = ("name", "kind", "cells", "loss", "baseline_loss", "error", "baseline_error", "scale", "coverage")
+        return {name: getattr(self, name) for name in names} | {"calibration_error": self.calibration_error}
+
+
+def evaluate_states(name: str, kind: Kind, found: CellPredictions, baseline: CellPredictions) -> ColumnEvaluation:
+    """Return the scores of the held-out cells of a nominal or ordinal column; there must be some."""
+    loss, baseline_loss = (-float(np.log(np.maximum(one.of_truth, TINY)).mean()) for one in (found, baseline))
+    error, baseline_error = (_mean_error(one, ordered=kind == "ordinal") for one in (found, baseline))
+    return ColumnEvaluation(
+        name,
+        kind,
+        len(found.truth),
+        loss,
+        baseline_loss,
+        error,
+        baseline_error,
+        scale=1.0,
+        coverage=float("nan"),
+        calibration=Calibration.of(found.probabilities, found.truth),
+    )
+
+
+def _mean_error(predictions: CellPredictions, *, ordered: bool) -> float:
+    if not ordered:
+        return float((predictions.probabilities.argmax(axis=1) != predictions.truth).mean())
+    below = np.cumsum(predictions.probabilities, axis=1) < 0.5 - 1e-12
+    medians = np.minimum(below.sum(axis=1), below.shape[1] - 1)
+    return float(np.abs(medians - predictions.truth).mean())
+
+
+@dataclass(frozen=True)
+class NumberPredictions:
+    """Predictions of held-out numbers of one column, and the true numbers."""
+
+    probabilities: Array
+    """(cells, levels): of the levels of the fitted variable."""
+    mean: Array
+    """(cells,)"""
+    low: Array
+    """(cells,): lower end of the central interval."""
+    high: Array
+    """(cells,): upper end of it."""
+    truth: Array
+    """(cells,)"""
+
+
+def evaluate_numbers(
+    name: str, variable: Variable, found: NumberPredictions, visible_mean: float, scale: float
+) -> ColumnEvaluation:
+    """Return the scores of held-out numbers; there must be some.
+
+    Parameters
+    ----------
+    variable : the fitted variable, whose levels and frequencies are those of the visible cells
+    visible_mean : mean of the visible cells
+    scale : standard deviation of all cells
+    """
+    codes = variable.codes_of(found.truth)
+    places, cells = variable.position_of_code[codes], np.arange(len(codes))
+    widths = float(variable.log_widths[codes].mean())
+    shares = found.probabilities[cells, places], np.asarray(variable.frequencies)[places]
+    loss, baseline_loss = (widths - float(np.log(np.maximum(share, TINY)).mean()) for share in shares)
+    error, baseline_error = (float(np.sqrt(np.mean((m - found.truth) ** 2))) for m in (found.mean, visible_mean))
+    covered = float(((found.truth >= found.low) & (found.truth <= found.high)).mean())
+    return ColumnEvaluation(
+        name, "numeric", len(codes), loss, baseline_loss, error, baseline_error, scale, covered, calibration=None
+    )
