@@ -14,6 +14,8 @@ from sparsefield.errors import DataError
 
 GAPS = np.isnan(X)
 WORDS = np.array(["0", "1", "2"], dtype=object)
+NOMINAL = dict.fromkeys(["x0", "x1", "x2"], "nominal")
+"""Otherwise, numbers and ordered categories would be ordinal, and words nominal."""
 
 
 def as_objects(values: np.ndarray, kind=int) -> list:
@@ -72,7 +74,10 @@ POLARS = {
 def reference() -> dict[str, MarkovField]:
     """Numbers and words have the same order, but 0/1 columns of numbers have a base of their own."""
     words = np.where(GAPS, None, WORDS[np.nan_to_num(X).astype(int)])
-    return {"numbers": MarkovField(l1=2.0, n_jobs=1).fit(X), "words": MarkovField(l1=2.0, n_jobs=1).fit(words)}
+    return {
+        name: MarkovField(l1=2.0, n_jobs=1, kinds=NOMINAL).fit(table)
+        for name, table in (("numbers", X), ("words", words))
+    }
 
 
 def check_same(field: MarkovField, filled: np.ndarray, reference) -> None:
@@ -95,7 +100,7 @@ def check_same(field: MarkovField, filled: np.ndarray, reference) -> None:
 def test_pandas_of_any_dtype_gives_the_same_field(reference, dtype) -> None:
     frame = pandas_frame(PANDAS[dtype])
     before = frame.copy(deep=True)
-    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1, kinds=NOMINAL).fit(frame)
     filled = field.transform(frame)
     check_same(field, filled.astype(str).astype(float).to_numpy(), reference)
     assert isinstance(filled, pd.DataFrame)
@@ -119,7 +124,7 @@ def test_pandas_columns_keep_their_dtype(dtype) -> None:
 def test_polars_of_any_dtype_gives_the_same_field_and_keeps_its_schema(reference, dtype) -> None:
     frame = polars_frame(POLARS[dtype])
     before = frame.clone()
-    field = MarkovField(l1=2.0, n_jobs=1).fit(frame)
+    field = MarkovField(l1=2.0, n_jobs=1, kinds=NOMINAL).fit(frame)
     filled = field.transform(frame)
     check_same(field, filled.cast(pl.String).cast(pl.Float64).to_numpy(), reference)
     assert filled.schema == frame.schema
@@ -144,7 +149,7 @@ def test_polars_of_any_dtype_gives_the_same_field_and_keeps_its_schema(reference
 )
 def test_arrays_of_any_dtype_give_the_same_field(reference, name, table) -> None:
     before = table.copy()
-    field = MarkovField(l1=2.0, n_jobs=1).fit(table)
+    field = MarkovField(l1=2.0, n_jobs=1, kinds=NOMINAL).fit(table)
     filled = field.transform(table)
     check_same(field, filled, reference)
     assert filled.dtype == table.dtype
@@ -156,7 +161,7 @@ def test_arrays_of_any_dtype_give_the_same_field(reference, name, table) -> None
 
 def test_nested_lists_give_the_same_field(reference) -> None:
     for rows in ([as_objects(row) for row in X], [text(row) for row in X], X.tolist()):
-        field = MarkovField(l1=2.0, n_jobs=1).fit(rows)
+        field = MarkovField(l1=2.0, n_jobs=1, kinds=NOMINAL).fit(rows)
         check_same(field, field.transform(rows), reference)
 
 

@@ -58,8 +58,8 @@ def test_a_column_may_be_called_y_when_the_labels_have_no_name() -> None:
     CRFClassifier(l1=2.0, n_jobs=1).fit(pd.DataFrame(X[:, 1:], columns=["y", "z"]), np.nan_to_num(X[:, 0]))
 
 
-def test_a_classifiers_numeric_columns_may_be_named_by_position() -> None:
-    model = CRFClassifier(l1=2.0, numeric=[1], n_jobs=1).fit(X[:, 1:], np.nan_to_num(X[:, 0]))
+def test_the_kinds_of_a_classifiers_columns_may_be_given_by_position() -> None:
+    model = CRFClassifier(l1=2.0, kinds={1: "numeric"}, n_jobs=1).fit(X[:, 1:], np.nan_to_num(X[:, 0]))
     assert [v.numeric for v in model.field_.schema.observed] == [False, True]
 
 

@@ -11,12 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from plain import learn_plain_schema
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.latent import draw_latent_classes
 from sparsefield import FitCallbacks, FixedGraph, MarkovField, Solver, load
-from sparsefield.data import as_source, compile_table, learn_schema
+from sparsefield.data import as_source, compile_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.estimators.latent_start import start_latent
 
@@ -148,12 +149,12 @@ def test_the_seed_decides_and_threads_do_not(field, monkeypatch) -> None:
 
 def test_the_start_tells_states_and_variables_apart() -> None:
     source = as_source(TRAIN)
-    table = compile_table(source, learn_schema(source))
+    table = compile_table(source, learn_plain_schema(source))
     schema, start = start_latent(table, {"a": 3, "b": 2}, seed=0)
     assert [variable.role for variable in schema.targets[-2:]] == ["latent", "latent"]
     assert schema.order == (*source.names, "a", "b")
     assert schema.input_names == source.names
-    weights = np.zeros((schema.n_states, 16))
+    weights = np.zeros((schema.n_target_columns, 16))
     for (column, state), weight in zip(start.pairs, start.weights, strict=True):
         if column < 16:
             weights[state, column] = weight
@@ -255,7 +256,7 @@ def test_mean_field_for_each_state_is_exact_where_the_latent_variable_ties_all()
     field = MarkovField(latent={"topic": 3}, l1=40.0, random_state=0, solver=Solver(max_iter=40, certify=False)).fit(
         TRAIN
     )
-    n = field.field_.layout.n_states
+    n = field.field_.layout.n_target_columns
     ties = field.field_.pairs[:, 1] >= n - 2
     plain = replace(field.field_, pairs=field.field_.pairs[ties], weights=field.field_.weights[ties])
     rows = TEST[:20].astype(float)

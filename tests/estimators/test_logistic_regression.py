@@ -15,6 +15,8 @@ def numbers():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(250, 6))
     X[:, 3] += 0.7 * X[:, 0]
+    # Numbers with two values have no bins.
+    X = np.where(X > [0.0, 0.3, -0.4, 0.1, 0.7, -0.2], 1.25, -0.75)
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
@@ -61,9 +63,8 @@ def test_categories_are_one_column_per_state_but_the_most_frequent(numbers) -> N
     assert (y == "no").sum() > 125
     X = np.empty((250, 3), dtype=object)
     X[:, 0], X[:, 1], X[:, 2] = color, shape, numbers[:, 0]
-    ours = CRFClassifier(l1=2.0, l2=1.0, penalize_biases=False, solver=Solver(kkt_tol=1e-5, tol=1e-10), n_jobs=1).fit(
-        X, y
-    )
+    options = {"l1": 2.0, "l2": 1.0, "penalize_biases": False, "coding": "reference", "n_jobs": 1}
+    ours = CRFClassifier(solver=Solver(kkt_tol=1e-5, tol=1e-10), **options).fit(X, y)
     design = np.column_stack([color == "blue", color == "red", shape == "round", numbers[:, 0]]).astype(float)
     theirs = LogisticRegression(solver="saga", C=1 / 3, l1_ratio=2 / 3, tol=1e-8, max_iter=20000, random_state=0)
     theirs.fit(design, y)
@@ -134,7 +135,12 @@ def test_a_multinomial_target_is_base_coded_multinomial_regression(numbers, l1, 
     codes = np.array([rng.choice(4, p=row) for row in p])
     assert np.bincount(codes).argmax() == 0
     ours = CRFClassifier(
-        l1=l1, l2=l2, penalize_biases=penalize_biases, solver=Solver(kkt_tol=1e-5, tol=1e-11, max_iter=5000), n_jobs=1
+        coding="reference",
+        l1=l1,
+        l2=l2,
+        penalize_biases=penalize_biases,
+        solver=Solver(kkt_tol=1e-5, tol=1e-11, max_iter=5000),
+        n_jobs=1,
     )
     ours.fit(numbers, codes)
     weights, intercepts, value = base_coded_optimum(numbers, codes, l1, l2, penalize_biases=penalize_biases)

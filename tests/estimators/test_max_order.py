@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from higher import exclusive, triangle
+from plain import learn_plain_schema
 from sklearn.base import clone
 
 from sparsefield import CRFClassifier, FixedGraph, HigherOrder, MarkovField, Relational, RelationalField, load
-from sparsefield.data import as_source, compile_sparse, learn_schema
+from sparsefield.data import as_source, compile_sparse
 from sparsefield.errors import DataError
 from sparsefield.io.row_blocks import save_rows
 
@@ -132,7 +133,7 @@ def test_sparse_tables_are_learned_and_scored_as_dense_ones(tmp_path) -> None:
     cells[:8, :3] = cells[8:14, :2] = cells[14:20, 1:3] = cells[20:26, :3:2] = 1
     cells[np.arange(30, 60), np.arange(30) % 20] = 1
     rows, options = sp.csr_matrix(cells), {**OPTIONS, "l1": 0.3}
-    assert compile_sparse(as_source(rows), learn_schema(as_source(rows))) is not None
+    assert compile_sparse(as_source(rows), learn_plain_schema(as_source(rows))) is not None
     sparse, dense = (
         MarkovField(l1=2.0).set_params(**options).fit(rows),
         MarkovField(l1=2.0).set_params(**options).fit(cells),

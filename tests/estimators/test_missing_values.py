@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from plain import learn_plain_schema
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, FitCallbacks, FullL1, MarkovField, Relational, RelationalField, Solver
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_table
 from sparsefield.errors import CovariateWarning, DataError
 from sparsefield.evaluation.calibration import score_columns
 from sparsefield.model import IterationRecord
@@ -112,17 +113,24 @@ def test_a_cluster_changes_no_bit(dask_client) -> None:
 
 
 @pytest.mark.slow
-def test_another_seed_gives_other_weights_within_the_monte_carlo_error() -> None:
+@pytest.mark.parametrize("max_error", [0.2, 0.05])
+def test_another_seed_gives_other_weights_within_the_monte_carlo_error(max_error) -> None:
     X = hide(chain(900, columns=9), 0.4)
-    fields = [MarkovField(l1=1.0, induction="full", missing=EM(seed=seed), n_jobs=1).fit(X) for seed in (0, 0, 1, 2)]
+
+    def fit(seed: int, **options) -> MarkovField:
+        return MarkovField(l1=1.0, induction="full", missing=EM(seed=seed, **options), n_jobs=1).fit(X)
+
+    fields = [fit(seed, max_error=max_error, max_copies=2048) for seed in (0, 0, 1, 2)]
     assert np.array_equal(fields[0].field_.theta, fields[1].field_.theta)
-    weights = [dense(field) for field in fields]
+    assert not np.array_equal(fields[0].field_.theta, fields[2].field_.theta)
+    exact = dense(fit(99, copies=512, max_copies=4096, max_error=0.01))
     # A weight of two binary columns has a standard error of about 1 / sqrt(rows x variances).
     error = 1.0 / np.sqrt(900 * 0.25**2)
-    for field, other in ((fields[2], weights[2]), (fields[3], weights[3])):
-        assert 0.0 < field.mc_error_ <= 0.1
-        difference = (other - weights[0])[np.triu_indices(9, 1)]
-        assert 0.0 < np.sqrt(np.mean(difference**2)) < 0.2 * error
+    for field in fields[1:]:
+        assert 0.0 < field.mc_error_ <= max_error
+        difference = (dense(field) - exact)[np.triu_indices(9, 1)]
+        # The noise of one step over the least share of information: both cells are observed in 0.6^2 of the rows.
+        assert np.sqrt(np.mean(difference**2)) < max_error / 0.36 * error
 
 
 def dense(field: MarkovField) -> np.ndarray:
@@ -187,7 +195,7 @@ def test_every_kind_of_field_is_learned_from_incomplete_rows(options, fit) -> No
     incomplete = hide(X, np.where(np.arange(6) == 5, 0.0, 0.3))
     field = MarkovField(l1=3.0, n_jobs=1).set_params(**options).fit(incomplete, **fit)
     assert field.converged_
-    assert 0.0 <= field.mc_error_ <= 0.1
+    assert 0.0 <= field.mc_error_ <= EM().max_error
     assert len(field.field_.weights) >= 5
     assert not np.isnan(field.transform(incomplete)).any()
     assert np.isfinite(field.score(incomplete))
@@ -359,16 +367,18 @@ def test_wald_statistics_have_the_variance_of_estimates_from_incomplete_rows() -
         X = hide(two_columns(1.0, 800, seed), 0.3, seed + 100)
         with Threads(1) as engine:
             source = as_source(X)
-            data = DenseDataset.single(compile_table(source, learn_schema(source)))
+            data = DenseDataset.single(compile_table(source, learn_plain_schema(source)))
             options = TrainingOptions(l1=0.1, l2=0.01)
             trainer = Trainer(
                 data, rule=FullL1(), objective=OBJECTIVES["pl"](), missing=EM(), options=options, engine=engine
             )
             trainer.run()
-            (weight,) = trainer.problem.theta[trainer.problem.n_states :]
+            (weight,) = trainer.problem.theta[trainer.problem.n_target_columns :]
             arcs = trainer.problem.working_set.arcs
             assert isinstance(trainer.evaluator, DenseEvaluator)
-            (wald,) = trainer.evaluator.wald_statistics(arcs, np.array([weight])) * _observed_shares(trainer, arcs, 1)
+            (wald,) = trainer.evaluator.wald_statistics(arcs, np.array([weight]))[0] * _observed_shares(
+                trainer, arcs, 1
+            )
         estimates.append(weight)
         variances.append(weight**2 / wald)
     assert np.var(estimates, ddof=1) == pytest.approx(np.mean(variances), rel=0.5)

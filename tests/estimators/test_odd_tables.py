@@ -34,6 +34,29 @@ def test_a_row_without_any_value_is_filled_and_adds_nothing_to_the_score() -> No
     assert field.score(table) * (N + 1) == pytest.approx(field.score(X) * N, rel=1e-12)
 
 
+@pytest.mark.parametrize("unit", ["ns", "ms", "D"])
+@pytest.mark.parametrize("observed", [False, True], ids=["target", "observed"])
+def test_dates_are_numbers_of_days_in_any_unit(unit, observed) -> None:
+    days = np.arange(40) * 3
+    when = np.datetime64("2020-01-01", unit) + days.astype("timedelta64[D]")
+    kind, position = (["when"], [1]) if observed else ([], [])
+    a = (days > 50).astype(int)
+    frames = pd.DataFrame({"a": a, "when": when}), pl.DataFrame({"a": a, "when": when})
+    fields = [MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=kind) for frame in frames]
+    objects = np.array([[one, day] for one, day in zip(a, when, strict=True)], dtype=object)
+    fields.append(MarkovField(l1=2.0, n_jobs=1).fit(objects, observed=position))
+    for field in fields:
+        variable = field.field_.schema.variables[1]
+        assert variable.kind == "numeric"
+        assert variable.states == tuple(18262.0 + days)
+        assert np.array_equal(field.field_.theta, fields[0].field_.theta)
+
+
+def present(table: np.ndarray) -> list[str]:
+    """Return the values of a table as text: the categories of an Enum are states, even if they do not occur."""
+    return sorted({str(value) for value in table.ravel()})
+
+
 @pytest.mark.parametrize("kind", ["array", "objects", "pandas", "category", "polars", "enum"])
 def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> None:
     table = np.nan_to_num(X[:6]).astype(int)
@@ -44,7 +67,7 @@ def test_a_state_that_training_never_saw_is_said_aloud_and_left_alone(kind) -> N
         "pandas": lambda t: pd.DataFrame(t, columns=["a", "b", "c"]).astype(str),
         "category": lambda t: pd.DataFrame(t, columns=["a", "b", "c"]).astype(str).astype("category"),
         "polars": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]),
-        "enum": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]).cast(pl.String).cast(pl.Enum(list("01239"))),
+        "enum": lambda t: pl.DataFrame(t, schema=["a", "b", "c"]).cast(pl.String).cast(pl.Enum(present(t))),
     }[kind]
     field = MarkovField(l1=2.0, n_jobs=1).fit(make(np.nan_to_num(X).astype(int)))
     odd = make(table)
@@ -91,7 +114,7 @@ def test_states_known_to_exist_need_no_example() -> None:
         field.score(np.array([[0.0, 0.0, 5.0]]))
 
 
-def test_whole_numbers_with_few_values_are_categories_and_others_numbers() -> None:
+def test_whole_numbers_with_few_values_are_ordinal_and_others_numbers() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -107,12 +130,13 @@ def test_whole_numbers_with_few_values_are_categories_and_others_numbers() -> No
     field = MarkovField(n_jobs=1, l1=5.0).fit(frame, observed=list(frame.columns[1:]))
     numeric = {v.name: v.numeric for v in field.field_.schema.observed}
     assert [name for name, flag in numeric.items() if flag] == ["many", "fractions"]
-    forced = MarkovField(n_jobs=1, l1=5.0, numeric=["few"]).fit(frame[["y", "few", "many"]], observed=["few", "many"])
+    others = {v.name: v.kind for v in field.field_.schema.observed if not v.numeric}
+    assert others == {"few": "ordinal", "words": "nominal", "truths": "nominal", "incomplete": "ordinal"}
+    kinds = {"few": "numeric", "many": "nominal"}
+    forced = MarkovField(n_jobs=1, l1=5.0, kinds=kinds).fit(frame[["y", "few", "many"]], observed=["few", "many"])
     assert [v.numeric for v in forced.field_.schema.observed] == [True, False]
-    with pytest.raises(DataError, match="'y' is listed as numeric but is a target"):
-        MarkovField(l1=2.0, numeric=["y"]).fit(frame[["y", "few"]], observed=["few"])
     with pytest.raises(DataError, match="'words' is read as numeric but holds text"):
-        MarkovField(l1=2.0, numeric=["words"]).fit(frame[["y", "words"]], observed=["words"])
+        MarkovField(l1=2.0, kinds={"words": "numeric"}).fit(frame[["y", "words"]], observed=["words"])
 
 
 def test_gaps_in_an_observed_number_sit_at_its_mean() -> None:

@@ -61,6 +61,20 @@ def test_dask_frames(client, tmp_path, missing, n_partitions) -> None:
     pd.testing.assert_frame_equal(there.transform(table), here.transform(table))
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_columns_of_every_kind(client, tmp_path, missing) -> None:
+    """Numbers, ordered categories and levels, found out or given, with the bytes of a fit here."""
+    table = frame(1500, seed=11, missing=missing)
+    order = pd.CategoricalDtype(["low", "fair", "high"], ordered=True)
+    table = table.assign(mood=table["mood"].astype(order), steps=table["sleep"] * 7 + np.arange(1500) % 30)
+    parts = dd.from_pandas(table, npartitions=4)
+    for kinds in ("auto", {"sleep": "nominal", "coin": "ordinal", "steps": "numeric", "mood": ["low", "high", "fair"]}):
+        here = MarkovField(l1=5.0, kinds=kinds).fit(table)
+        there = MarkovField(l1=5.0, kinds=kinds, engine=client).fit(parts)
+        assert saved(there, tmp_path / "there") == saved(here, tmp_path / "here")
+        assert {variable.kind for variable in here.field_.schema.variables} == {"nominal", "ordinal", "numeric"}
+
+
 def test_dask_arrays_with_equal_rows(client, tmp_path) -> None:
     rows = frame(4000, seed=1)[["sleep", "works", "coin"]].to_numpy().astype(float)
     weight = np.random.default_rng(2).random(4000)

@@ -48,11 +48,11 @@ def joint(field: MarkovField, given: dict) -> dict[tuple, float]:
     slow = SlowField(schema, field.field_.biases, field.field_.pairs, field.field_.weights)
     codes = [v.code_of_label[given[v.name]] if v.name in given else -1 for v in schema.targets]
     heat = schema.observed[0]
-    value = 0.0 if given["heat"] is None else (given["heat"] - heat.center) / heat.scale
+    values = heat.column_means if given["heat"] is None else heat.values_of(np.array([given["heat"]]))[:, 0]
     labels = [np.array(v.states, dtype=object)[v.position_of_code] for v in schema.targets]
     return {
         tuple(names[code] for names, code in zip(labels, way, strict=True)): p
-        for way, p in slow.joint(codes, [value]).items()
+        for way, p in slow.joint(codes, values).items()
     }
 
 

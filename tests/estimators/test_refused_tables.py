@@ -27,7 +27,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWar
             "'id' has 120 different values in 120 cells",
         ),
         (pd.DataFrame({"a": [0.0, 1.0], "b": [np.inf, 0.0]}), "'b' holds infinity"),
-        (pd.DataFrame({"a": [0, 1], "when": pd.to_datetime(["2020-01-01", "2021-01-01"])}), "'when' holds"),
         (pd.DataFrame({"a": [0, 1], "odd": [(1, 2), (3, 4)]}), "'odd' holds a tuple"),
         (pd.DataFrame({"a": [0, 1], "odd": [{"k": 1}, {"k": 2}]}), "'odd' holds"),
         (np.array([[b"a", b"b"], [b"b", b"b"]]), "'x0' holds a bytes"),
@@ -51,12 +50,6 @@ def test_columns_of_one_name_are_refused() -> None:
         MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame([[0, 1], [1, 0]], columns=["u", "u"]))
     with pytest.raises(DataError, match="several columns named 'u'"):
         MarkovField(l1=2.0, n_jobs=1).fit(pa.table([pa.array([0, 1]), pa.array([1, 0])], names=["u", "u"]))
-
-
-def test_dates_are_refused_in_any_unit() -> None:
-    when = pd.Series(["2020-01-01", "2021-01-01"]).astype("datetime64[ns]")
-    with pytest.raises(DataError, match="'when'"):
-        MarkovField(l1=2.0, n_jobs=1).fit(pd.DataFrame({"a": [0, 1], "when": when}))
 
 
 def test_infinity_in_an_observed_column_is_refused() -> None:
@@ -95,19 +88,6 @@ def test_weights_that_cannot_be_are_refused(weight, words) -> None:
 def test_observed_columns_by_position_alone_are_refused_with_the_mend() -> None:
     with pytest.raises(DataError, match="observed="):
         MarkovField(l1=2.0, n_jobs=1).fit(X, ["x0"])
-
-
-@pytest.mark.parametrize("unit", ["ns", "D"])
-def test_dates_in_arrays_are_refused_even_where_numbers_are_asked_for(unit) -> None:
-    when = np.array(["2020-01-01", "2021-01-01"], dtype=f"datetime64[{unit}]")
-    table = np.array([[0, when[0]], [1, when[1]]], dtype=object)
-    for numeric in ("auto", ["x1"]):
-        with pytest.raises(DataError, match="'x1'"):
-            MarkovField(l1=2.0, n_jobs=1, numeric=numeric).fit(table, observed=["x1"])
-    with pytest.raises(DataError, match="'when' holds dates"):
-        MarkovField(l1=2.0, n_jobs=1, numeric=["when"]).fit(
-            pd.DataFrame({"a": [0, 1], "when": when}), observed=["when"]
-        )
 
 
 @pytest.mark.parametrize("table", [pd.DataFrame({"x0": [], "x1": [], "x2": []}), np.empty((0, 3))])

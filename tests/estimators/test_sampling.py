@@ -88,6 +88,7 @@ def lag_one(draws: np.ndarray) -> float:
     return float(np.corrcoef(draws[:-1], draws[1:])[0, 1])
 
 
+@pytest.mark.slow
 def test_rows_close_together_in_a_chain_are_alike_and_those_far_apart_are_not(sticky: MarkovField) -> None:
     n = 4000
     close = sticky.sample(n, chains=1, burn_in=100, thin=1)["a"].to_numpy()

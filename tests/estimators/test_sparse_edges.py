@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain import learn_plain_schema
 from sparse_tables import switches
 
 from sparsefield import MarkovField, config
 from sparsefield.compute import Threads
-from sparsefield.data import DenseDataset, as_source, compile_sparse, learn_schema
+from sparsefield.data import DenseDataset, as_source, compile_sparse
 from sparsefield.induction import Grafting, best_proposals
 from sparsefield.io import save_rows
 from sparsefield.objectives import SparseEvaluator
@@ -47,14 +48,14 @@ def test_a_sparse_matrix_comes_back_from_transform_as_it_was() -> None:
 def test_of_very_many_pairs_the_best_are_kept(monkeypatch) -> None:
     monkeypatch.setattr("sparsefield.induction.sparse_scores.MANY_PAIRS", 20)
     source = as_source(switches(5, n_rows=300, n_columns=50, density=0.02))
-    schema = learn_schema(source)
+    schema = learn_plain_schema(source)
     table = compile_sparse(source, schema)
     assert table is not None
     sample = DenseDataset.single(table)
     with Threads(1) as engine:
         evaluator = SparseEvaluator(sample, engine)
         nothing = np.empty((0, 2), dtype=np.int64)
-        evaluator.evaluate(evaluator.compile(sample.layout.arcs(nothing)), np.full(schema.n_states, -3.0))
+        evaluator.evaluate(evaluator.compile(sample.layout.arcs(nothing)), np.full(schema.n_target_columns, -3.0))
         arguments = evaluator.gradient_factors(), sample.layout, 0.01, np.empty(0, dtype=np.int64)
         everyone, few = Grafting().score(*arguments), Grafting().score(*arguments, 30)
     assert len(everyone) > 500

@@ -210,6 +210,7 @@ def test_progress_is_told_and_more_rows_mean_a_larger_l1() -> None:
     assert field.field_.record.stability.l1 == pytest.approx(5.0)
 
 
+@pytest.mark.slow
 def test_features_that_the_field_lacks_are_remembered() -> None:
     rows = make_rows(800)
     field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("a", "b")])).fit(rows)

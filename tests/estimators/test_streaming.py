@@ -9,9 +9,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from plain import learn_plain_schema
 
 from sparsefield import FitCallbacks, MarkovField, Solver, config, load
-from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table, learn_schema
+from sparsefield.data import DenseDataset, SparseTable, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.training import TrainingData
 from sparsefield.io import save_rows
@@ -67,7 +68,7 @@ def same_field(one: MarkovField, other: MarkovField) -> None:
 def fit_together(X, *, weight=None, observed=(), **options) -> MarkovField:
     """A fit of the sparse table of a whole frame."""
     source = as_source(X)
-    schema = learn_schema(source, observed=list(observed), sample_weight=weight)
+    schema = learn_plain_schema(source, observed=list(observed), sample_weight=weight)
     table = compile_table(source, schema, sample_weight=weight)
     on = np.concatenate([block.beliefs for block in table.blocks], axis=1).T > 0
     offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))])
@@ -93,9 +94,10 @@ def test_blocks_of_frames_give_the_bits_of_the_whole_frame(make) -> None:
 def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
     options = {"solver__tol": 1e-12, "solver__kkt_tol": 1e-6}
     codes = FRAME.drop("same").select(pl.all().cast(pl.String).rank("dense")).to_numpy().astype(int)
+    kinds = {f"x{k}": "nominal" for k in range(codes.shape[1])}
     streamed, dense = (
-        MarkovField(l1=2.0).set_params(**options).fit(cut(codes, 90)),
-        MarkovField(l1=2.0).set_params(**options).fit(codes),
+        MarkovField(l1=2.0, kinds=kinds).set_params(**options).fit(cut(codes, 90)),
+        MarkovField(l1=2.0, kinds=kinds, coding="reference").set_params(**options).fit(codes),
     )
     assert streamed.converged_
     assert streamed.objective_ == pytest.approx(dense.objective_, rel=1e-9)
@@ -107,6 +109,45 @@ def test_blocks_reach_the_optimum_of_the_dense_path() -> None:
     one, two = (field.biases_.sort("variable", "state")["weight"].to_numpy() for field in (streamed, dense))
     np.testing.assert_allclose(one, two, atol=1e-5)
     assert streamed.score(codes) == pytest.approx(dense.score(codes), abs=1e-6)
+
+
+def every_kind(missing: float = 0.0) -> pl.DataFrame:
+    """Return numbers, ordered and other categories that depend on each other."""
+    made, answers = np.random.default_rng(1), ["no", "maybe", "yes"]
+    columns = {
+        "height": np.round(170 + 5 * CAUSE + made.normal(0, 4, N), 1),
+        "count": made.poisson(3 * CAUSE + 5),
+        "level": np.clip(CAUSE + made.integers(0, 2, N) + 1, 1, 5),
+        "answer": pl.Series(np.array(answers)[np.minimum(CAUSE, 2)], dtype=pl.Enum(answers)),
+        "word": FRAME["a"],
+        "yes": FRAME["yes"],
+    }
+    holes = made.random((N, len(columns))) < missing
+    return pl.DataFrame(columns).with_columns(
+        pl.when(pl.Series(~holes[:, k])).then(pl.col(name)).alias(name) for k, name in enumerate(columns)
+    )
+
+
+@pytest.mark.grid(keep=1)
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("make", [pl.DataFrame.clone, pl.DataFrame.to_pandas])
+def test_blocks_of_every_kind_of_column_give_the_bits_of_the_whole_frame(make, missing) -> None:
+    frame = make(every_kind(missing).with_columns(height=every_kind()["height"]))
+    for options in ({}, {"observed": ["height"], "sample_weight": WEIGHT}):
+        whole = MarkovField(l1=4.0, random_state=0).fit(frame, **options)
+        kinds = {variable.name: variable.kind for variable in whole.field_.schema.variables}
+        assert set(kinds.values()) == {"nominal", "ordinal", "numeric"}
+        for size in (37, 250):
+            same_field(MarkovField(l1=4.0, random_state=0).fit(cut(frame, size), **options), whole)
+
+
+@pytest.mark.slow
+def test_numbers_in_files_give_the_same_field(tmp_path) -> None:
+    frame = every_kind(0.1)
+    for k, part in enumerate(cut(frame, 150)):
+        part.write_parquet(tmp_path / f"{k}.parquet")
+    options = {"l1": "auto", "selection": "ebic", "random_state": 0, "kinds": {"level": "nominal", "count": "ordinal"}}
+    same_field(MarkovField(**options).fit(tmp_path), MarkovField(**options).fit(frame))
 
 
 def test_files_give_the_same_field(tmp_path) -> None:
@@ -185,8 +226,8 @@ def test_bad_streams_leave_nothing_behind() -> None:
         MarkovField(l1=2.0).fit(broken())
     with pytest.raises(DataError, match="without blocks"):
         MarkovField(l1=2.0).fit(iter([]))
-    with pytest.raises(DataError, match="missing value in row 400"):
-        MarkovField(l1=2.0).fit(iter([FRAME, FRAME.with_columns(a=pl.lit(None, dtype=pl.String))]))
+    with pytest.raises(DataError, match="'a' holds numbers from row 400 on"):
+        MarkovField(l1=2.0).fit(iter([FRAME, FRAME.with_columns(a=pl.lit(1))]))
     with pytest.raises(DataError, match=r"observed=.*'nothing', which is not there"):
         MarkovField(l1=2.0).fit(cut(FRAME, 90), observed=["nothing"])
     with pytest.raises(DataError, match="sample_weight"):

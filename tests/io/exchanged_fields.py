@@ -12,7 +12,7 @@ SMOKES = Variable("smokes", "target", (0, 1), 0, (0.75, 0.25))
 MOOD = Variable("mood", "target", ("glad", "odd & <so>", "sad"), 2, (0.2, 0.3, 0.5))
 ALWAYS = Variable("always", "target", ("yes",), 0, (1.0,))
 TOWN = Variable("town", "observed", (False, True), 0, (0.5, 0.5))
-AGE = Variable("age", "observed", center=40.0, scale=10.0)
+AGE = Variable("age", "observed", center=40.0, scale=10.0, kind="numeric")
 KIND = Variable("kind", "target", ("bill", "love", "news"), 0, (0.5, 0.25, 0.25))
 
 PERSON = Schema((SMOKES, MOOD, ALWAYS, TOWN, AGE), ("age", "smokes", "mood", "always", "town"))
@@ -50,5 +50,9 @@ def linked_tables(seed: int = 0) -> Field:
     pairs = all_pairs(layout)
     pairs = pairs[rng.random(len(pairs)) < 0.8]
     return Field(
-        layout, rng.normal(size=layout.n_states), pairs, rng.normal(size=len(pairs)), record=FitRecord(objective=1.0)
+        layout,
+        rng.normal(size=layout.n_target_columns),
+        pairs,
+        rng.normal(size=len(pairs)),
+        record=FitRecord(objective=1.0),
     )

@@ -75,7 +75,7 @@ def random_field(seed: int, *, states=(2, 3, 4, 2), orders=(1, 2, 3), share: flo
     for order in orders:
         ways = itertools.combinations(range(schema.n_columns), order)
         features[order] = [c for c in ways if len({owner[x] for x in c}) == order and rng.random() < share]
-    biases = rng.normal(scale=size, size=schema.n_states) if 1 in orders else np.zeros(schema.n_states)
+    biases = rng.normal(scale=size, size=schema.n_target_columns) if 1 in orders else np.zeros(schema.n_target_columns)
     pairs = np.array(features.get(2, []), dtype=np.int64).reshape(-1, 2)
     higher = [c for order in orders if order > 2 for c in features[order]]
     conjunctions = np.full((len(higher), max(3, *orders)), -1, dtype=np.int64)

@@ -20,6 +20,7 @@ def test_nodes_are_variables() -> None:
     assert list(nodes) == ["smokes", "mood", "always", "town", "age"]
     assert nodes["mood"] == {
         "role": "target",
+        "kind": "nominal",
         "states": ["glad", "odd & <so>", "sad"],
         "reference": "sad",
         "shares": [0.2, 0.3, 0.5],
@@ -29,12 +30,14 @@ def test_nodes_are_variables() -> None:
     assert nodes["always"]["states"] == ["yes"]
     assert nodes["town"] == {
         "role": "observed",
+        "kind": "nominal",
         "states": [False, True],
         "reference": False,
         "shares": [0.5, 0.5],
         "weights": {},
     }
-    assert nodes["age"] == {"role": "observed", "mean": 40.0, "deviation": 10.0, "weights": {}}
+    numeric = {"kind": "numeric", "mean": 40.0, "deviation": 10.0, "transform": "linear-scores"}
+    assert nodes["age"] == {"role": "observed", "weights": {}, **numeric}
 
 
 def test_a_field_that_was_not_learned_has_no_shares() -> None:

@@ -35,7 +35,7 @@ def query():
 @pytest.mark.parametrize("seed", range(4))
 def test_variable_elimination_agrees_with_enumeration(query, make_problem, seed) -> None:
     problem = make_problem(seed, states=(2, 3, 4), share=0.7)
-    schema, n = problem.schema, problem.schema.n_states
+    schema, n = problem.schema, problem.schema.n_target_columns
     kind, number = schema.observed
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
     network = to_pgmpy(field, given={kind.name: kind.states[-1], number.name: 0.7})

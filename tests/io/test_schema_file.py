@@ -91,17 +91,17 @@ def test_all_keys_of_an_offset_link_are_optional(folder: Path) -> None:
     assert [rows.tolist() for rows in data.linked_rows("next")] == [[1], [0]]
 
 
-def test_files_and_numeric_columns_are_returned_with_the_data(folder: Path) -> None:
-    text = NATIONS.replace('observed = ["area"]', 'numeric = ["area"]')
+def test_files_and_kinds_are_returned_with_the_data(folder: Path) -> None:
+    text = NATIONS.replace('observed = ["area"]', 'numeric = ["area=normal-scores"]\nordinal = ["rich=0<1"]')
     path = written(folder, text)
     found = parse_schema_file(path)
-    assert found.numeric == {"nation": ["area"]}
-    assert found.data.observed == {"nation": ["area"]}
+    assert found.kinds == {"nation": {"area": "normal-scores", "rich": "0<1"}}
+    assert found.data.observed == {}  # numbers may be predicted
     assert found.files["nation"] == TableFile(folder / "nations.csv", ReadOptions(("n/a",)))
     assert found.inputs == (path, folder / "nations.csv", folder / "data" / "pairs.parquet")
     assert found.files["nation"].read(as_text=True)["rich"].to_list() == ["1", "n/a"]
     assert repr(found.data) == repr(read_schema(folder))
-    assert parse_schema_file(folder).numeric == {}
+    assert parse_schema_file(folder).kinds == {}
 
 
 def test_a_table_may_have_no_header(folder: Path) -> None:
@@ -255,7 +255,9 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
             NATION + "numeric = ['size']\n",
             r"\[tables.nation\]: numeric names the column 'size', which does not exist",
         ),
-        (NATION + "key = 'nation'\nnumeric = ['nation']\n", "'nation' of table 'nation' is observed, but also a key"),
+        (NATION + "key = 'nation'\nnumeric = ['nation']\n", "column 'nation' has a kind, but it is a key"),
+        (NATION + "ordinal = ['rich=1']\n", r"\[tables.nation\]: ordinal has 'rich=1': give all labels"),
+        (NATION + "ordinal = ['rich']\nnominal = ['rich']\n", "ordinal and .*nominal name column 'rich'"),
         ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this file holds one table, not a database"),
         (
             "database = 'data/pairs.parquet'\n[tables.pair]\n",

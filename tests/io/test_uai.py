@@ -108,7 +108,7 @@ def test_the_field_of_any_file_has_its_distribution(tmp_path_factory, seed) -> N
 def test_the_file_is_conditioned_on_observed_columns(folder, make_problem) -> None:
     for seed in range(5):
         problem = make_problem(seed)
-        schema, n = problem.schema, problem.schema.n_states
+        schema, n = problem.schema, problem.schema.n_target_columns
         field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
         kind, number = schema.observed
         label, value = kind.states[seed % len(kind.states)], 0.3 * seed - 1
@@ -124,7 +124,7 @@ def test_the_file_is_conditioned_on_observed_columns(folder, make_problem) -> No
 
 def test_targets_may_be_given_and_missing_observed_values_are_means(folder, make_problem) -> None:
     problem = make_problem(3)
-    schema, n = problem.schema, problem.schema.n_states
+    schema, n = problem.schema, problem.schema.n_target_columns
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
     kind, number = schema.observed
     first = schema.targets[0]
@@ -132,7 +132,7 @@ def test_targets_may_be_given_and_missing_observed_values_are_means(folder, make
     names = write_uai(field, folder / "net.uai", given=known)
     assert list(names) == [v.name for v in schema.targets[1:]]
     code = first.code_of_label[first.states[1]]
-    truth = problem.slow.joint([code, -1, -1, -1], [*kind.column_frequencies, 0.0])
+    truth = problem.slow.joint([code, -1, -1, -1], [*kind.column_means, 0.0])
     positions = [v.position_of_code for v in schema.targets[1:]]
     by_position = {tuple(int(p[c]) for p, c in zip(positions, way[1:], strict=True)): x for way, x in truth.items()}
     np.testing.assert_allclose(shares(products((folder / "net.uai").read_text())), shares(by_position), rtol=1e-9)
@@ -333,7 +333,7 @@ def test_a_damaged_file_is_a_field_or_is_refused(tmp_path_factory, cut, word) ->
 
 def test_observed_columns_need_values(folder, make_problem) -> None:
     problem = make_problem(0, share=1.0)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
     kind, number = (v.name for v in problem.schema.observed)
     wrong = {

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from plain import learn_plain_schema
 
 from sparsefield.data import (
     NEIGHBOR_COUNT,
@@ -24,13 +25,14 @@ from sparsefield.data import (
     Layout,
     OffsetLink,
     Relational,
+    Schema,
     compile_table,
-    learn_schema,
     resolve_templates,
     row_pairs,
     template_ends,
 )
 from sparsefield.induction import all_pairs
+from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
 
 # -- which rows touch, by looking at all pairs of rows -----------------------------------------------------------------
@@ -362,13 +364,15 @@ class SlowRelational:
                 if circle[entity] not in moving:
                     continue
                 for cell in cells:
-                    new = self.update(cell, q)
+                    new, changes = self.update(cell, q), []
                     for state in self.states(cell[0], cell[2]):
                         spot = (*cell, state)
                         belief = damping * q[spot] + (1.0 - damping) * new[state]
-                        if abs(belief - q[spot]) > tolerance:
-                            moved.add(circle[entity])
+                        changes.append(belief - q[spot])
                         q[spot] = belief
+                    changes.append(sum(changes))  # of the reference state, with the opposite sign
+                    if max(map(abs, changes)) > tolerance:
+                        moved.add(circle[entity])
             moving = moved
             if not moving:
                 return q, sweep
@@ -473,7 +477,9 @@ def layout_of(data: Relational, templates=None, *, counted: Counted | None = Non
     """
     names = tuple(data.tables)
     templates = resolve_templates(data, templates)
-    schemas = tuple(learn_schema(data.select_variables(name), observed=data.observed.get(name, ())) for name in names)
+    schemas = tuple(
+        learn_plain_schema(data.select_variables(name), observed=data.observed.get(name, ())) for name in names
+    )
     ends = tuple(tuple(map(names.index, ends_of(data, template))) for template in templates)
     for template, (left, right) in zip(templates, ends, strict=True):
         assert template.kind == "within" or template_ends(data.links, template) == (names[left], names[right])
@@ -503,7 +509,7 @@ def bias_names(layout: Layout) -> list[tuple[str, str, Any]]:
     return [
         (table, *name)
         for table, schema in zip(layout.tables, layout.schemas, strict=True)
-        for name in schema.column_names[: schema.n_states]
+        for name in schema.column_names[: schema.n_target_columns]
     ]
 
 
@@ -526,13 +532,22 @@ def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = Non
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
         table = compile_table(data.select_variables(name), schema, width=int(width))
         for block in table.blocks if slow is not None else ():
-            for k, (variable, state) in enumerate(schema.column_names[: schema.n_states]):
+            for k, (variable, state) in enumerate(schema.column_names[: schema.n_target_columns]):
                 for i in range(block.n_rows):
                     block.beliefs[k, i] = slow.q[name, block.start + i, variable, state]
         tables.append(table)
     nothing = np.empty(0, dtype=np.int64)
     touch = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
     return DenseDataset.linked(layout, tables, touch)
+
+
+def by_column(schema: Schema, probabilities: np.ndarray) -> list[tuple[str, Any, np.ndarray]]:
+    """Return (variable, state, probabilities of the rows) of the states that have a column, in the paper's coding."""
+    found = []
+    for target, variable in enumerate(schema.targets):
+        values = dict(zip(variable.states, state_probabilities(schema, target, probabilities).T, strict=True))
+        found += [(variable.name, state, values[state]) for state in variable.column_labels]
+    return found
 
 
 def tell(slow: SlowRelational, fitted: Field) -> None:
@@ -574,7 +589,9 @@ def problem_of(
 def random_field(layout: Layout, rng: np.random.Generator, share: float = 0.6, size: float = 0.7) -> Field:
     candidates = all_pairs(layout)
     pairs = candidates[rng.random(len(candidates)) < share]
-    return Field(layout, rng.normal(scale=size, size=layout.n_states), pairs, rng.normal(scale=size, size=len(pairs)))
+    return Field(
+        layout, rng.normal(scale=size, size=layout.n_target_columns), pairs, rng.normal(scale=size, size=len(pairs))
+    )
 
 
 def problem_over(

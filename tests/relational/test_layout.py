@@ -40,7 +40,8 @@ def layouts(draw) -> Layout:
     def schema(t: int) -> Schema:
         def column(k: int, role: str, states: int) -> Variable:
             if states == 0:
-                return Variable(f"v{k}", role)
+                numbers = {"kind": "numeric", "center": 0.5, "scale": 0.5, "scores": (-1.0, 1.0), "cuts": (0.5,)}
+                return Variable(f"v{k}", role, (0.0, 1.0), 0, (0.5, 0.5), **numbers)
             labels = tuple(f"s{n}" for n in range(states))
             return Variable(f"v{k}", role, labels, draw(st.integers(0, states - 1)), (1 / states,) * states)
 
@@ -143,7 +144,7 @@ def test_how_many_neighbors_there_are_is_a_source_and_never_a_target(layout) -> 
         if NEIGHBOR_COUNT not in (name.variable_a, name.variable_b):
             continue
         mine = arcs.feature == k
-        assert layout.column_of_state[arcs.target[mine]].tolist() == [a]
+        assert layout.column_of_target[arcs.target[mine]].tolist() == [a]
         assert arcs.source[mine].tolist() == [b]
         (t,) = [t for t, template in enumerate(layout.templates) if template.label == name.template]
         table = int(layout.table_of_column[a])
@@ -284,7 +285,7 @@ def test_only_pairs_that_a_template_allows_are_sound(layout, seed) -> None:
     if layout.n_columns == 0:
         return
     pairs = rng.integers(-1, layout.n_columns + 1, (40, 2))
-    states = set(layout.column_of_state.tolist())
+    states = set(layout.column_of_target.tolist())
     table = layout.table_of_column
     for a, b in pairs.tolist():
         if not layout.are_valid_pairs(np.array([[a, b]])):
@@ -293,7 +294,7 @@ def test_only_pairs_that_a_template_allows_are_sound(layout, seed) -> None:
         assert table[a] == table[b]
         arcs = layout.arcs(np.array([[a, b]]))
         for target, source in zip(arcs.target, arcs.source, strict=True):
-            assert table[layout.column_of_state[target]] == table[source]
+            assert table[layout.column_of_target[target]] == table[source]
         name = layout.feature_name(a, b)
         (template,) = [t for t in layout.templates if t.label == name.template]
         assert template.left is None or name.variable_a in (*template.left, NEIGHBOR_COUNT)

@@ -14,6 +14,7 @@ from relational_oracle import (
     Problem,
     SlowRelational,
     bias_names,
+    by_column,
     compiled,
     ends_of,
     layout_of,
@@ -35,7 +36,11 @@ from sparsefield.model import Field
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
-pytestmark = [pytest.mark.grid(keep=2), pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")]
+pytestmark = [
+    pytest.mark.grid(keep=2),
+    pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning"),
+    pytest.mark.usefixtures("plain_coding"),
+]
 
 SEEDS = st.integers(0, 2**32 - 1)
 OPTIONS = {"solver__tol": 1e-12, "solver__kkt_tol": 1e-4, "n_jobs": 1}
@@ -291,7 +296,7 @@ def everything(problem: Problem) -> dict:
     for kind, parts in (("gaps", answers.marginals), ("conditionals", answers.conditionals)):
         for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, parts, strict=True):
             beliefs: dict = {}
-            for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+            for variable, state, values in by_column(schema, part):
                 for row, p in enumerate(values.tolist()):
                     beliefs.setdefault((row, variable), {})[state] = p
             for (row, variable), shares in beliefs.items():
@@ -341,6 +346,7 @@ def smokers() -> np.ndarray:
     return drawn(stars(), 3)
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("hidden", [0.0, 0.15])
 @pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
 def test_without_penalties_names_of_states_change_nothing(smokers, templates, hidden) -> None:
@@ -449,6 +455,7 @@ def check_answers(field: RelationalField, learned: Relational, asked: Relational
     assert set(field.sample(asked, sweeps=3, random_state=0).tables["person"]["smokes"]) <= {0, 1}
 
 
+@pytest.mark.grid(keep=1)
 @pytest.mark.parametrize("templates", [(FRIENDS,), (replace(FRIENDS, symmetric=False),)], ids=["symmetric", "directed"])
 def test_rows_may_differ_in_how_many_neighbors_they_have_though_they_did_not_before(templates) -> None:
     options = {**OPTIONS, "inference": MeanField(tolerance=1e-10)}

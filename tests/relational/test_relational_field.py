@@ -22,7 +22,11 @@ from sparsefield.errors import DataError, ModelFileError, UnknownStateWarning
 from sparsefield.induction import RULES, all_pairs
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
-pytestmark = [pytest.mark.grid(keep=2), pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")]
+pytestmark = [
+    pytest.mark.grid(keep=2),
+    pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning"),
+    pytest.mark.usefixtures("plain_coding"),
+]
 
 OPTIONS = {"l1": 0.7, "l2": 0.1, "solver__tol": 1e-9, "n_jobs": 1}
 
@@ -38,7 +42,7 @@ def certificate(field: RelationalField, data, rows, q=None, counts: bool = True)
     biases, pairs = slow.pl_gradient(q)
     gradients = {**biases, **pairs}
     weights = {**slow.biases, **slow.weights}
-    assert len(gradients) == field.field_.layout.n_candidate_pairs + field.field_.layout.n_states
+    assert len(gradients) == field.field_.layout.n_candidate_pairs + field.field_.layout.n_target_columns
 
     def penalties(name) -> tuple[float, float]:
         """l1 and l2 of a feature; every state of these tables has an example."""
@@ -119,7 +123,7 @@ def test_a_fit_with_gaps_ends_certified_whatever_it_draws(incomplete, seed) -> N
     """Rounds of the certificate are compared with those of the same completions alone."""
     field = RelationalField().set_params(**OPTIONS, missing=EM(seed=seed)).fit(incomplete[0])
     assert field.converged_
-    assert 0.0 < field.mc_error_ <= 0.1
+    assert 0.0 < field.mc_error_ <= EM().max_error
 
 
 @pytest.mark.slow
@@ -221,6 +225,7 @@ def test_other_names_for_the_same_rows_give_the_same_bits(incomplete) -> None:
     assert np.array_equal(first.field_.theta, second.field_.theta)
 
 
+@pytest.mark.usefixtures("default_coding")
 @pytest.mark.parametrize("objective", ["pl", "cd"])
 @pytest.mark.parametrize("rule", ["cfi", "full"])
 def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, objective) -> None:
@@ -247,6 +252,7 @@ def test_one_table_without_links_is_a_plain_field_bit_for_bit(incomplete, rule, 
         assert np.array_equal(found, answers[column])
 
 
+@pytest.mark.usefixtures("default_coding")
 @pytest.mark.parametrize(
     "missing", [EM(copies=8, max_copies=32, max_error=1e-4), MeanField(tolerance=1e-8)], ids=["em", "clamped"]
 )
@@ -514,22 +520,24 @@ def test_what_is_wrong_with_a_table_is_said_with_its_name(full) -> None:
         RelationalField(l1=2.0).fit(empty)
     with pytest.raises(DataError, match=r"states= names the table 'nation', which is not there; tables: badge, person"):
         RelationalField(l1=2.0).fit(data, states={"nation": {"x": [1]}})
-    with pytest.raises(DataError, match=r"numeric= names the table 'nation', which is not there; tables: badge"):
-        RelationalField(l1=2.0, numeric={"nation": ["x"]}).fit(data)
+    with pytest.raises(DataError, match=r"kinds= names the table 'nation', which is not there; tables: badge"):
+        RelationalField(l1=2.0, kinds={"nation": {"x": "numeric"}}).fit(data)
     with pytest.raises(DataError, match="Table 'person': states= names the column 'x'"):
         RelationalField(l1=2.0).fit(data, states={"person": {"x": [1]}})
-    with pytest.raises(DataError, match="numeric must be 'auto' or"):
-        RelationalField(l1=2.0, numeric=["age"]).fit(data)
-    with pytest.raises(DataError, match="Table 'person': Column 'mood' is listed as numeric but is a target"):
-        RelationalField(l1=2.0, numeric={"person": ["mood"]}).fit(data)
+    with pytest.raises(DataError, match="kinds must be 'auto' or"):
+        RelationalField(l1=2.0, kinds="numeric").fit(data)
+    with pytest.raises(DataError, match="Table 'person': kinds= has 'number' for column 'mood'"):
+        RelationalField(l1=2.0, kinds={"person": {"mood": "number"}}).fit(data)
     places = Relational({"place": data.tables["place"]}, keys={"place": "name"}, observed={"place": ["climate"]})
     with pytest.raises(DataError, match="nothing to predict"):
         RelationalField(l1=2.0).fit(places)
 
 
-def test_numeric_may_name_columns_by_table(full) -> None:
+@pytest.mark.usefixtures("default_coding")
+def test_kinds_may_be_given_by_table(full) -> None:
     data, _ = full
-    field = RelationalField(l1=2.0).set_params(**OPTIONS, numeric={"letter": ["weight"], "person": ["age"]}).fit(data)
+    kinds = {"letter": {"weight": "numeric"}, "person": {"age": "numeric"}}
+    field = RelationalField(l1=2.0).set_params(**OPTIONS, kinds=kinds).fit(data)
     same = RelationalField(l1=2.0).set_params(**OPTIONS).fit(data)
     assert np.array_equal(field.field_.theta, same.field_.theta)
 
@@ -667,7 +675,7 @@ def test_the_same_field_is_written_with_the_same_bytes(fitted, saved, incomplete
         {"templates": list(TEMPLATES[:8])},
         {"templates": ["within person", ("across", "sender"), {"kind": "joined", "names": ["who", "whom"]}]},
         {"templates": [{"kind": "joined", "names": ["who", "whom"], "left": ["mood"], "right": ["smokes"]}]},
-        {"numeric": {"letter": ["weight"], "person": ("age",)}},
+        {"kinds": {"letter": {"weight": "numeric"}, "person": {"age": "numeric"}}},
         {"induction": FixedGraph(edges=(("person.mood",) * 2 + ("across elder",), ("person.mood", "letter.kind")))},
         {"induction__threshold": (0.1, 0.3), "random_state": 5},
     ],
@@ -767,7 +775,7 @@ def test_candidates_of_a_saved_field_are_all_sound(fitted) -> None:
     layout = fitted.field_.layout
     assert layout.are_valid_pairs(all_pairs(layout))
     assert layout.are_valid_pairs(fitted.field_.pairs)
-    assert len(bias_names(layout)) == layout.n_states
+    assert len(bias_names(layout)) == layout.n_target_columns
 
 
 def test_options_that_make_no_sense_are_refused(saved, tmp_path) -> None:

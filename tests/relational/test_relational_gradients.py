@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import bias_names, compiled, ends_counted, layout_of, names_of, problem_of
+from relational_oracle import bias_names, by_column, compiled, ends_counted, layout_of, names_of, problem_of
 from villages import TEMPLATES, relational, village
 
 from sparsefield import MeanField, config
@@ -34,7 +34,7 @@ def evaluated(problem, objective: str) -> tuple[float, np.ndarray, list]:
         evaluator = DenseEvaluator(problem.sample, OBJECTIVES[objective](), engine)
         loss, own = evaluator.evaluate(problem.field.graphs, problem.field.theta)
         graphs = compile_adjacency(layout, layout.arcs(candidates))
-        gradient = evaluator.gradient(graphs, layout.n_states + len(candidates))
+        gradient = evaluator.gradient(graphs, layout.n_target_columns + len(candidates))
     names = bias_names(layout) + names_of(problem.slow, layout, candidates)
     by_name = dict(zip(names, gradient, strict=True))
     inside = bias_names(layout) + names_of(problem.slow, layout, problem.field.pairs)
@@ -48,7 +48,7 @@ def conditionals(problem) -> dict:
         found = infer(problem.field, problem.sample, MeanField(), engine)
     answers = {}
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, found.conditionals, strict=True):
-        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+        for variable, state, values in by_column(schema, part):
             for row, p in enumerate(values):
                 answers.setdefault((name, row, variable), {})[state] = p
     return answers

@@ -103,7 +103,7 @@ def by_hand(problem, contrast, threshold: float) -> dict:
     arcs = layout.arcs(candidates)
     estimate = np.zeros(len(candidates))
     for target, source, feature in zip(*arcs[:3], strict=True):
-        column = layout.column_of_state[target]
+        column = layout.column_of_target[target]
         table = layout.table_of_column[column]
         start = layout.column_starts[table]
         mean = contrast.means[table][source - start]
@@ -166,7 +166,7 @@ def test_ideal_parent_ranks_by_the_cosine_over_links_too() -> None:
     candidates = all_pairs(layout)
     arcs, best = layout.arcs(candidates), np.zeros(len(candidates))
     for target, source, feature in zip(*arcs[:3], strict=True):
-        column = layout.column_of_state[target]
+        column = layout.column_of_target[target]
         table = layout.table_of_column[column]
         start = layout.column_starts[table]
         error = contrast.errors[table][0][column - start]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import ends_counted, problem_of, rows_of
+from relational_oracle import by_column, ends_counted, problem_of, rows_of
 from villages import TEMPLATES, village
 
 from sparsefield import BeliefPropagation, ExactInference, Gibbs
@@ -28,7 +28,7 @@ def beliefs(problem, method) -> dict:
         answers = infer(problem.field, problem.sample, method, engine)
     found = {}
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.marginals, strict=True):
-        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+        for variable, state, values in by_column(schema, part):
             found.update({(name, row, variable, state): p for row, p in enumerate(values.tolist())})
     return found
 

@@ -9,7 +9,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relational_oracle import ends_counted, layout_of, problem_of, problem_over, random_field, slow_over, tell
+from relational_oracle import (
+    by_column,
+    ends_counted,
+    layout_of,
+    problem_of,
+    problem_over,
+    random_field,
+    slow_over,
+    tell,
+)
 from scipy.stats import chi2
 from villages import TEMPLATES, relational, village
 
@@ -33,7 +42,7 @@ def beliefs(problem, inference) -> tuple[dict, object]:
         answers = infer(problem.field, problem.sample, inference, engine)
     found = {}
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.marginals, strict=True):
-        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+        for variable, state, values in by_column(schema, part):
             found.update({(name, row, variable, state): p for row, p in enumerate(values.tolist())})
     return found, answers
 
@@ -43,6 +52,7 @@ def assert_same(found: dict, wanted: dict, within: float = 1e-10) -> None:
         assert belief == pytest.approx(wanted[spot], abs=within), spot
 
 
+@pytest.mark.grid(keep=3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -73,6 +83,7 @@ def test_entities_are_visited_in_order_until_no_belief_moves_by_more(
     assert answers.unconverged == 0 or rounds == options.get("max_sweeps", 500)
 
 
+@pytest.mark.slow
 def test_the_tolerance_says_in_which_round_linked_rows_stop() -> None:
     """A round earlier or later the beliefs are others, so that the test above would see it."""
     rounds, apart = [], []
@@ -139,7 +150,7 @@ def test_seen_cells_are_predicted_from_other_seen_cells(seed) -> None:
     total = sum(np.log(states[slow.value(cell)]) for cell, states in seen.items())
     assert answers.log_likelihood == pytest.approx(total, abs=0.02 * len(seen))
     for name, schema, part in zip(problem.layout.tables, problem.layout.schemas, answers.conditionals, strict=True):
-        for (variable, state), values in zip(schema.column_names[: schema.n_states], part, strict=True):
+        for variable, state, values in by_column(schema, part):
             for row, p in enumerate(values):
                 cell = (name, row, variable)
                 if slow.is_missing(cell):

@@ -1,6 +1,6 @@
 """This package provides public datasets for examples and benchmarks, and synthetic fields."""
 
-from sparsefield.datasets.public import DATASETS, Animals, Nations, Splits, data_folder, load_dataset
+from sparsefield.datasets.public import DATASETS, Animals, Nations, Splits, data_folder, load_dataset, load_mixed
 from sparsefield.datasets.synthetic import SyntheticField, make_markov_field
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "SyntheticField",
     "data_folder",
     "load_dataset",
+    "load_mixed",
     "make_markov_field",
 ]

@@ -44,6 +44,13 @@ SPLITS_HASHES = {
         "test": "fec3ae7b26804020a9c43c99828441c5e08bb76b23719368a74ad2b09af99100",
     },
 }
+MIXED_URL = "https://raw.githubusercontent.com/vincentarelbundock/Rdatasets/1dcc2bf5f955cc1224a3e1307256e1fe86b68dae/csv/{path}.csv"
+MIXED_TABLES = {
+    "bfi": ("psych/bfi", "68ae71a96c2157b0c49b8d8f8ccaee1292f5e92adce9a3f202fdc7efac883dc9"),
+    "Chile": ("carData/Chile", "2f825754d58d18414f97ba8190c37b3bd9d2de1983d04bfa106e03327abd7e70"),
+    "survey": ("MASS/survey", "83a07639ec2bf521cf67c6b377cb6f77eb9467b15969356db44466476a09f766"),
+}
+"""Path and SHA256 of tables with text, numbers and missing values, of R packages."""
 DATASETS = ("animals", "nations", *SPLITS_HASHES)
 
 
@@ -160,6 +167,29 @@ def load_dataset(name: str) -> Animals | Nations | Splits:
         known_hash, url = SPLITS_HASHES[name][split], SPLITS_URL.format(name=name, split=split)
         splits[split] = _parse(_read_bits, local or _download(url, known_hash))
     return Splits(**splits)
+
+
+def load_mixed(name: str) -> pl.DataFrame:
+    """Load a public table with text, numbers and missing values.
+
+    It is read from ``mixed/NAME.csv`` in the folder named by ``SPARSEFIELD_DATA`` if that exists; otherwise it is
+    downloaded, verified by checksum, and kept in the user's cache.
+
+    Parameters
+    ----------
+    name : {"bfi", "Chile", "survey"}
+        Answers of 2,800 people to 25 items of a personality test; an opinion poll of 2,700 people before a plebiscite;
+        measurements and habits of 237 students.
+    """
+    if name not in MIXED_TABLES:
+        raise DataError(f"no table called {name!r}; choose from {', '.join(MIXED_TABLES)}")
+    path, known_hash = MIXED_TABLES[name]
+    local = _local_file(f"mixed/{name}.csv")
+    return _parse(_read_mixed, local or _download(MIXED_URL.format(path=path), known_hash))
+
+
+def _read_mixed(path: Path) -> pl.DataFrame:
+    return pl.read_csv(path, null_values=["NA", ""]).drop("rownames", strict=False)
 
 
 def data_folder() -> Path | None:

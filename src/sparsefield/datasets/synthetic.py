@@ -117,7 +117,7 @@ def make_markov_field(
     if isinstance(biases, str) and biases == "balanced":
         drawn = -_mean_edge_effect(pairs, strengths, schema)
     else:
-        drawn = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_states)
+        drawn = rng.uniform(*_bounds("biases", biases, "'balanced' or "), size=schema.n_target_columns)
     field = MarkovField.from_field(Field(Layout.single(schema), drawn, pairs, strengths), n_jobs=n_jobs)
     draw_seed = int(chain.generate_state(1)[0])
     samples = field.sample(rows, burn_in=burn_in, thin=thin, chains=chains, random_state=draw_seed, progress=progress)
@@ -159,4 +159,4 @@ def _mean_edge_effect(pairs: Array, strengths: Array, schema: Schema) -> Array:
     """Return the mean contribution (states,) of edges to the logit of a state, for neighbors in uniform states."""
     probability = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
     both = np.concatenate([pairs, pairs[:, ::-1]])
-    return np.bincount(both[:, 0], np.tile(strengths, 2) * probability[both[:, 1]], schema.n_states)
+    return np.bincount(both[:, 0], np.tile(strengths, 2) * probability[both[:, 1]], schema.n_target_columns)

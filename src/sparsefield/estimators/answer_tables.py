@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from sparsefield.data import Label, Schema, Table, Variable, make_frame
+from sparsefield.data import Label, Schema, Source, Table, Variable, make_frame
+from sparsefield.data.frames import make_column
+from sparsefield.data.labels import as_numbers
+from sparsefield.estimators.number_answers import Fill, fill_labels, labels_of_codes
 from sparsefield.frame_protocol import Frame
 from sparsefield.inference import state_probabilities
 from sparsefield.model import PathRow
@@ -20,19 +23,18 @@ def states_of(schema: Schema) -> dict[str, list]:
 
 
 def probabilities(schema: Schema, beliefs: np.ndarray) -> dict[str, np.ndarray]:
-    """Return {column: (rows, states)} from (states, rows) beliefs."""
-    return {v.name: state_probabilities(v, _columns(schema, beliefs, k)) for k, v in enumerate(schema.targets)}
+    """Return {column: (rows, states)} of the columns with states from (states, rows) beliefs."""
+    return {v.name: state_probabilities(schema, k, beliefs) for k, v in enumerate(schema.targets) if not v.numeric}
 
 
-def filled_cells(table: Table, missing: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
-    """Return {column: (rows, labels)}: the most probable state of each missing cell.
+def filled_cells(table: Table, missing: np.ndarray, fill: Fill = "auto") -> dict[str, tuple[np.ndarray, list[Label]]]:
+    """Return {column: (rows, labels)}: what stands for each missing cell.
 
     Values that training never saw are left as they are.
     """
     cells = {}
     for k, variable, rows in _cells_to_fill(table):
-        best = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows]).argmax(axis=1)
-        cells[variable.name] = (rows, [variable.states[position] for position in best])
+        cells[variable.name] = rows, fill_labels(variable, state_probabilities(table.schema, k, missing[:, rows]), fill)
     return cells
 
 
@@ -43,40 +45,78 @@ def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, 
     total, count = 0.0, 0
     for k, variable in enumerate(table.schema.targets):
         rows = np.flatnonzero(missing_cell[k] & (known[k] >= 0))
-        found = state_probabilities(variable, _columns(table.schema, missing, k)[:, rows])
+        found = state_probabilities(table.schema, k, missing[:, rows])
         picked = found[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
         total += float(np.log(np.maximum(picked, np.finfo(float).tiny)).sum())
         count += len(rows)
     return total, count
 
 
-def drawn_cells(table: Table, drawn: np.ndarray) -> dict[str, tuple[np.ndarray, list[Label]]]:
-    """Return {column: (rows, labels)}: the drawn states of the missing cells."""
-    columns = drawn_columns(table.schema, drawn)
+def drawn_cells(
+    table: Table, drawn: np.ndarray, seed: np.random.SeedSequence | None = None
+) -> dict[str, tuple[np.ndarray, list[Label]]]:
+    """Return {column: (rows, labels)}: the drawn states of the missing cells; None takes the middle of levels."""
+    columns = drawn_columns(table.schema, drawn, seed)
     return {v.name: (rows, [columns[v.name][row] for row in rows]) for _, v, rows in _cells_to_fill(table)}
 
 
-def drawn_columns(schema: Schema, codes: np.ndarray) -> dict[str, list[Label]]:
-    """Return {column: labels} of (targets, rows) codes, in the order of the input columns."""
+def drawn_columns(
+    schema: Schema, codes: np.ndarray, seed: np.random.SeedSequence | None = None
+) -> dict[str, list[Label]]:
+    """Return {column: labels} of (targets, rows) codes, in the order of the input columns.
+
+    A number is drawn from its level; without a seed it is the mean of the level.
+    """
     columns = {}
-    for k, variable in enumerate(schema.targets):
-        labels = np.array(variable.states, dtype=object)[variable.position_of_code]
-        columns[variable.name] = labels[codes[k]].tolist()
+    seeds = [None] * len(schema.targets) if seed is None else seed.spawn(len(schema.targets))
+    for k, (variable, own) in enumerate(zip(schema.targets, seeds, strict=True)):
+        rng = None if own is None else np.random.default_rng(own)
+        columns[variable.name] = labels_of_codes(variable, codes[k], rng)
     return {name: columns[name] for name in schema.order if name in columns}
 
 
-def drawn_frame(schema: Schema, codes: np.ndarray, kind: str) -> Frame:
-    """Return (targets, rows) codes as a frame of labels.
+def known_numbers(
+    source: Source, schema: Schema, columns: Mapping[str, list[Label]], repeat: int
+) -> tuple[dict[str, list[Label]], dict[str, np.ndarray]]:
+    """Return numeric columns with the numbers that a table has, where every row is repeated; others are as drawn.
 
-    A column of pandas may mix numbers and text; in other libraries such a column becomes text.
+    The second dictionary says which cells the table has, bool, (rows,) of each of these columns.
     """
-    columns: dict[str, list[Any]] = {**drawn_columns(schema, codes)}
+    found, cells = {}, {}
+    for variable in schema.targets:
+        if variable.numeric and variable.name in source.names:
+            column = source.column(variable.name)
+            numbers = np.full(source.n_rows, np.nan)
+            numbers[column.present] = as_numbers(column)
+            known = np.repeat(numbers, repeat).tolist()
+            cells[variable.name] = np.repeat(column.present, repeat)
+            drawn = columns[variable.name]
+            whole = int if variable.whole else float
+            found[variable.name] = [
+                one if number != number else whole(number) for number, one in zip(known, drawn, strict=True)
+            ]
+    return found, cells
+
+
+def labeled_frame(
+    schema: Schema, columns: Mapping[str, list[Label]], kind: str, known: Mapping[str, np.ndarray] | None = None
+) -> Frame:
+    """Return columns of labels as a frame, in which dates and categories have their types.
+
+    A column of pandas may mix numbers and text; in other libraries such a column becomes text. ``known`` are the cells
+    of columns, bool, (rows,) each, that are not drawn.
+    """
+    found: dict[str, Any] = dict(columns)
     for variable in schema.targets if kind != "pandas" else ():
         kinds = {type(state) for state in variable.states}
         if len(kinds) > 1:
             common = float if kinds == {int, float} else str
-            columns[variable.name] = [common(label) for label in columns[variable.name]]
-    return make_frame(columns, kind)
+            found[variable.name] = [common(label) for label in found[variable.name]]
+    for variable in schema.targets:
+        if variable.dtype:
+            own = (known or {}).get(variable.name)
+            found[variable.name] = make_column(variable.name, found[variable.name], variable.column_type, kind, own)
+    return make_frame(found, kind)
 
 
 def path_frame(rows: Sequence[PathRow], criterion: str | None, kind: str) -> Frame:
@@ -92,7 +132,3 @@ def _cells_to_fill(table: Table) -> Iterator[tuple[int, Variable, np.ndarray]]:
         rows = np.setdiff1d(np.flatnonzero(codes[k] < 0), table.unknown_rows.get(variable.name, []))
         if len(rows):
             yield k, variable, rows
-
-
-def _columns(schema: Schema, beliefs: np.ndarray, k: int) -> np.ndarray:
-    return beliefs[schema.state_offsets[k] : schema.state_offsets[k + 1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
@@ -24,9 +24,11 @@ from sparsefield.data import (
     compile_table,
     learn_schema,
 )
+from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.number_answers import mean
+from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import check_weights
 from sparsefield.model import Field
@@ -37,7 +39,11 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     With one label column it is a sparse logistic regression, binary or multinomial; with several, labels depend on each
     other. Parameters are those of `MarkovField` except ``latent`` and ``observed``: all columns of ``X`` are observed.
-    ``X`` may be numeric, categorical or mixed; ``X`` and ``y`` may have missing values.
+    Columns of ``X`` may be of any kind; ``X`` and ``y`` may have missing values.
+
+    A label is nominal, whole numbers included, unless it is an ordered categorical or ``kinds`` gives another kind:
+    ``kinds={"y": "ordinal"}`` is an ordinal regression, and ``kinds={"y": "numeric"}`` a regression. A label column
+    without a name is called y, or y0, y1, ... if there are several.
 
     Examples
     --------
@@ -70,36 +76,71 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
         joined = JoinedColumns((labels, source))
         weight = check_weights(sample_weight, source.n_rows)
-        schema = learn_schema(joined, observed=source.names, numeric=self._numeric(source), sample_weight=weight)
+        given = self._kinds(source)
+        # Whole numbers are classes here, unless something else is said.
+        labeled = {name: "nominal" for name in labels.names if not labels.ordered_categories(name)}
+        kinds = labeled | dict(given) if isinstance(given, Mapping) else labeled
+        if self.single_output_ and labels.kind == "array" and kinds.get(labels.names[0]) == "nominal":
+            _check_classes(labels.column(labels.names[0]))
+        symmetric = self.coding == "symmetric"
+        schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
         yield TrainingData(DenseDataset.single(compile_table(joined, schema, sample_weight=weight)), source.kind)
 
     def predict_proba(self, X: Any) -> np.ndarray | list[np.ndarray]:
         """Return the probabilities of the classes, (rows, classes); a list of arrays if there are several labels."""
         found = self._probabilities(X)
+        numbers = [variable.name for variable in self.field_.schema.targets if variable.numeric]
+        if numbers:
+            raise DataError(f"Label {numbers[0]!r} is a number, which has no classes: use predict or infer.")
         return found[0] if self.single_output_ else found
 
+    def infer(self, X: Any) -> Posterior:
+        """Return the distribution of the labels of each row: see `Posterior`."""
+        source = self._read(X)
+        table = compile_table(source, self.field_.schema, absent_targets=True)
+        (marginals,) = self._infer_marginals(DenseDataset.single(table))
+        return Posterior(source, table, marginals, source.kind)
+
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each label, (rows,) or (rows, labels)."""
-        found = self._probabilities(X)
+        """Return the most probable class of each label, (rows,) or (rows, labels); the mean of a numeric label."""
+        found, targets = self._probabilities(X), self.field_.schema.targets
         classes = [self.classes_] if self.single_output_ else self.classes_
-        picked = [c[p.argmax(axis=1)] for c, p in zip(classes, found, strict=True)]
+        picked = [
+            mean(variable, p) if variable.numeric else c[p.argmax(axis=1)]
+            for variable, c, p in zip(targets, classes, found, strict=True)
+        ]
         if self.single_output_:
             return picked[0]
         same = len({p.dtype for p in picked}) == 1
         return np.column_stack(picked if same else [p.astype(object) for p in picked])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows in which every label is predicted correctly."""
+        """Return the share of rows in which every label is predicted correctly; R^2 for a numeric label.
+
+        Of several labels some of which are numeric, it is the mean of R^2 over those, and of the share over the others
+        together.
+        """
+        from sklearn.metrics import r2_score
+
         predicted = self.predict(X)
         predicted = predicted.reshape(len(predicted), -1)
         labels = self._read_known_labels(y, len(predicted))
-        right = np.ones(len(predicted), dtype=bool)
-        for k, name in enumerate(self.states_):
-            column = labels.column(name)
+        scores, right = [], []
+        for k, variable in enumerate(self.field_.schema.targets):
+            column = labels.column(variable.name)
             if not column.present.all():
-                raise DataError(f"Label column {name!r} has missing values: score needs the label of every row.")
-            right &= np.asarray(column.values) == predicted[:, k]
-        return float(np.average(right, weights=sample_weight))
+                raise DataError(
+                    f"Label column {variable.name!r} has missing values: score needs the label of every row."
+                )
+            truth = np.asarray(column.values)
+            if variable.numeric:
+                found = predicted[:, k].astype(np.float64)
+                scores.append(r2_score(truth.astype(np.float64), found, sample_weight=sample_weight))
+            else:
+                right.append(truth == predicted[:, k])
+        if right:
+            scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
+        return float(np.mean(scores))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -109,11 +150,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         return tags
 
     def _probabilities(self, X: Any) -> list[np.ndarray]:
-        source = self._read(X)
-        schema = self.field_.schema
-        table = compile_table(source, schema, absent_targets=True)
-        (beliefs,) = self._infer_marginals(DenseDataset.single(table))
-        return list(probabilities(schema, beliefs).values())
+        posterior = self.infer(X)
+        return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
 
     def _compile_with_schema(self, X: Any, y: Any, sample_weight: Any) -> DenseDataset:
         if y is None:
@@ -159,21 +197,20 @@ def _read_labels(y: Any, taken: Collection[str] = ()) -> tuple[Source, bool]:
     if not single and not sp.issparse(y):
         y = as_array(y, "y")
         single = y.ndim == 1
-        if single:
-            _check_numbers(y)
-            y = y.reshape(-1, 1)
+        y = y.reshape(-1, 1) if single else y
     labels = as_source(y, what="y")
     return replace(labels, names=_free_names(len(labels.names), single, taken)), single
 
 
-def _check_numbers(labels: np.ndarray) -> None:
+def _check_classes(labels: RawColumn) -> None:
     """Refuse continuous labels, with scikit-learn's message."""
-    if labels.dtype.kind != "f":
+    values = labels.values
+    if values.dtype.kind != "f":
         return
-    if np.isinf(labels).any():
+    if np.isinf(values).any():
         raise DataError("Input y contains infinity or a value too large for dtype('float64').")
-    if not np.isnan(labels).any():
-        check_classification_targets(labels)
+    if labels.present.all():
+        check_classification_targets(values)
 
 
 def _free_names(n_labels: int, single: bool, taken: Collection[str]) -> tuple[str, ...]:

@@ -5,18 +5,29 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.data import DenseDataset, Layout, LocalDataset, Schema, Source, as_source, check_kind, make_frame
+from sparsefield.data import (
+    DenseDataset,
+    Layout,
+    LocalDataset,
+    Schema,
+    Source,
+    Table,
+    as_source,
+    check_kind,
+    make_frame,
+)
+from sparsefield.data.kinds import Kinds, given_kinds
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import path_frame, states_of
 from sparsefield.estimators.nested_parameters import to_plain
@@ -25,7 +36,7 @@ from sparsefield.estimators.resampling import ResamplingMethods
 from sparsefield.estimators.training import TrainingData, TrainingMethods
 from sparsefield.estimators.validation import column_names
 from sparsefield.frame_protocol import Frame
-from sparsefield.inference import Posterior, infer, infer_marginals, predict_observed
+from sparsefield.inference import CellProbabilities, infer, infer_marginals, predict_observed
 from sparsefield.io.model_file import save_field
 from sparsefield.io.partitioned_tables import is_dask_collection
 from sparsefield.model import Field, FitRecord, IterationRecord, bias_table, edge_table, feature_table
@@ -129,6 +140,8 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
     def mc_error_(self) -> float:
         """Monte Carlo error of the weights, as a share of their standard errors (root mean square).
 
+        It is the noise of the last step of Monte Carlo EM, not the whole distance from the result of infinitely many
+        draws, which is larger the more is missing: see `EM`.
         It is 0 if no cell was missing. It is NaN if beliefs were put in the place of missing cells, as by
         ``missing="mean-field"``, whose error is of another kind, and where the fit ended before it was known.
         """
@@ -215,24 +228,34 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
         return source
 
-    def _numeric(self, source: Source) -> list[str] | Literal["auto"]:
-        if isinstance(self.numeric, str) and self.numeric == "auto":
+    def _kinds(self, source: Source) -> Kinds:
+        if not isinstance(self.kinds, Mapping):
+            given_kinds(self.kinds, source.names)  # pyright: ignore[reportArgumentType]  # which this checks
             return "auto"
-        return column_names(source, self.numeric)
+        given: dict[str, Any] = {}
+        for column in self.kinds:
+            name = column_names(source, [column])[0]
+            if name in given:
+                raise DataError(f"kinds= names the column {name!r} twice, by name and by position: remove one.")
+            given[name] = self.kinds[column]
+        return given
 
     def _log_likelihood(self, dataset: LocalDataset) -> float:
-        """Return the pseudo-log-likelihood: the sum over rows and observed values of ln p(value | all others)."""
+        """Return the pseudo-log-likelihood: the sum over rows and observed values of ln p(value | all others).
+
+        For a number with more values than levels, p is a density per standard deviation.
+        """
         if dataset.kind == "dense":
             with self._engine(dataset) as engine:
-                found = predict_observed(self.field_, dataset, engine, "thorough")
+                found = predict_observed(self.field_, dataset, engine, thorough=True)
             self._warn_not_inferred(found.unconverged, dataset)
-            return found.log_likelihood
+            return found.log_likelihood - sum(_sum_of_log_widths(table) for table in dataset.tables)
         with self._engine(dataset) as engine:
             evaluator = SparseEvaluator(dataset, engine)
             arcs = evaluator.compile(self.field_.layout.arcs(self.field_.pairs))
             return -evaluator.evaluate(arcs, self.field_.theta)[0]
 
-    def _infer(self, dataset: DenseDataset) -> Posterior:
+    def _infer(self, dataset: DenseDataset) -> CellProbabilities:
         """Return the posterior of all cells of one table or of several."""
         with self._engine(dataset) as engine:
             posterior = infer(self.field_, dataset, self._resolve("inference"), engine)
@@ -268,6 +291,16 @@ class FieldEstimator(OutputMethods, ResamplingMethods, TrainingMethods):
         if not isinstance(self.random_state, Integral):
             params["random_state"] = None
         return to_plain(params)
+
+
+def _sum_of_log_widths(table: Table) -> float:
+    """Return the weighted sum over observed cells of the logarithms of the widths of their levels."""
+    total, weight = 0.0, table.weight()
+    for variable, codes in zip(table.schema.targets, table.codes(), strict=True):
+        if variable.limits:
+            seen = codes >= 0
+            total += float(variable.log_widths[codes[seen]] @ weight[seen])
+    return total
 
 
 def _nan_if_none(value: float | None) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsefield.data import BinarySchema, DenseDataset, DistributedDataset, Label, Layout, SparseTable
+from sparsefield.data import BinarySchema, DenseDataset, DistributedDataset, Label, Layout, SparseTable, Table
 from sparsefield.data.disk_arrays import BinaryCSR, temporary_folder
 from sparsefield.data.sparse_table import make_sparse_table
 from sparsefield.errors import ClusterError, DataError
@@ -51,7 +51,7 @@ def _refuse_held_out(estimator: FieldEstimator) -> None:
 def _open_stream(
     estimator: FieldEstimator, X: Any, y: Any, observed: Any, sample_weight: Any, states: States
 ) -> Iterator[TrainingData]:
-    """Write the rows of a stream to a temporary folder and yield them as a table on disk."""
+    """Write the rows of a stream to a temporary folder and yield them as a table, on disk where possible."""
     if not estimator._accepts_sparse():
         order, rule = estimator._resolve("max_order").max_order, estimator._resolve("induction")
         option = f"objective={estimator.objective!r}" if estimator.objective != "pl" else f"induction={rule.name!r}"
@@ -69,8 +69,8 @@ def _open_stream(
 
 def _write_table(
     estimator: FieldEstimator, folder: Path, X: Any, observed: Any, sample_weight: Any, states: States
-) -> tuple[SparseTable, str]:
-    """Return all rows of a stream as a table on disk, and the kind of its blocks."""
+) -> tuple[Table | SparseTable, str]:
+    """Return all rows of a stream as a table, and the kind of its blocks."""
     weight: Any = None
     if sample_weight is not None:
         weight = check_weights(sample_weight, np.size(sample_weight))
@@ -79,7 +79,8 @@ def _write_table(
     blocks = check_blocks(_blocks(stream))
     block, first = next(blocks)
     validate_data(estimator, first.native if first.kind == "array" else block, reset=True, skip_check_array=True)
-    roles = ColumnRoles(column_names(first, observed), estimator._numeric(first), states or {}, weight)
+    symmetric = estimator.coding == "symmetric"
+    roles = ColumnRoles(column_names(first, observed), estimator._kinds(first), states or {}, weight, symmetric)
     if isinstance(stream, BinaryCSR) and not states:
         return table_from_rows(folder, stream, roles), first.kind
     on_rows_read = estimator._callbacks().on_rows_read
@@ -115,8 +116,9 @@ def _open_distributed(
             del estimator.feature_names_in_
         options = {
             "observed": column_names(parts.source, observed),
-            "numeric": estimator._numeric(parts.source),
+            "kinds": estimator._kinds(parts.source),
             "states": states,
+            "symmetric": estimator.coding == "symmetric",
             "sample_weight": sample_weight,
             "sparse": estimator._accepts_sparse(),
         }

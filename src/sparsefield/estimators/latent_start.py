@@ -81,9 +81,10 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
     for name in latent:
         if name in taken:
             raise DataError(f"latent names {name!r}, which is a column of X: choose another name.")
-    sizes = [variable.width + 1 for variable in given.targets if variable.width]
-    if not sizes:
+    varying = [variable for variable in given.targets if variable.width]
+    if not varying:
         raise DataError("No column of X varies: there is nothing that a latent variable could explain.")
+    sizes = [int(_groups(variable).max()) + 1 for variable in varying]
     cells, weight = _draw_rows(table, sizes, rng)
     expected = np.broadcast_to(np.average(cells, axis=0, weights=weight), cells.shape)
     logits = _log_ratios(expected[:1], sizes)[0]
@@ -107,11 +108,17 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
         for (name, count), share in zip(latent.items(), shares, strict=True)
     )
     schema = Schema((*given.targets, *variables, *given.observed), (*given.order, *latent))
-    return schema, _as_start(schema, logits, shifts, sizes)
+    return schema, _as_start(schema, varying, logits, shifts, sizes)
+
+
+def _groups(variable: Variable) -> np.ndarray:
+    """Return the group of each code, (states,): its bin if the variable is a number, otherwise each code is a group."""
+    in_bins = variable.numeric and not variable.has_reference
+    return np.asarray(variable.bins) if in_bins else np.arange(len(variable.states))
 
 
 def _draw_rows(table: Table, sizes: Sequence[int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows, states) 0/1 cells, missing ones as frequencies of the states; and the weights of the rows."""
+    """Return (rows, groups) 0/1 cells, missing ones as frequencies of the groups; and the weights of the rows."""
     schema, codes = table.schema, table.codes()
     weight = np.concatenate([block.weight for block in table.blocks])
     rows = np.flatnonzero(weight > 0)
@@ -121,11 +128,11 @@ def _draw_rows(table: Table, sizes: Sequence[int], rng: np.random.Generator) -> 
     for v, variable in enumerate(schema.targets):
         if not variable.width:
             continue
-        shares = np.asarray(variable.frequencies)[variable.position_of_code]
-        mine = codes[v, rows]
-        for code in range(variable.width + 1):
-            cells[:, at + code] = np.where(mine >= 0, mine == code, shares[code])
-        at += variable.width + 1
+        groups, mine = _groups(variable), codes[v, rows]
+        shares = np.bincount(groups, variable.code_frequencies)
+        for group, share in enumerate(shares):
+            cells[:, at + group] = np.where(mine >= 0, groups[mine] == group, share)
+        at += len(shares)
     return cells, weight[rows]
 
 
@@ -156,7 +163,7 @@ def _refine(cells: np.ndarray, weight: np.ndarray, q: np.ndarray, sizes: Sequenc
 
 
 def _smooth(sums: np.ndarray, cells: np.ndarray, weight: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Return (classes, states) probabilities from weighted counts, smoothed by one average row."""
+    """Return (classes, groups) probabilities from weighted counts, smoothed by one average row."""
     average = np.average(cells, axis=0, weights=weight)
     starts = np.cumsum([0, *sizes[:-1]])
     counts = np.maximum(sums, 0.0) + np.maximum(average, 1e-6)
@@ -164,27 +171,49 @@ def _smooth(sums: np.ndarray, cells: np.ndarray, weight: np.ndarray, sizes: Sequ
 
 
 def _log_ratios(chances: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Return (classes, states without reference states): ln of each probability over that of its reference state."""
+    """Return (classes, groups): ln of each probability over that of the first group, such as the reference state."""
     starts = np.cumsum([0, *sizes[:-1]])
     logs = np.log(np.maximum(chances, 1e-9))
-    ratios = logs - np.repeat(logs[:, starts], sizes, axis=1)
-    return np.delete(ratios, starts, axis=1)
+    return logs - np.repeat(logs[:, starts], sizes, axis=1)
 
 
-def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], sizes: Sequence[int]) -> WarmStart:
+def _column_weights(variable: Variable, logits: np.ndarray, *, linear: bool) -> np.ndarray:
+    """Return the weights of the columns of a variable, (classes, width), that give (classes, groups) logits.
+
+    If ``linear``, the score of an ordered variable gets what is linear in it, and the indicators the rest.
+    """
+    if variable.has_reference:
+        return logits[:, 1:]
+    scores = np.zeros((len(logits), variable.n_scores))
+    if linear and variable.ordered:
+        frequencies = np.maximum(variable.code_frequencies, 1e-12)
+        shares = np.bincount(_groups(variable), frequencies)
+        score = np.bincount(_groups(variable), frequencies * variable.coded[:, 0]) / shares
+        score -= shares @ score / shares.sum()
+        scores[:, 0] = logits @ (shares * score) / (shares @ score**2)
+        logits = logits - np.outer(scores[:, 0], score)
+    return np.hstack([scores, logits - logits.mean(axis=1, keepdims=True)])
+
+
+def _as_start(
+    schema: Schema, varying: Sequence[Variable], logits: np.ndarray, shifts: list[np.ndarray], sizes: Sequence[int]
+) -> WarmStart:
     """Return a start with all pairs of a latent state, and biases that give the latent states their shares."""
-    first, last = len(logits), schema.n_states
-    weights = np.zeros((last - first, schema.n_columns))
-    at = 0
-    for shift in shifts:
-        weights[at : at + len(shift) - 1, :first] = shift[1:]
-        at += len(shift) - 1
+    shift = np.concatenate([part[1:] for part in shifts])
+    ends = np.cumsum(sizes)[:-1]
+    parts = zip(varying, np.split(shift, ends, axis=1), strict=True)
+    visible = np.hstack([_column_weights(variable, part, linear=True) for variable, part in parts])
+    first, last = visible.shape[1], schema.n_target_columns
+    weights = np.hstack([visible, np.zeros((last - first, schema.n_columns - first))])
     members = joint_states(tuple(variable.width for variable in schema.latent))
     # ln of the sum over the table's columns, for each joint state.
-    exponents = np.exp(np.clip(logits[:, None] + weights[:, :first].T @ members, -30.0, 30.0))
-    starts = np.cumsum([0, *(size - 1 for size in sizes[:-1])])
-    inside = np.log1p(np.add.reduceat(exponents, starts, axis=0)).sum(axis=0)
-    biases = [logits]
+    exponents = np.exp(np.clip(logits[:, None] + shift.T @ members, -30.0, 30.0))
+    inside = np.log(np.add.reduceat(exponents, [0, *ends], axis=0)).sum(axis=0)
+    biases = []
+    for variable, part in zip(varying, np.split(logits, ends), strict=True):
+        # The logits of a number without any weight are its base measure.
+        base = np.bincount(_groups(variable), np.exp(variable.log_base))
+        biases.append(_column_weights(variable, (part - np.log(base))[None], linear=False)[0])
     chance = np.ones(members.shape[1])
     shape = [len(shift) for shift in shifts]
     share_of = [np.asarray(v.frequencies)[v.position_of_code] for v in schema.latent]
@@ -199,8 +228,9 @@ def _as_start(schema: Schema, logits: np.ndarray, shifts: list[np.ndarray], size
     latent, column = np.divmod(np.arange(weights.size), schema.n_columns)
     latent += first
     wanted = (owner[latent] != owner[column]) & ((column < first) | (column > latent))
-    pairs = np.sort(np.column_stack([column, latent])[wanted], axis=1)
-    return WarmStart(np.concatenate(biases), pairs, weights.ravel()[wanted])
+    pairs, weights = np.sort(np.column_stack([column, latent])[wanted], axis=1), weights.ravel()[wanted]
+    candidate = np.isfinite(Layout.single(schema).feature_factors(pairs))
+    return WarmStart(np.concatenate(biases), pairs[candidate], weights[candidate])
 
 
 def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:
@@ -209,8 +239,7 @@ def with_shares(field: Field, table: Table, beliefs: np.ndarray) -> Field:
     weight = np.concatenate([block.weight for block in table.blocks])
     first, variables = len(schema.targets) - len(schema.latent), []
     for k, variable in enumerate(schema.latent, start=first):
-        columns = beliefs[schema.state_offsets[k] : schema.state_offsets[k + 1]]
-        shares = np.average(state_probabilities(variable, columns), axis=0, weights=weight)
+        shares = np.average(state_probabilities(schema, k, beliefs), axis=0, weights=weight)
         variables.append(replace(variable, frequencies=tuple(shares.tolist())))
     known = Schema((*schema.targets[:first], *variables, *schema.observed), schema.order)
     return replace(field, layout=Layout.single(known))

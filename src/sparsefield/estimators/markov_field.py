@@ -27,14 +27,24 @@ from sparsefield.data import (
     learn_schema,
     warn_incomplete_covariates,
 )
+from sparsefield.data.frames import as_pandas
 from sparsefield.errors import DataError
-from sparsefield.estimators.answer_tables import drawn_frame, filled_cells, log_belief, probabilities
+from sparsefield.estimators.answer_tables import (
+    drawn_columns,
+    filled_cells,
+    known_numbers,
+    labeled_frame,
+    log_belief,
+    probabilities,
+)
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.estimators.large_data import open_large_data, score_stream
 from sparsefield.estimators.latent_start import check_latent, latent_training_data, with_shares
+from sparsefield.estimators.number_answers import Fill, check_fill
+from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import QueryMethods
 from sparsefield.estimators.training import TrainingData
-from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names
+from sparsefield.estimators.validation import as_seed, check_weights, check_y, column_names, wants_pandas
 from sparsefield.frame_protocol import Frame, TableT
 from sparsefield.inference import draw_often
 from sparsefield.io import read_uai
@@ -45,10 +55,11 @@ from sparsefield.model import Field, FitRecord
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
 class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
-    """Learn a sparse Markov network (a conditional random field) from a table of categorical columns.
+    """Learn a sparse Markov network (a conditional random field) from a table of nominal, ordinal and numeric columns.
 
     `fit` finds which states of which columns depend on each other. `transform` imputes missing cells, `predict_proba`
-    returns probabilities of states, `sample` draws rows, and `probability` answers queries about one row.
+    returns probabilities of states, `infer` also means and quantiles of numbers, `sample` draws rows, and
+    `probability` answers queries about one row.
 
     Parameters
     ----------
@@ -64,6 +75,9 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     l2 : float, default=1.0
         Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: a larger table needs a
         larger l1 for the same effect. "auto" selects l1 on a regularization path, see ``selection``.
+    penalty : {"l1", "group"}, default="l1"
+        "group" selects edges instead of single features: all features of two columns have weights, or none. An edge has
+        the penalty l1 x the square root of its degrees of freedom x the norm of its weights.
     selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
         Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score on
         held-out cells is within one standard error of the best; "ebic" takes the best extended Bayesian information
@@ -89,9 +103,16 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         each other, and Gibbs sampling elsewhere; mean field; belief propagation, exact where missing cells form a tree;
         variable elimination, refused where the treewidth is too large; Gibbs sampling. A method with options is an
         object: `AutomaticInference`, `MeanField`, `BeliefPropagation`, `ExactInference`, `Gibbs`.
-    numeric : "auto" or list of columns, default="auto"
-        Observed columns that are numeric rather than categorical. "auto": those with fractions, or with more than ten
-        different whole numbers.
+    kinds : "auto" or {column: kind}, default="auto"
+        Kinds of columns, by name or position: "nominal", "ordinal", "numeric", or a list of all labels in ascending
+        order, which is an ordinal column with that order. A numeric column whose values are very skewed enters
+        features with normal quantiles of its ranks; "normal-scores" is numeric and always does this, "linear-scores" is
+        numeric and never does it. Kinds that are not given are found out: columns of numbers
+        with fractions, or with more than ten different whole numbers, and dates are numeric; ordered categoricals,
+        and columns of three to ten different whole numbers, are ordinal; all others are nominal.
+    coding : {"symmetric", "reference"}, default="symmetric"
+        Features of nominal columns with more than two states: all states have them, or all but the most frequent one,
+        as in the paper.
     solver : `Solver` or None, default=None
         Tolerances, iteration limit, certificate and checkpoints of the optimizer; None is ``Solver()``.
     engine : None, `distributed.Client` or str, default=None
@@ -122,7 +143,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         Weights of single states.
     edges_ : frame
         Pairs of columns that share features, with the Euclidean norm of their weights.
-    states_ : dict of column -> sorted list of its states
+    states_ : dict of column -> list of its states, sorted or in their order; of a number, the means of its levels
     l1_ : float
         The l1 of the fit, selected or given.
     path_ : frame
@@ -137,9 +158,10 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     Notes
     -----
     None, NaN and null are missing values. A value at prediction time that training never saw is treated as missing,
-    with a warning, and is left as it is in the output. A constant column is allowed and has no features. A column
-    without any value, or with nearly as many values as rows, is refused. A missing value of an observed column is
-    replaced by the column's mean, with a warning if there are many.
+    with a warning, and is left as it is in the output; a number beyond those of training counts as one of the
+    outermost level. A constant column is allowed and has no features. A column without any value is refused, and so is
+    a nominal or ordinal one with nearly as many values as rows. A missing value of an observed column is replaced by
+    the column's mean, with a warning if there are many.
 
     Examples
     --------
@@ -174,9 +196,11 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
             Rows by columns; missing values are None, NaN or null. A stream is an iterator of blocks of rows, all of
             one kind and with the same columns (or a function that returns an iterator, or an iterable that is no
             table); or the path of a Parquet file, of a folder of Parquet files, or a list of paths; or the path of a
-            folder that `sparsefield.io.save_rows` wrote. Its rows are written to temporary files in TMPDIR, and must
-            have no missing values. The path of an ``.npz`` file of scipy's is read into memory. With ``engine``, a
-            Dask array or frame, or Parquet files that its workers read: rows stay there, and may have missing values.
+            folder that `sparsefield.io.save_rows` wrote. Its rows are written to temporary files in TMPDIR. Rows of
+            nominal columns without missing values are learned from there, and may exceed memory; their coding is
+            "reference". Otherwise the compiled rows must fit into memory. The path of an ``.npz`` file of scipy's is
+            read into memory. With ``engine``, a Dask array or frame, or Parquet files that its workers read: rows stay
+            there.
         y : ignored
             Present for scikit-learn's pipelines, which pass it.
         observed : columns, by name or position, that are conditioned on and never predicted
@@ -207,8 +231,9 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         source = self._read(X, reset=True)
         check_y(y, source.n_rows)
         weight = check_weights(sample_weight, source.n_rows)
-        roles = {"observed": column_names(source, observed), "numeric": self._numeric(source)}
-        schema = learn_schema(source, **roles, states=states, sample_weight=weight)
+        roles = {"observed": column_names(source, observed), "kinds": self._kinds(source), "states": states}
+        symmetric = self.coding == "symmetric"
+        schema = learn_schema(source, **roles, symmetric=symmetric, sample_weight=weight)
         warn_incomplete_covariates(source, roles["observed"])
         if self.latent:
             seed = as_seed(self.random_state) or 0
@@ -271,19 +296,34 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         """
         return cls.from_field(read_uai(path, names=names), **params)
 
-    def transform(self, X: TableT) -> TableT:
-        """Return ``X`` with each missing cell filled by its most probable state, as the same kind of table."""
+    def transform(self, X: TableT, *, fill: Fill = "auto") -> TableT:
+        """Return ``X`` with each missing cell filled, as the same kind of table.
+
+        ``fill`` is the "mean", the "median" or the "mode" of ordinal and numeric cells; "auto" takes the mean of
+        numbers and the most probable state of all others. A nominal cell gets its most probable state in any case.
+        Numbers of a column of whole numbers are rounded.
+        """
+        fill = check_fill(fill)
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)
         (missing,) = self._infer_marginals(DenseDataset.single(table))
-        return fill_cells(X, source, filled_cells(table, missing))
+        filled = fill_cells(X, source, filled_cells(table, missing, fill))
+        # scikit-learn's own conversion of other frames to pandas loses their types.
+        return as_pandas(filled) if wants_pandas(self) else filled
+
+    def infer(self, X: Any) -> Posterior:
+        """Return the distribution of every target cell given the observed cells of its row."""
+        source, table = self._compile(X)
+        (marginals,) = self._infer_marginals(DenseDataset.single(table))
+        return Posterior(source, table, marginals, source.kind)
 
     def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
         """Return {column: (rows, states)}: the posterior of a missing cell; for an observed value, the probabilities of
         its states given all other observed values.
 
-        A latent variable is a column of missing cells. The columns of each array follow ``states_[column]``.
+        Numeric columns are left out: see `infer`. A latent variable is a column of missing cells. The columns of each
+        array follow ``states_[column]``.
         """
         _, table = self._compile(X)
         (conditionals,) = self._infer(DenseDataset.single(table)).conditionals
@@ -292,8 +332,9 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean over rows of the pseudo-log-likelihood (natural log) of the observed values.
 
-        Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A stream
-        is scored block by block.
+        Each is predicted from all other observed values of its row; missing ones are summed or averaged out. A number
+        with more values than levels has a density per standard deviation of its column instead of a probability. A
+        stream is scored block by block.
         """
         X = read_matrix(X) if is_matrix_file(X) else X
         if is_stream(X):
@@ -329,6 +370,9 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
     ) -> Frame:
         """Draw rows by Gibbs sampling, and return them as a frame.
 
+        Columns of dates, times and categories have the types that they had in the table of `fit`; categories that are
+        intervals are text.
+
         Parameters
         ----------
         n : number of rows; with ``given``, for each of its rows
@@ -353,7 +397,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
             names = tuple(variable.name for variable in schema.targets)
             table = compile_table(Source(names, chains, "array", np.full((chains, len(names)), np.nan)), schema)
         else:
-            _, table = self._compile(given, repeat=chains)
+            source, table = self._compile(given, repeat=chains)
         sample = DenseDataset.single(table)
         length = -(-n // chains)
         with self._engine(sample) as engine:
@@ -372,7 +416,12 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         chain, draw = np.divmod(np.arange(chains * length), length)
         kept = draw < n // chains + (chain < n % chains)
         codes = np.moveaxis(codes, 0, 2).reshape(codes.shape[1], -1, chains * length)[:, :, kept]
-        return drawn_frame(schema, codes.reshape(len(codes), -1), self.kind_)
+        columns = drawn_columns(schema, codes.reshape(len(codes), -1), np.random.SeedSequence(seed))
+        known: dict[str, np.ndarray] = {}
+        if given is not None:
+            numbers, known = known_numbers(source, schema, columns, n)
+            columns |= numbers
+        return labeled_frame(schema, columns, self.kind_, known)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: those of the input."""
@@ -404,5 +453,7 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
 
     def _compile_rows(self, source: Source, schema: Schema, weight: np.ndarray | None) -> LocalDataset:
         """Compile rows to learn from, sparsely where that is possible and faster."""
-        table = compile_sparse(source, schema, weight) if self._accepts_sparse() else None
+        # Only states other than a reference state are stored in a sparse table.
+        sparse = self._accepts_sparse() and schema.with_reference() == schema
+        table = compile_sparse(source, schema, weight) if sparse else None
         return DenseDataset.single(table or compile_table(source, schema, sample_weight=weight))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from numbers import Integral, Real
 from typing import Any, Generic, Literal, NamedTuple, overload
 
@@ -15,10 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.compute import Engine
 from sparsefield.data import DenseDataset, Schema, Variable, as_source, compile_table, fill_cells
+from sparsefield.data.cell_values import is_missing
+from sparsefield.data.column_types import days_of, family_of
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.answer_tables import drawn_cells
+from sparsefield.estimators.number_answers import has_numbers, shares_below
 from sparsefield.frame_protocol import TableT
-from sparsefield.inference import Gibbs, state_probabilities
+from sparsefield.inference import Gibbs
 from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, log_partition
 from sparsefield.inference.exact_marginals import exact_logits
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, component_of_cell, normalize
@@ -30,6 +36,8 @@ from sparsefield.model import Field
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
+
+COMPARISONS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 SHOWN = 20
 """Largest number of names that an error lists."""
@@ -118,9 +126,12 @@ class QueryMethods:
         Parameters
         ----------
         event : {column: state or list of states}
-            The event is that all columns have one of their states.
+            The event is that all columns have one of their states. For an ordinal or a numeric column, a text such as
+            ``"> 60"``, ``"<= 3"`` or ``"20 to 30"`` (with both ends) means all values beyond, up to or between. In a
+            column of dates bounds are dates, as in ``"> 2020-01-31"``, or f"> {day}" with a Python date; where the
+            column has times, a date is its midnight, and without a time zone that of the column holds.
         given : {column: state}
-            Evidence. It must have every observed column, with None where its value is unknown.
+            Evidence. It must have every observed column, with None where its value is unknown. Dates may be text.
         max_cells : int
             Largest table of variable elimination; beyond it the probability is estimated by Gibbs sampling.
         gibbs : Gibbs, optional
@@ -187,17 +198,20 @@ def _event_probability(
     field: Field, event: Mapping[Any, Any], given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> Probability:
     """Return the product over the connected components that the event involves."""
-    wanted = _codes_of_event(field.schema, event)
+    wanted = _shares_of_event(field.schema, event)
+    known = _known_values(field.schema, given or {})
     row = _build_row_graph(field, given)
     by_component: dict[int, dict[int, np.ndarray]] = {}
-    for target, codes in wanted.items():
+    for target, (shares, contains) in wanted.items():
         if row.codes[target] >= 0:
-            if row.codes[target] not in codes:
+            if not contains(known[field.schema.targets[target].name]):
                 return Probability(0.0, "exact", 0.0)
             continue
+        if not shares.any():
+            return Probability(0.0, "exact", 0.0)
         cell = row.cell_of_target[target]
-        by_component.setdefault(int(row.component_of_cell[cell]), {})[cell] = codes
-    found = [_component_probability(row.graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
+        by_component.setdefault(int(row.component_of_cell[cell]), {})[cell] = shares
+    found = [_shared_probability(row.graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
     value = float(np.prod([one.value for one in found]))
     others = [np.prod([other.value for other in found if other is not one]) for one in found]
     error = float(np.sqrt(sum((one.error * other) ** 2 for one, other in zip(found, others, strict=True))))
@@ -226,14 +240,34 @@ def _marginal_probabilities(
         )
     found = {}
     for v, variable in enumerate(field.schema.targets):
-        column = np.zeros((variable.width, 1))
-        if row.codes[v] > 0:
-            column[row.codes[v] - 1] = 1.0
-        elif row.codes[v] < 0:
+        states = np.zeros(len(variable.states))
+        if row.codes[v] >= 0:
+            states[variable.position_of_code[row.codes[v]]] = 1.0
+        else:
             first = graph.offsets[row.cell_of_target[v]]
-            column[:, 0] = beliefs[first + 1 : first + 1 + variable.width]
-        found[variable.name] = state_probabilities(variable, column)[0]
+            states[variable.position_of_code] = beliefs[first : first + len(states)]
+        found[variable.name] = states
     return {name: found[name] for name in field.schema.order if name in found}
+
+
+def _shared_probability(
+    graph: FactorGraph, component: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs
+) -> Probability:
+    """Return the probability of an event that contains shares of the states of cells, (states,) of each, by code.
+
+    States of which the event contains the same share are treated together.
+    """
+    parts = []
+    for cell, shares in wanted.items():
+        parts.append([(cell, share, np.flatnonzero(shares == share)) for share in np.unique(shares[shares > 0.0])])
+    found, factors = [], []
+    for chosen in product(*parts):
+        codes = {cell: states for cell, _, states in chosen}
+        found.append(_component_probability(graph, component, codes, max_cells, gibbs))
+        factors.append(float(np.prod([share for _, share, _ in chosen])))
+    value = sum(factor * one.value for factor, one in zip(factors, found, strict=True))
+    error = sum(factor * one.error for factor, one in zip(factors, found, strict=True))
+    return Probability(min(value, 1.0), found[0].method, error)
 
 
 def _component_probability(
@@ -288,7 +322,7 @@ def _empty_graph() -> FactorGraph:
 
 def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
     """Return a row with the given cells, in which all others are missing."""
-    cells = {_name(schema, column, "given"): value for column, value in given.items()}
+    cells = _known_values(schema, given)
     absent = [variable.name for variable in schema.observed if variable.name not in cells]
     if absent:
         raise DataError(
@@ -299,7 +333,7 @@ def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
     row = np.full((1, len(names)), None, dtype=object)
     for name, value in cells.items():
         variable = schema.variables[schema.index_of_name[name]]
-        if value is None or (isinstance(value, float) and np.isnan(value)):
+        if value is None:
             continue
         if variable.numeric:
             if not isinstance(value, Real):
@@ -310,8 +344,27 @@ def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
     return replace(as_source(row), names=tuple(names))
 
 
-def _codes_of_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.ndarray]:
-    """Return {number of a target: codes that the event allows}."""
+def _known_values(schema: Schema, given: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return {column: value}, where dates are numbers of days; None for unknown values."""
+    found = {}
+    for column, value in given.items():
+        name = _name(schema, column, "given")
+        variable = schema.variables[schema.index_of_name[name]]
+        found[name] = None if is_missing(value) else _undated(variable, value, "given")
+    return found
+
+
+def _undated(variable: Variable, value: Any, what: str) -> Any:
+    """Return a date of a column of dates as a number of days; other values as they are."""
+    return days_of(variable.name, value, variable.dtype, what) if family_of(variable.dtype) else value
+
+
+Contains = Callable[[Any], bool]
+"""Says whether a value belongs to an event."""
+
+
+def _shares_of_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, tuple[np.ndarray, Contains]]:
+    """Return {number of a target: (the share of each state, by code, that the event contains; what it contains)}."""
     if not event:
         raise DataError("The event names no column: event={column: state}, or {column: [state, ...]}.")
     found = {}
@@ -324,11 +377,87 @@ def _codes_of_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, np.nd
                 f"Column {name!r} is observed: the field says nothing about the probabilities of its states."
             )
         several = isinstance(states, Iterable) and not isinstance(states, (str, bytes))
-        codes = {_code(variable, state, "event") for state in (states if several else [states])}
-        if not codes:
+        parts = [_shares(variable, state) for state in (states if several else [states])]
+        if not parts:
             raise DataError(f"The event allows no state of column {name!r}.")
-        found[number] = np.array(sorted(codes), dtype=np.int64)
+        shares = np.minimum(np.sum([part for part, _ in parts], axis=0), 1.0)
+        found[number] = shares, partial(_any_contains, [contains for _, contains in parts])
     return found
+
+
+def _any_contains(parts: Sequence[Contains], value: Any) -> bool:
+    return any(contains(value) for contains in parts)
+
+
+def _shares(variable: Variable, state: Any) -> tuple[np.ndarray, Contains]:
+    """Return the share of each state, by code, in an event: a state, or a range of an ordered variable."""
+    if variable.ordered and isinstance(state, str) and state not in variable.code_of_label:
+        found = _range(variable, state)
+        if found is not None:
+            return found[0][variable.position_of_code], found[1]
+    if variable.numeric:
+        raise DataError(
+            f"event= has {state!r} for the numeric column {variable.name!r}: write a range, such as "
+            f"{_ranges(variable)}."
+        )
+    code = _code(variable, _undated(variable, state, "event"), "event")
+    return (np.arange(len(variable.states)) == code).astype(
+        float
+    ), lambda value: _code(variable, value, "given") == code
+
+
+def _ranges(variable: Variable) -> str:
+    """Return examples of ranges."""
+    if family_of(variable.dtype) == "dates":
+        return "'> 2020-01-31' or '2020-01-01 to 2020-01-31'"
+    return "'> 60', '<= 3' or '20 to 30'"
+
+
+def _range(variable: Variable, text: str) -> tuple[np.ndarray, Contains] | None:
+    """Return the share of each state, in their order, in a range such as "> 60" or "20 to 30"; None if it is none.
+
+    A range may contain part of a level of a number.
+    """
+    between = re.fullmatch(r"\s*(.+?)\s+to\s+(.+?)\s*", text)
+    compared = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+?)\s*", text)
+    if between:
+        bounds = [(">=", _as_place(variable, between[1])), ("<=", _as_place(variable, between[2]))]
+        if bounds[0][1] > bounds[1][1]:
+            raise DataError(f"event= has the range {text!r} for column {variable.name!r}: write the lower bound first.")
+    elif compared:
+        bounds = [(compared[1], _as_place(variable, compared[2]))]
+    else:
+        return None
+
+    def contains(values: Any) -> Any:
+        return np.all([COMPARISONS[sign](values, bound) for sign, bound in bounds], axis=0)
+
+    def contains_value(value: Any) -> bool:
+        return bool(contains(value if has_numbers(variable) else _as_place(variable, value)))
+
+    if not variable.limits:
+        values = np.array(variable.states, dtype=float) if has_numbers(variable) else np.arange(len(variable.states))
+        return contains(values).astype(float), contains_value
+    shares = np.ones(len(variable.states))
+    half = 0.5 if variable.whole else 0.0
+    for sign, bound in bounds:
+        if half:  # a whole number stands for all that is rounded to it
+            bound = np.ceil(bound) - half if sign in ("<", ">=") else np.floor(bound) + half
+        below = shares_below(variable, bound, included=sign in ("<=", ">"))
+        shares += (below if sign in ("<", "<=") else 1.0 - below) - 1.0
+    return np.round(np.maximum(shares, 0.0), 12), contains_value  # so that whole levels have a share of 1
+
+
+def _as_place(variable: Variable, text: Any) -> float:
+    """Return a bound of a range as a number: of a variable without numbers, the position of the state."""
+    if family_of(variable.dtype):
+        return days_of(variable.name, text, variable.dtype, "event")
+    if has_numbers(variable):
+        try:
+            return float(text)
+        except ValueError:
+            raise DataError(f"Column {variable.name!r} holds numbers; event= has {text!r}.") from None
+    return float(variable.states.index(variable.states[int(variable.position_of_code[_code(variable, text, "event")])]))
 
 
 def _name(schema: Schema, column: Any, what: str) -> str:

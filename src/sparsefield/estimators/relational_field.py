@@ -28,6 +28,8 @@ from sparsefield.data import (
 from sparsefield.errors import DataError
 from sparsefield.estimators.answer_tables import drawn_cells, filled_cells, log_belief, probabilities, states_of
 from sparsefield.estimators.field_estimator import FieldEstimator
+from sparsefield.estimators.number_answers import Fill, check_fill
+from sparsefield.estimators.posterior import Posterior
 from sparsefield.estimators.queries import Completion, find_completion
 from sparsefield.estimators.training import TrainingData
 from sparsefield.estimators.validation import as_seed
@@ -62,7 +64,8 @@ class RelationalField(FieldEstimator):
         ``MeanField(tolerance=0.1)`` is the paper's rule.
     max_order : int or `HigherOrder`
         Features of three and more columns are within one row of a table that has a template "within".
-    numeric : "auto" or {table: columns}
+    kinds : "auto" or {table: {column: kind}}
+        Kinds are those of `MarkovField`.
 
     Attributes
     ----------
@@ -70,7 +73,7 @@ class RelationalField(FieldEstimator):
         template, table_a, variable_a, state_a, table_b, variable_b, state_b, weight
     biases_ : frame
         table, variable, state, weight
-    states_ : {table: {column: sorted list of its states}}
+    states_ : {table: {column: list of its states}}
     edges_, history_, kkt_violation_, objective_, n_iter_, converged_ : as for `MarkovField`
 
     Examples
@@ -114,8 +117,8 @@ class RelationalField(FieldEstimator):
         data = _checked(X)
         templates = resolve_templates(data, self.templates)
         names = tuple(data.tables)
-        numeric = self.numeric if isinstance(self.numeric, Mapping) else {}
-        for option, mapping in (("states", states or {}), ("numeric", numeric)):
+        kinds = self.kinds if isinstance(self.kinds, Mapping) else {}
+        for option, mapping in (("states", states or {}), ("kinds", kinds)):
             unknown = set(mapping) - set(names)
             if unknown:
                 raise DataError(
@@ -130,10 +133,20 @@ class RelationalField(FieldEstimator):
         layout = Layout(names, schemas, templates, ends, has_neighbor_count)
         yield TrainingData(_compile(data, layout, pairs), next(iter(data.sources.values())).kind)
 
-    def transform(self, data: Relational) -> Relational:
-        """Return ``data`` with each missing cell filled by its most probable state, as the same kinds of tables."""
+    def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
+        """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""
+        fill, sample = check_fill(fill), self._compile(data)
+        filled = [filled_cells(*pair, fill) for pair in zip(sample.tables, self._infer_marginals(sample), strict=True)]
+        return self._fill(data, filled)
+
+    def infer(self, data: Relational) -> dict[str, Posterior]:
+        """Return {table: distribution of its target cells given the observed cells of all tables}."""
         sample = self._compile(data)
-        return self._fill(data, map(filled_cells, sample.tables, self._infer_marginals(sample)))
+        parts = zip(sample.layout.tables, sample.tables, self._infer_marginals(sample), strict=True)
+        return {
+            name: Posterior(data.select_variables(name), table, marginals, data.sources[name].kind)
+            for name, table, marginals in parts
+        }
 
     @overload
     def complete(self, data: Relational, *, max_cells: int = ..., details: Literal[False] = False) -> Relational: ...
@@ -166,7 +179,7 @@ class RelationalField(FieldEstimator):
         """Return {table: {column: (rows, states)}}: the posterior of a missing cell; for an observed value, the
         probabilities of its states given everything else.
 
-        The columns of each array follow ``states_[table][column]``.
+        Numeric columns are left out: see `infer`. The columns of each array follow ``states_[table][column]``.
         """
         sample = self._compile(data)
         found = self._infer(sample).conditionals
@@ -217,7 +230,9 @@ class RelationalField(FieldEstimator):
         seed = as_seed(self.random_state if random_state is None else random_state)
         with self._engine(sample) as engine:
             codes = draw(self.field_, sample, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
-        return self._fill(given, map(drawn_cells, sample.tables, codes))
+        seed = 0 if seed is None else seed
+        seeds = np.random.SeedSequence(seed).spawn(len(sample.tables))
+        return self._fill(given, map(drawn_cells, sample.tables, codes, seeds))
 
     def _compile(self, data: Relational) -> DenseDataset:
         check_is_fitted(self)
@@ -246,18 +261,13 @@ class RelationalField(FieldEstimator):
     def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
         try:
             source, observed = data.select_variables(table), data.observed.get(table, ())
-            schema = learn_schema(source, observed=observed, numeric=self._numeric_of(table), states=states)
+            kinds: Any = self.kinds.get(table, "auto") if isinstance(self.kinds, Mapping) else self.kinds
+            symmetric = self.coding == "symmetric"
+            schema = learn_schema(source, observed=observed, kinds=kinds, states=states, symmetric=symmetric)
         except DataError as error:
             raise DataError(f"Table {table!r}: {error}") from error
         warn_incomplete_covariates(source, observed)
         return schema
-
-    def _numeric_of(self, table: str) -> Sequence[str] | Literal["auto"]:
-        if isinstance(self.numeric, str) and self.numeric == "auto":
-            return "auto"
-        if not isinstance(self.numeric, Mapping):
-            raise DataError("numeric must be 'auto' or {table: columns} for linked tables.")
-        return list(self.numeric.get(table, ()))
 
     def _resolve(self, name: str) -> Any:
         found = super()._resolve(name)

@@ -191,7 +191,7 @@ def _make_table(field: Field, features: np.ndarray, weights: np.ndarray, shares:
     higher = (features >= 0).sum(axis=1) > 2
     order = np.concatenate([np.flatnonzero(~higher), np.flatnonzero(higher)])
     pairs, conjunctions = features[~higher, :2], features[higher]
-    named = Field(field.layout, np.zeros(field.layout.n_states), pairs, np.ones(len(pairs)))
+    named = Field(field.layout, np.zeros(field.layout.n_target_columns), pairs, np.ones(len(pairs)))
     if len(conjunctions):
         named = replace(named, conjunctions=conjunctions, conjunction_weights=np.ones(len(conjunctions)))
     return selection_table(named, weights[order], shares[order], kind)

@@ -79,6 +79,11 @@ class TrainingMethods(NestedParameters):
         check_engine(self.engine)
         if isinstance(self._resolve("selection"), EBIC) and self.objective != "pl":
             raise ValueError(f"selection='ebic' is a criterion of objective='pl', not of {self.objective!r}.")
+        choose(dict.fromkeys(("l1", "group")), self.penalty, "penalty")
+        choose(dict.fromkeys(("symmetric", "reference")), self.coding, "coding")
+        if self.penalty == "group" and (order.max_order > 2 or rule.name in ("ideal-parent", "cfi-paper")):
+            which = f"max_order={order.max_order}" if order.max_order > 2 else f"induction={rule.name!r}"
+            raise ValueError(f"penalty='group' selects edges, not {which}: use penalty='l1'.")
         if order.max_order > 2 and rule.name not in ("cfi", "grafting"):
             raise ValueError(f"max_order={order.max_order} needs induction='cfi' or 'grafting', got {rule.name!r}.")
 
@@ -108,6 +113,7 @@ class TrainingMethods(NestedParameters):
         return TrainingOptions(
             l1=1.0 if isinstance(self.l1, str) else self.l1,
             l2=self.l2,
+            penalty=self.penalty,
             penalize_biases=self.penalize_biases,
             stages=solver.stages,
             max_order=order.max_order,

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils import check_random_state
 
 from sparsefield.data import Source
@@ -91,3 +92,9 @@ def check_engine(engine: Any) -> None:
         f"engine is None, a distributed.Client, or the address of a Dask scheduler such as 'dask://host:8786'; got a "
         f"{type(engine).__name__}."
     )
+
+
+def wants_pandas(estimator: Any) -> bool:
+    """Return whether ``set_output`` of an estimator, or scikit-learn's configuration, asks for frames of pandas."""
+    wanted = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    return (wanted or get_config()["transform_output"]) == "pandas"

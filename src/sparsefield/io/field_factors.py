@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,8 @@ class FieldFactors:
 def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> FieldFactors:
     """Return the factors of a field over one table.
 
-    A table holds 0 wherever a state is a reference state. Constants are dropped, so without ``given`` the log partition
-    function is that of the field itself.
+    A table holds 0 wherever a state is a reference state. The states of a number are its levels. Constants are dropped,
+    so without ``given`` the log partition function is that of the field itself.
 
     Parameters
     ----------
@@ -69,25 +70,29 @@ def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> FieldFac
     free = [k for k, variable in enumerate(everything) if variable.role != "observed" and variable.name not in known]
     place = {k: number for number, k in enumerate(free)}
     variables = tuple(everything[k] for k in free)
-    tables: dict[tuple[int, ...], np.ndarray] = {(k,): np.zeros(len(v.states)) for k, v in enumerate(variables)}
+    tables: dict[tuple[int, ...], np.ndarray] = {(k,): _by_state(v, v.log_base) for k, v in enumerate(variables)}
+    coded = [_by_state(variable, variable.coded) for variable in variables]
     unknown: dict[str, None] = {}
     for columns, weight in _features(field):
-        scope, states = [], []
+        scope, values = [], []
         for column in columns:
             k = int(owner[column])
-            variable, state = everything[k], column - int(schema.offsets[k])
+            variable, own = everything[k], column - int(schema.offsets[k])
             if variable.name in known:
-                weight *= known[variable.name][state]
+                weight *= known[variable.name][own]
             elif k in place:
                 scope.append(place[k])
-                states.append(int(variable.position_of_code[state + 1]))
+                values.append(coded[place[k]][:, own])
             else:
                 unknown[variable.name] = None
         if scope and weight:
             key = tuple(scope)
             if key not in tables:
                 tables[key] = _zeros(key, variables)
-            tables[key][tuple(states)] += weight
+            # Most columns are indicators of one state, so most entries stay as they are.
+            states = [np.flatnonzero(own) for own in values]
+            products = reduce(np.multiply.outer, [own[on] for own, on in zip(values, states, strict=True)])
+            tables[key][np.ix_(*states)] += weight * products
     if unknown:
         names = ", ".join(repr(name) for name in list(unknown)[:5])
         raise DataError(
@@ -96,6 +101,13 @@ def to_factors(field: Field, given: Mapping[str, Any] | None = None) -> FieldFac
         )
     order = sorted(tables, key=lambda scope: (len(scope), scope))
     return FieldFactors(variables, tuple(Factor(scope, tables[scope]) for scope in order))
+
+
+def _by_state(variable: Variable, values: np.ndarray) -> np.ndarray:
+    """Return values by code, (states, ...), in the order of the variable's states."""
+    found = np.empty_like(values)
+    found[variable.position_of_code] = values
+    return found
 
 
 def _one_table(field: Field) -> Schema:
@@ -121,9 +133,9 @@ def _known_values(schema: Schema, given: Mapping[str, Any]) -> dict[str, np.ndar
 
 
 def _values(variable: Variable, value: Any) -> np.ndarray:
-    """Return the (width,) one-hot code of a state, or a standardized number."""
+    """Return the (width,) values of the columns for a state or a number."""
     if value is None:
-        return variable.column_frequencies
+        return variable.column_means
     if variable.numeric:
         try:
             number = float(value)
@@ -131,14 +143,16 @@ def _values(variable: Variable, value: Any) -> np.ndarray:
             number = math.nan
         if not math.isfinite(number):
             raise DataError(f"Column {variable.name!r} holds numbers; given has {value!r}.")
-        return np.array([(number - variable.center) / variable.scale])
+        if variable.role != "observed":
+            return variable.coded[variable.codes_of(np.array([number]))[0]]
+        return variable.values_of(np.array([number]))[:, 0]
     value = value.item() if isinstance(value, np.generic) else value
     code = variable.code_of_label.get(value) if isinstance(value, (str, int, float)) else None
     if code is None:
         states = ", ".join(map(repr, variable.states[:6]))
         more = ", ..." if len(variable.states) > 6 else ""
         raise DataError(f"Column {variable.name!r} has no state {value!r}; its states are {states}{more}.")
-    return (np.arange(1, len(variable.states)) == code).astype(float)
+    return variable.coded[code]
 
 
 def _features(field: Field) -> Iterator[tuple[list[int], float]]:

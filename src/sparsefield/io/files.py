@@ -107,7 +107,25 @@ def _read_csv(path: Path, reading: ReadOptions, as_text: bool) -> pl.DataFrame:
         return pl.read_csv(path, has_header=reading.header, infer_schema=False, **options)
     # Types are inferred from all rows, so that a column with any text is text.
     options |= {"infer_schema_length": None, "null_values": reading.markers(path)}
-    return pl.read_csv(path, has_header=reading.header, **options)
+    table = pl.read_csv(path, has_header=reading.header, **options)
+    return _keep_leading_zeros(table, path, reading)
+
+
+def _keep_leading_zeros(table: pl.DataFrame, path: Path, reading: ReadOptions) -> pl.DataFrame:
+    """Return a table in which columns with leading zeros, such as postal codes, are text instead of numbers."""
+    import polars as pl
+
+    places = [k for k, dtype in enumerate(table.dtypes) if dtype.is_numeric()]
+    if not places:
+        return table
+    separator = resolve_separator(path, reading.separator)
+    text = pl.read_csv(path, has_header=reading.header, infer_schema=False, separator=separator, columns=places)
+    codes = []
+    for place, column in zip(places, text.get_columns(), strict=True):
+        if column.str.contains(r"^\s*[+-]?0\d").any():
+            kept = column.set(column.is_in(reading.markers(path)), None)
+            codes.append(kept.alias(table.columns[place]))
+    return table.with_columns(codes)
 
 
 def _check_header(names: list[str], path: Path) -> None:

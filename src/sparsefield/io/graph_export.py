@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from sparsefield.data.coding import ColumnClass
 from sparsefield.data.layout import FeatureName
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
@@ -45,9 +46,11 @@ def to_networkx(field: Field, *, flat: bool = False) -> networkx.Graph:
     A node has the name of its column, or ``table.column`` for linked tables, and the attributes
 
     - ``role``: "target" or "observed"; "count" for the number of linked rows
-    - ``states`` and ``reference``, the reference state of the weights; a numeric column has ``mean`` and ``deviation``
+    - ``kind``: "nominal", "ordinal" or "numeric"
+    - ``states``, in their order for an ordinal column, and ``reference``, the reference state of the weights, if there
+      is one; a numeric column has ``mean``, ``deviation`` and ``transform`` instead
     - ``shares``: the frequency of each state in training, if the field was learned
-    - ``weights``: {state: bias}
+    - ``weights``: {state: bias}; the bias of the squared score of a numeric column has the key "square"
 
     An edge has the attributes
 
@@ -57,7 +60,8 @@ def to_networkx(field: Field, *, flat: bool = False) -> networkx.Graph:
     - ``conjunctions``, if any: a list of ({column: state}, weight) for features of these two and other columns
     - ``template``, ``table_a``, ``table_b``, for linked tables
 
-    The state of a numeric column is None: its weight is per standard deviation.
+    A state of None is the score of an ordinal or numeric column, whose weight is per standard deviation. The bins of a
+    numeric column are states such as "12 to 18.5".
 
     Parameters
     ----------
@@ -111,21 +115,24 @@ def _nodes(field: Field, linked: bool) -> Iterator[tuple[str, Attributes]]:
     layout = field.layout
     known = field.record.is_learned  # a field that was not learned has no frequencies
     for t, (table, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
-        biases = field.biases[layout.state_starts[t] : layout.state_starts[t + 1]].tolist()
+        biases = field.biases[layout.target_starts[t] : layout.target_starts[t + 1]].tolist()
         weights: dict[str, dict[Any, float]] = {variable.name: {} for variable in schema.variables}
-        for (name, state), weight in zip(schema.column_names, biases, strict=False):
+        for column, weight in enumerate(biases):
+            name, state = schema.column_name(column)
+            state = "square" if schema.column_classes[column] == ColumnClass.SQUARE else state
             weights[name] |= {state: weight} if weight else {}
         for variable in schema.variables:
             attributes: Attributes = {"table": table, "variable": variable.name} if linked else {}
-            attributes |= {"role": variable.role, **_state_attributes(variable, known)}
+            attributes |= {"role": variable.role, "kind": variable.kind, **_state_attributes(variable, known)}
             attributes["weights"] = weights[variable.name]
             yield _name(table, variable.name, linked), attributes
 
 
 def _state_attributes(variable: Variable, known: bool) -> dict[str, Any]:
     if variable.numeric:
-        return {"mean": variable.center, "deviation": variable.scale}
-    attributes: dict[str, Any] = {"states": list(variable.states), "reference": variable.states[variable.reference]}
+        return {"mean": variable.center, "deviation": variable.scale, "transform": variable.transform}
+    attributes: dict[str, Any] = {"states": list(variable.states)}
+    attributes |= {"reference": variable.states[variable.reference]} if variable.has_reference else {}
     return {**attributes, "shares": list(variable.frequencies)} if known else attributes
 
 
@@ -175,7 +182,9 @@ def _flat_node(attributes: dict[str, Any]) -> dict[str, Any]:
         "states": lambda states: ", ".join(map(str, states)),
         "reference": str,
         "shares": lambda shares: ", ".join(f"{share:.6g}" for share in shares),
-        "weights": lambda weights: "; ".join(f"{state}: {weight:.6g}" for state, weight in weights.items()),
+        "weights": lambda weights: "; ".join(
+            f"{'score' if state is None else state}: {weight:.6g}" for state, weight in weights.items()
+        ),
     }
     return {name: as_text[name](value) if name in as_text else value for name, value in attributes.items()}
 
@@ -192,7 +201,7 @@ def _flat_edge(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sentence(states: Iterable[tuple[str, Any]], weight: float) -> str:
-    """Return text such as ``a=u & b=v: 1.5``; a numeric column has no state."""
+    """Return text such as ``a=u & b=v: 1.5``; a score has no state."""
     return " & ".join(name if state is None else f"{name}={state}" for name, state in states) + f": {weight:.6g}"
 
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data.column_types import is_column_type
 from sparsefield.data.layout import Layout
 from sparsefield.data.links import as_template
-from sparsefield.data.schema import BinarySchema, BinaryVariables, Schema, Variable
+from sparsefield.data.schema import BinarySchema, BinaryVariables, Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import ModelFileError
 from sparsefield.io.atomic_write import write_atomically
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FitRecord
 
 FORMAT = "sparsefield"
-VERSION = 6
+VERSION = 7
 
 BINARY_ARRAYS = ("shares", "has_zero", "has_one")
 """Arrays of a `BinarySchema` besides its column names, stored for each table that has one."""
@@ -156,7 +158,9 @@ def _schema(document: dict[str, Any], tensors: dict[str, np.ndarray], table: int
         return _binary_schema(json.loads(tensors[f"names.{table}"].tobytes()), arrays)
     variables = []
     for entry in document["variables"]:
-        entry = {**entry, "states": tuple(entry["states"]), "frequencies": tuple(entry["frequencies"])}
+        entry: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+        }
         variables.append(Variable(**entry))
         _check_variable(variables[-1])
     schema = Schema(tuple(variables), tuple(document["order"]))
@@ -203,24 +207,81 @@ def _binary_schema(names: list[list[str]], arrays: list[np.ndarray]) -> BinarySc
 
 def _check_variable(variable: Variable) -> None:
     """Raise ValueError for a variable that `learn_schema` cannot produce, because kernels trust a schema."""
-    if variable.numeric:
-        fits = variable.role == "observed" and np.isfinite(variable.center) and 0 < variable.scale < np.inf
-    else:
-        shares = np.asarray(variable.frequencies, dtype=float)
-        fits = (
-            len(set(variable.states)) == len(variable.states) == len(shares)
-            and variable.reference in range(len(shares))
-            and np.isfinite(shares).all()
-            and (shares >= 0).all()
-        )
+    n, shares = len(variable.states), _numbers(variable.frequencies)
+    fits = (
+        isinstance(variable.name, str)
+        and (variable.role in get_args(Role) and variable.kind in get_args(Kind))
+        and (isinstance(variable.symmetric, bool) and isinstance(variable.whole, bool))
+        and all(isinstance(state, (str, int, float)) for state in variable.states)
+        and (len(shares) == n and bool((shares >= 0.0).all()))
+        and _is_in(variable.reference, n or 1)
+        and is_column_type(variable.dtype, variable.categories)
+        and _KIND_CHECKS[variable.kind](variable)
+        and (variable.role != "latent" or (variable.kind == "nominal" and not variable.symmetric))
+    )
     if not fits:
         raise ValueError(f"column {variable.name!r} is inconsistent")
+
+
+def _is_nominal(variable: Variable) -> bool:
+    no_scores = not (variable.scores or variable.cuts or variable.bins or variable.limits)
+    return no_scores and 0 < len(variable.states) == len(set(variable.states))
+
+
+def _is_ordinal(variable: Variable) -> bool:
+    scores = _numbers(variable.scores)
+    return _is_nominal(replace(variable, scores=())) and not variable.symmetric and len(scores) == len(variable.states)
+
+
+def _is_numeric(variable: Variable) -> bool:
+    """Return whether levels, cuts and bins match; an observed number with its mean and deviation needs no levels."""
+    n, transform = len(variable.states), variable.transform
+    levels, scores, cuts = (_numbers(part) for part in (variable.states, variable.scores, variable.cuts))
+    moments = _numbers((variable.center, variable.scale))
+    if n == 0 and not (variable.role == "observed" and transform == "linear-scores"):
+        return False
+    return (
+        (transform in get_args(Transform) and moments[1] > 0.0 and not variable.symmetric)
+        and (len(scores) == n and len(cuts) == max(n - 1, 0))
+        and (_ascends(levels) and _ascends(cuts))
+        and all(share > 0.0 for share in variable.frequencies)
+        and (not variable.bins or _are_bins(variable.bins, n))
+        and (not variable.limits or (len(variable.limits) == 2 and _ascends(_numbers(variable.limits))))
+    )
+
+
+def _are_bins(bins: tuple[Any, ...], n_levels: int) -> bool:
+    """Return whether bins are 0, 1, ..., each of consecutive levels, and at least two."""
+    if len(bins) != n_levels or any(type(number) is not int for number in bins):
+        return False
+    return bins[0] == 0 and bins[-1] > 0 and all(b - a in (0, 1) for a, b in pairwise(bins))
+
+
+_KIND_CHECKS = {"nominal": _is_nominal, "ordinal": _is_ordinal, "numeric": _is_numeric}
+
+
+def _numbers(values: Any) -> np.ndarray:
+    """Return values as an array; raise ValueError unless they are a tuple of finite numbers."""
+    if not isinstance(values, tuple) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+        raise ValueError(f"{str(values)[:40]} are not numbers")
+    found = np.asarray(values, dtype=float)
+    if not np.isfinite(found).all():
+        raise ValueError("a number of a column is not finite")
+    return found
+
+
+def _ascends(values: np.ndarray) -> bool:
+    return bool((np.diff(values) >= 0.0).all())
+
+
+def _is_in(number: Any, stop: int) -> bool:
+    return type(number) is int and 0 <= number < stop
 
 
 def check_field(field: Field) -> None:
     """Raise ValueError for a field that no fit can produce, because kernels trust a field."""
     layout, weights, others = field.layout, field.weights, field.conjunction_weights
-    if field.biases.shape != (layout.n_states,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
+    if field.biases.shape != (layout.n_target_columns,) or weights.ndim != 1 or field.pairs.shape != (len(weights), 2):
         raise ValueError("the arrays do not match the schema")
     if field.conjunctions.shape[:1] != others.shape:
         raise ValueError("the conjunctions do not match their weights")

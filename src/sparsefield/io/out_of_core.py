@@ -1,33 +1,44 @@
-"""This module converts blocks of rows that exceed memory into a sparse table on disk."""
+"""This module converts blocks of rows into a table: a sparse one on disk, which may exceed memory, where possible.
+
+A sparse table holds nominal columns without missing cells. Scores of ordinal and numeric columns are no 0 in most rows,
+so that these, and missing cells, need a dense table in memory.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.column_summaries import MANY_LABELS
+from sparsefield.data.column_summaries import MANY_LABELS, join_summaries
 from sparsefield.data.disk_arrays import BinaryCSR, CSRWriter
-from sparsefield.data.exact_sums import Weights, rounded
-from sparsefield.data.frames import RawColumn, Source, as_source
-from sparsefield.data.labels import Label, factorize, label_sort_key, unify_labels
-from sparsefield.data.schema import BinarySchema, Role, Schema, Variable
+from sparsefield.data.exact_sums import Weights
+from sparsefield.data.frames import Source, as_source
+from sparsefield.data.kinds import Kinds, given_kinds
+from sparsefield.data.labels import Label
+from sparsefield.data.memory import refuse_beyond_memory
+from sparsefield.data.schema import BinarySchema, Schema
 from sparsefield.data.schema_learning import (
-    PIECE,
     check_roles,
-    is_identifier,
     learn_binary_schema,
-    make_categorical,
+    learn_from_parts,
     pieces_of_rows,
+    warn_incomplete_covariate,
 )
-from sparsefield.data.sparse_table import SparseTable, make_sparse_table, refuse_too_large
+from sparsefield.data.shards import compile_piece, concatenate
+from sparsefield.data.sparse_table import SparseTable, compile_sparse_piece, make_sparse_table, refuse_too_large
+from sparsefield.data.table import Table, cut_into_blocks, dense_bytes
 from sparsefield.errors import DataError
+from sparsefield.io.row_spool import RowSpool, SpooledBlock
+
+JOINED_AT_ONCE = 8
+"""Summaries of blocks that are joined together; more of them would fill the memory."""
 
 
 def check_blocks(blocks: Iterable[Any], what: str = "X") -> Iterator[tuple[Any, Source]]:
@@ -82,13 +93,29 @@ class ColumnRoles:
     """The roles and states of the columns, and the weights of the rows."""
 
     observed: Sequence[str]
-    numeric: Sequence[str] | Literal["auto"]
+    kinds: Kinds
     states: Mapping[str, Sequence[Label]]
     weight: np.ndarray | float | None
     """(rows,) weights, one weight for all rows, or None."""
+    symmetric: bool = True
+    """Whether every state of a nominal column of more than two states has features, in a dense table."""
 
     def check(self, names: Sequence[str]) -> None:
-        check_roles(names, self.observed, self.numeric, self.states)
+        """Refuse unknown columns and kinds."""
+        check_roles(names, self.observed, self.kinds, self.states)
+
+    def check_binary(self, names: Sequence[str]) -> None:
+        """Refuse unknown columns, and kinds that sparse 0/1 rows cannot have."""
+        self.check(names)
+        given = given_kinds(self.kinds, names).items()
+        problems = [
+            f"Column {name!r} is {found.kind}, but the columns of sparse 0/1 rows are nominal: leave it out of kinds=, "
+            "or pass dense blocks."
+            for name, found in given
+            if found.kind != "nominal"
+        ]
+        if problems:
+            raise DataError(" ".join(problems))
 
     def weights(self, start: int, stop: int) -> np.ndarray | None:
         """Return the weights of some rows, or None if all are 1."""
@@ -111,11 +138,10 @@ class ColumnRoles:
         return np.ones(n_rows, dtype=config.FLOAT) if weight is None else weight
 
 
-class SparseTableWriter(ABC):
-    """A writer collects blocks of rows in a folder and then builds the sparse table of all rows there."""
+class TableWriter(ABC):
+    """A writer collects blocks of rows in a folder and then builds the table of all rows."""
 
     def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
-        roles.check(names)
         self.folder, self.names, self.roles, self.n_rows = folder, names, roles, 0
 
     def add(self, source: Source) -> None:
@@ -124,7 +150,7 @@ class SparseTableWriter(ABC):
             self._add(source, self.roles.weights(self.n_rows, self.n_rows + source.n_rows))
             self.n_rows += source.n_rows
 
-    def finish(self) -> SparseTable:
+    def finish(self) -> Table | SparseTable:
         """Return the table of all blocks that were added."""
         if self.n_rows == 0:
             raise DataError("X has no rows: 0 sample(s) in all blocks while a minimum of 1 is required.")
@@ -134,24 +160,25 @@ class SparseTableWriter(ABC):
     def _add(self, source: Source, weight: np.ndarray | None) -> None: ...
 
     @abstractmethod
-    def _finish(self, weight: np.ndarray) -> SparseTable: ...
+    def _finish(self, weight: np.ndarray) -> Table | SparseTable: ...
 
     @abstractmethod
     def close(self) -> None:
         """Close the files; the folder is kept."""
 
 
-def open_table_writer(folder: Path, first: Source, roles: ColumnRoles) -> SparseTableWriter:
+def open_table_writer(folder: Path, first: Source, roles: ColumnRoles) -> TableWriter:
     """Return a writer for blocks like ``first``, which is not yet added."""
-    # A 0/1 column with explicit states is categorical, as in memory.
-    kind = _BinaryWriter if first.kind == "sparse" and not roles.states else _CategoricalWriter
+    # A 0/1 column with explicit states is like any other, as in memory.
+    kind = _BinaryWriter if first.kind == "sparse" and not roles.states else _SpoolWriter
     return kind(folder, first.names, roles)
 
 
-class _BinaryWriter(SparseTableWriter):
+class _BinaryWriter(TableWriter):
     """A writer of sparse 0/1 blocks, which stores the indices of the nonzero columns."""
 
     def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
+        roles.check_binary(names)
         super().__init__(folder, names, roles)
         self._rows = CSRWriter(folder / "block_offsets.npy", folder / "block_columns.npy")
 
@@ -167,7 +194,7 @@ class _BinaryWriter(SparseTableWriter):
 
 def table_from_rows(folder: Path, rows: BinaryCSR, roles: ColumnRoles) -> SparseTable:
     """Return the table of rows that are already on disk."""
-    roles.check(rows.names)
+    roles.check_binary(rows.names)
     return _from_rows(folder, rows, roles, roles.all_weights(rows.n_rows))
 
 
@@ -202,149 +229,69 @@ def _write(
         return SparseTable(schema, *rows.map(), weight)
 
 
-class _CodeBlock(NamedTuple):
-    """The position of a block's codes, (columns, rows) of one dtype, in the file."""
-
-    start: int
-    n_rows: int
-    dtype: np.dtype
-
-
-class _ColumnLabels:
-    """The labels of a column in order of appearance, and their total weights."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.number: dict[Label, int] = {}
-        self.totals = np.zeros(0, dtype=np.int64)
-        self.are_objects: bool | None = None
-
-    def take(self, labels: Sequence[Label], codes: np.ndarray, weights: Weights) -> np.ndarray:
-        """Add cells, given as (rows,) codes into ``labels``, and return the (rows,) numbers of their labels."""
-        number = np.array([self.number.setdefault(label, len(self.number)) for label in labels], dtype=np.int64)
-        codes = number[codes]
-        totals = weights.totals(codes, len(self.number))
-        totals[: len(self.totals)] += self.totals
-        self.totals = totals
-        return codes
-
-    def variable(self, role: Role, n_cells: int, known: Sequence[Label]) -> Variable:
-        """Return the variable of all cells so far, as for a column in memory."""
-        labels = unify_labels(sorted(self.number, key=label_sort_key), self.are_objects)
-        totals = self.totals[[self.number[label] for label in labels]]
-        return make_categorical(self.name, role, labels, rounded(totals), n_cells, known)
-
-
-class _CategoricalWriter(SparseTableWriter):
-    """A writer of frames and arrays, which stores a code for every cell until all labels are known."""
+class _SpoolWriter(TableWriter):
+    """A writer of frames and arrays, which stores their cells until kinds and states of all columns are known."""
 
     def __init__(self, folder: Path, names: tuple[str, ...], roles: ColumnRoles) -> None:
+        roles.check(names)
         super().__init__(folder, names, roles)
-        if roles.numeric != "auto" and roles.numeric:
-            raise DataError(_numeric_message(roles.numeric[0]))
-        self._columns = [_ColumnLabels(name) for name in names]
-        self._parts: list[_CodeBlock] = []
-        self._file: BinaryIO = (folder / "codes").open("wb")
+        self._spool = RowSpool(folder / "cells", names)
 
     def _add(self, source: Source, weight: np.ndarray | None) -> None:
-        codes = np.zeros((len(self._columns), source.n_rows), dtype=np.uint8)
-        weights = Weights(weight)
-        for k, column in enumerate(self._columns):
-            taken = column.take(*self._labels(source, column), weights)
-            if len(column.number) > np.iinfo(codes.dtype).max + 1:
-                codes = codes.astype(np.min_scalar_type(len(column.number) - 1))
-            codes[k] = taken
-            # Checked after every block: the labels of an identifier would fill the memory before the last block.
-            if len(column.number) > MANY_LABELS and is_identifier(len(column.number), self.n_rows + source.n_rows):
-                column.variable("target", self.n_rows + source.n_rows, ())  # raises the error for identifiers
-        self._parts.append(_CodeBlock(self._file.tell(), source.n_rows, codes.dtype))
-        self._file.write(codes.data)
+        self._spool.add(source)
 
-    def _labels(self, source: Source, column: _ColumnLabels) -> tuple[Sequence[Label], np.ndarray]:
-        """Return the labels of a block's column and their (rows,) index per cell."""
-        words = source.text_categories(column.name)
-        if words is not None:
-            self._check_type(column, True)
-            return words
-        raw = source.column(column.name)
-        self._check_cells(raw)
-        self._check_type(column, raw.values.dtype.kind not in "biuf")
-        return factorize(raw, part=True)
+    def _finish(self, weight: np.ndarray) -> Table | SparseTable:
+        roles = {name: getattr(self.roles, name) for name in ("observed", "kinds", "states", "symmetric")}
+        schema = learn_from_parts(self.names, self._summarize, **roles, most=MANY_LABELS)
+        missing = dict(zip(self.names, self._spool.n_missing.tolist(), strict=True))
+        for name in self.roles.observed:
+            warn_incomplete_covariate(name, missing[name], self.n_rows)
+        plain = schema.with_reference()
+        if any(missing.values()) or not all(variable.has_reference for variable in plain.variables):
+            return self._dense_table(schema, weight)
+        return _write(self.folder, plain, weight, self._sparse_rows(plain))
 
-    def _check_cells(self, raw: RawColumn) -> None:
-        """Refuse cells that a sparse table cannot hold, and name the row."""
-        if not raw.present.all():
-            row = self.n_rows + int(np.argmin(raw.present))
-            raise DataError(
-                f"Column {raw.name!r} has a missing value in row {row:,} (counted from 0 over all blocks). Data in "
-                "blocks cannot have missing values: impute them, or fit in memory."
-            )
-        if raw.name in self.roles.observed and self.roles.numeric == "auto" and raw.values.dtype.kind == "f":
-            fractions = raw.values != np.floor(raw.values)
-            if fractions.any() and not self.roles.states.get(raw.name):
-                raise DataError(_numeric_message(raw.name, self.n_rows + int(np.argmax(fractions))))
+    def _summarize(self, function: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        """Return the joined summaries of all blocks, for `learn_from_parts`."""
+        found: list[list[Any]] = []
+        for block, weight in self._blocks():
+            found.append(function(block, Weights(weight), *arguments))
+            if len(found) == JOINED_AT_ONCE:
+                found = [join_summaries(found, MANY_LABELS)]
+        return join_summaries(found, MANY_LABELS)
 
-    def _check_type(self, column: _ColumnLabels, are_objects: bool) -> None:
-        """Refuse a column that mixes numbers and text, because 1 and "1" would be different states."""
-        if column.are_objects not in (None, are_objects):
-            now, before = ("text or objects", "numbers") if are_objects else ("numbers", "text or objects")
-            raise DataError(
-                f"Column {column.name!r} holds {now} from row {self.n_rows:,} on (counted from 0 over all blocks), but "
-                f"{before} in earlier blocks: convert it to one type, for instance with astype(str)."
-            )
-        column.are_objects = are_objects
+    def _blocks(self) -> Iterator[tuple[SpooledBlock, np.ndarray | None]]:
+        """Yield each block with the weights of its rows."""
+        start = 0
+        for block in self._spool.blocks():
+            yield block, self.roles.weights(start, start + block.n_rows)
+            start += block.n_rows
 
-    def _finish(self, weight: np.ndarray) -> SparseTable:
-        self._file.close()
-        roles, given = self.roles, set(self.roles.observed)
-        for column in self._columns:
-            if column.name in given and roles.numeric == "auto" and not roles.states.get(column.name):
-                _refuse_numbers(column)
-        variables = [
-            column.variable(role, self.n_rows, roles.states.get(column.name, ()))
-            for role in ("target", "observed")
-            for column in self._columns
-            if (column.name in given) == (role == "observed")
-        ]
-        schema = Schema(tuple(variables), self.names)
-        return _write(self.folder, schema, weight, self._placed(schema))
+    def _dense_table(self, schema: Schema, weight: np.ndarray) -> Table:
+        what = f"{self.n_rows:,} rows x {schema.n_columns:,} states"
+        refuse_beyond_memory(dense_bytes(self.n_rows * schema.n_columns), what, lambda: self._advice(schema))
+        rows = concatenate([compile_piece(block, schema)[0] for block in self._spool.blocks()])
+        blocks = cut_into_blocks(schema, rows.codes, rows.covariates, weight, schema.n_columns)
+        return Table(schema, tuple(blocks), self.n_rows)
 
-    def _placed(self, schema: Schema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (cells per row, columns) in pieces; the reference state of a variable has no column."""
-        position = {column.name: k for k, column in enumerate(self._columns)}
-        places = []
-        for variable, offset in zip(schema.variables, schema.offsets.tolist(), strict=False):
-            if variable.width:
-                column = position[variable.name]
-                code = np.array([variable.code_of_label[label] for label in self._columns[column].number])
-                places.append((column, np.where(code > 0, offset + code - 1, -1).astype(np.int32)))
-        step = max(PIECE // max(len(self._columns), 1), 1)
-        for part in self._parts:
-            shape = len(self._columns), part.n_rows
-            codes = np.memmap(self.folder / "codes", part.dtype, "r", part.start, shape)
-            for start in range(0, part.n_rows, step):
-                piece = np.asarray(codes[:, start : start + step])
-                placed = np.empty((piece.shape[1], len(places)), dtype=np.int32)
-                for k, (column, place) in enumerate(places):
-                    placed[:, k] = place[piece[column]]
-                on = placed >= 0
-                yield on.sum(axis=1), placed[on]
+    def _advice(self, schema: Schema) -> str:
+        kinds = {v.name: v.kind for v in schema.variables if v.ordered and len(v.states) > 2}
+        reasons = [f"column {name!r} is {kind}" for name, kind in list(kinds.items())[:3]]
+        reasons += ["..."] if len(kinds) > 3 else []
+        gaps = [f"{name!r}" for name, count in zip(self.names, self._spool.n_missing, strict=True) if count]
+        reasons += [f"column {gaps[0]} has missing values"] if gaps else []
+        return (
+            "only rows of nominal columns without missing values are learned from disk, but "
+            f"{', '.join(reasons)}. Bin numbers or declare columns nominal (kinds=), impute missing values, use fewer "
+            "rows, or fit on a Dask cluster (engine=)."
+        )
+
+    def _sparse_rows(self, schema: Schema) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (nonzero cells per row, columns) of each block."""
+        for block in self._spool.blocks():
+            piece = compile_sparse_piece(block, schema)
+            assert piece is not None  # which it is if a cell is missing
+            yield np.diff(piece.offsets), piece.columns
 
     def close(self) -> None:
-        self._file.close()
-
-
-def _refuse_numbers(column: _ColumnLabels) -> None:
-    """Refuse an observed column that would be numeric in memory."""
-    if not all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in column.number):
-        return
-    if len(column.number) > config.NUMERIC_STATES or any(float(label) % 1 for label in column.number):
-        raise DataError(_numeric_message(column.name))
-
-
-def _numeric_message(name: str, row: int | None = None) -> str:
-    place = "" if row is None else f" (row {row:,}, counted from 0 over all blocks, has a fraction)"
-    return (
-        f"Observed column {name!r} is numeric{place}, but data in blocks must be categorical: bin it, or fit in "
-        "memory. To use integers as categories, pass numeric=[] (in Python)."
-    )
+        self._spool.close()

@@ -13,8 +13,9 @@ from sparsefield.data.relational import Relational
 from sparsefield.data.templates import resolve_templates
 from sparsefield.errors import DataError
 from sparsefield.io.atoms import read_atoms
+from sparsefield.io.column_kinds import find_kinds
 from sparsefield.io.database import read_database
-from sparsefield.io.files import ReadOptions, is_parquet, list_columns, read_table
+from sparsefield.io.files import ReadOptions, is_parquet, read_table
 from sparsefield.io.triples import read_triples
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _TABLE = {
     "observed": "a list of strings",
     "ignore": "a list of strings",
     "numeric": "a list of strings",
+    "ordinal": "a list of strings",
+    "nominal": "a list of strings",
 }
 _FILE_TABLE = {"file": "a string", **_TABLE, "header": "true or false"}
 _DATABASE_TABLE = {"table": "a string", "query": "a string", **_TABLE}
@@ -85,8 +88,8 @@ class SchemaFile:
     """A parsed schema file: linked tables, and the information that `Relational` does not hold."""
 
     data: Relational
-    numeric: dict[str, list[str]] = field(default_factory=dict)
-    """Observed columns that are numbers, for ``RelationalField(numeric=...)``; empty if the schema file names none."""
+    kinds: dict[str, dict[str, str]] = field(default_factory=dict)
+    """{table: {column: kind}}, for ``RelationalField(kinds=...)``; empty if the schema file names none."""
     files: dict[str, TableFile] = field(default_factory=dict)
     """Files of the tables that are not from a database."""
     inputs: tuple[Path, ...] = ()
@@ -106,7 +109,9 @@ def read_schema(path: Path | str) -> Relational:
         file = "nations.csv"          # or .parquet
         key = "nation"
         observed = ["area"]           # optional
-        numeric = ["income"]          # optional: numeric observed columns, see below
+        numeric = ["age", "income=normal-scores"]    # optional, like the two below: kinds of columns
+        nominal = ["zip"]
+        ordinal = ["age_group", "trust=low<medium<high"]    # sorted labels, or labels in this order
         ignore = ["notes"]            # optional
 
         [tables.pair]
@@ -130,9 +135,8 @@ def read_schema(path: Path | str) -> Relational:
     ``entity`` and ``pair`` passes these to `read_triples`, ``[atoms]`` with ``file``, ``types`` and ``closed_world`` to
     `read_atoms`. A template may also be a table with ``kind``, ``names``, ``symmetric``, ``left`` and ``right``.
 
-    Columns that are ``numeric`` are also observed. If any table has ``numeric`` columns, all other observed columns of
-    all tables are categorical; otherwise columns with fractions or many integers are numeric. The command line uses
-    this information; in Python, `parse_schema_file` returns it for ``RelationalField(numeric=...)``.
+    Kinds of other columns are found out as for `MarkovField`. The command line uses the kinds of the file; in Python,
+    `parse_schema_file` returns them for ``RelationalField(kinds=...)``.
 
     Parameters
     ----------
@@ -178,7 +182,7 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
             data = data.replace(templates=content["templates"])
             resolve_templates(data)
     _check_links(data, parsed.files, path)
-    return SchemaFile(data, parsed.numeric, parsed.files, (path, *parsed.inputs))
+    return SchemaFile(data, parsed.kinds, parsed.files, (path, *parsed.inputs))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -223,7 +227,6 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         part: {name: table[part] for name, table in tables.items() if part in table} for part in ("observed", "ignore")
     }
     keys = {name: table["key"] for name, table in tables.items() if "key" in table}
-    numeric = {name: table["numeric"] for name, table in tables.items() if table.get("numeric")}
     files: dict[str, TableFile] = {}
     if database is not None:
         queries = {name: table.get("query", table.get("table", name)) for name, table in tables.items()}
@@ -241,7 +244,8 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         _read_keys_as_one_type(frames, files, keys, links)
         with _prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
-    return SchemaFile(_with_numeric_observed(data, numeric, path), numeric, files, inputs)
+    kinds = {name: _kinds(table, data, name, f"{path}, [tables.{name}]") for name, table in tables.items()}
+    return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, inputs)
 
 
 def _read_keys_as_one_type(
@@ -250,6 +254,7 @@ def _read_keys_as_one_type(
     """Read a key and its foreign keys as text if either is text, so that 007 stays distinct from 7 beside x3."""
     import polars as pl
 
+    _read_codes_as_numbers(frames, files, keys, links)
     foreign = [link for link in links.values() if isinstance(link, ForeignKey)]
     for link in foreign * len(foreign):  # repeated, because a column that becomes text may turn others into text
         ends = [(link.table, link.column), (link.to, keys.get(link.to, ""))]
@@ -262,19 +267,32 @@ def _read_keys_as_one_type(
                     frames[table] = frames[table].with_columns(files[table].text(name))
 
 
-def _with_numeric_observed(data: Relational, numeric: Mapping[str, list[str]], path: Path) -> Relational:
-    """Add numeric columns to the observed columns."""
-    observed = dict(data.observed)
-    for table, columns in numeric.items():
-        for column in columns:
-            if column not in data.sources[table].names:
-                raise DataError(
-                    f"{path}, [tables.{table}]: numeric names the column {column!r}, which does not exist; "
-                    f"{list_columns(data.sources[table].names)}."
-                )
-        observed[table] = list(dict.fromkeys([*observed.get(table, ()), *columns]))
-    with _prefix_errors(path):
-        return data.replace(observed=observed) if numeric else data
+def _read_codes_as_numbers(
+    frames: dict[str, pl.DataFrame], files: Mapping[str, TableFile], keys: Mapping[str, str], links: Mapping[str, Link]
+) -> None:
+    """Read keys and columns of links as integers if they are, also with leading zeros, which make others text."""
+    import polars as pl
+
+    ends = {(link.table, column) for link in links.values() for column in link.columns} | set(keys.items())
+    for table, name in ends:
+        if table in frames and name in frames[table].columns and not is_parquet(files[table].path):
+            column = frames[table][name]
+            numbers = column.cast(pl.Int64, strict=False) if column.dtype == pl.String else column
+            if len(numbers) and numbers.null_count() == column.null_count() < len(column):
+                frames[table] = frames[table].with_columns(numbers)
+
+
+def _kinds(section: Mapping[str, Any], data: Relational, table: str, where: str) -> dict[str, str]:
+    """Return the kinds that a section of the file gives to the columns of a table."""
+    entries = {kind: (f"{where}: {kind}", section.get(kind, ())) for kind in ("numeric", "ordinal", "nominal")}
+    kinds, variables = find_kinds(entries, data.sources[table].names, commas=False), data.variables(table)
+    for column in kinds:
+        if column not in variables:
+            raise DataError(
+                f"{where}: column {column!r} has a kind, but it is a key, a column of a link or ignored, and thus no "
+                "variable: remove the one or the other."
+            )
+    return kinds
 
 
 def _link(given: Any, where: str) -> Link:

@@ -46,7 +46,8 @@ def write_uai(
     """Write the exact distribution of a field over one table as a UAI file.
 
     There is a factor for each variable and for each set of variables that share features. Entries of reference states
-    are 1, so without ``given`` the partition function of the file is that of the field.
+    are 1, so without ``given`` the partition function of the file is that of the field. The states of a number are its
+    levels, which are named by their mean values.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def read_uai(path: Place, *, names: Names | Place | None = None) -> Field:
             UserWarning,
             stacklevel=2,
         )
-    biases = np.zeros(schema.n_states)
+    biases = np.zeros(schema.n_target_columns)
     pairs, weights = np.empty((0, 2), dtype=np.int64), np.empty(0)
     higher = []
     for order, found in sorted(parts.items()):
