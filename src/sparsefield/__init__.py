@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sparsefield.data import ForeignKey, OffsetLink, Relational, Template
+    from sparsefield.data.calendar_parts import calendar_parts
     from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField, load
     from sparsefield.induction import CFI, FixedGraph, FullL1, Grafting, IdealParent, PaperCFI
     from sparsefield.induction.higher_order import HigherOrder
@@ -45,6 +46,7 @@ __all__ = [
     "Solver",
     "Template",
     "__version__",
+    "calendar_parts",
     "load",
     "read_atoms",
     "read_database",
@@ -54,6 +56,7 @@ __all__ = [
 
 _NAMES_OF_MODULE = {
     "sparsefield.data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
+    "sparsefield.data.calendar_parts": ("calendar_parts",),
     "sparsefield.estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
     "sparsefield.induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
     "sparsefield.induction.higher_order": ("HigherOrder",),

@@ -142,11 +142,6 @@ def test_columns_may_be_named_one_by_one_or_with_commas(run, csv: Path, tmp_path
     same_model(tmp_path / "a", tmp_path / "b")
 
 
-def test_a_numeric_column_is_observed(run, csv: Path, tmp_path: Path) -> None:
-    assert run("fit", csv, "--id", "name", "--numeric", "heat", "-o", tmp_path / "a", "--no-check").code == 0
-    assert [v.numeric for v in load(tmp_path / "a").field_.schema.observed] == [True]
-
-
 def test_csv_and_parquet_give_the_same_model(run, weather: pl.DataFrame, model: Path, tmp_path: Path) -> None:
     weather.write_parquet(tmp_path / "w.parquet")
     run("fit", tmp_path / "w.parquet", *ROLES, "-o", tmp_path / "m", "--no-check")
@@ -187,7 +182,8 @@ def test_a_small_table_is_learned_without_a_check(run, tmp_path: Path) -> None:
 
 
 def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
-    done = run("fit", csv, "-o", tmp_path / "m", "--observed", "heat", "--max-iter", 1, "--no-check", "--l1", 0.1)
+    nominal = ("--nominal", "name", "--observed", "heat")
+    done = run("fit", csv, "-o", tmp_path / "m", *nominal, "--max-iter", 1, "--no-check", "--l1", 0.1)
     assert done.code == 2  # 150 names, all different
     assert "name" in done.err
     done = run("fit", csv, "-o", tmp_path / "m", *ROLES, "--max-iter", 1, "--no-check", "--l1", 0.1)
@@ -318,7 +314,8 @@ def test_evaluate_prints_the_table_of_the_paper(run, csv: Path) -> None:
     assert done.code == 0
     lines = done.out.splitlines()
     assert re.split(r"\s{2,}", lines[0].strip()) == ["AP", "AP (positive)", "CLL", "error", "time", "induced", "active"]
-    assert [line.split()[0] for line in lines[1:]] == ["cfi", "full", "column"]
+    assert [line.split()[0] for line in lines[1:4]] == ["cfi", "full", "column"]
+    assert [line for line in lines if line.startswith("By column")] == ["By column, cfi:", "By column, full:"]
 
 
 def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
@@ -336,7 +333,7 @@ def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
     words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=auto ("]
-    words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; number", "go together"]
+    words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
     for word in words:
         assert word in done.out
 
@@ -356,7 +353,7 @@ one_error = Outcome.one_error
 
 
 def test_a_column_that_is_not_there_is_named(run, csv: Path, tmp_path: Path) -> None:
-    for option in ("--id", "--observed", "--numeric"):
+    for option in ("--id", "--observed", "--numeric", "--ordinal", "--nominal"):
         one_error(run("fit", csv, option, "nope", "-o", tmp_path / "m"), option, "'nope'", "name, rain, wet")
     one_error(run("fit", csv, "--id", "name", "--observed", "name", "-o", tmp_path / "m"), "'name'")
     assert os.listdir(tmp_path) == []

@@ -21,7 +21,7 @@ def weather(tmp_path: Path) -> Path:
     variables = (
         Variable("mood", "target", ("bad", "fair", "good"), 1, (1 / 3,) * 3),
         Variable("wet", "target", (0, 1), 0, (0.5, 0.5)),
-        Variable("heat", "observed", center=20.0, scale=5.0),
+        Variable("heat", "observed", center=20.0, scale=5.0, kind="numeric"),
         Variable("season=x", "observed", (1, 2), 0, (0.5, 0.5)),
     )
     schema = Schema(variables, tuple(v.name for v in variables))

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 from higher import exclusive
+from plain import learn_plain_schema
 
 from sparsefield import HigherOrder, load
-from sparsefield.data import Layout, as_source, learn_schema
+from sparsefield.data import Layout, as_source
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import list_features
 
@@ -78,7 +79,7 @@ def test_what_makes_no_sense_is_said_at_once(run, csv: Path, tmp_path: Path, wor
 def test_numbers_in_a_triple_are_what_its_states_go_by() -> None:
     rng = np.random.default_rng(0)
     X = pl.DataFrame({"a": np.arange(40) % 2, "b": np.arange(40) // 2 % 2, "n": rng.random(40), "m": rng.random(40)})
-    schema = learn_schema(as_source(X), observed=["n", "m"])
+    schema = learn_plain_schema(as_source(X), observed=["n", "m"])
     field = Field(
         Layout.single(schema), np.zeros(2), np.array([[0, 2]]), np.array([-1.0]),
         np.array([[0, 1, 2, -1], [0, 2, 3, -1], [0, 1, 2, 3]]), np.array([-3.0, 2.0, 0.5]),

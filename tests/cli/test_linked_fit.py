@@ -79,17 +79,24 @@ def test_too_few_cells_are_an_error_of_their_own() -> None:
 
 
 @pytest.mark.slow
-def test_numeric_columns_are_named_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:
-    change(school, 'key = "id"', 'key = "id"\nnumeric = ["size"]\nobserved = ["floor"]')
+def test_kinds_are_given_in_the_schema_file(run, school: Path, tmp_path: Path) -> None:
+    kinds = 'numeric = ["size"]\nordinal = ["grade=A<1<2"]\nnominal = ["floor"]\nobserved = ["floor"]'
+    change(school, 'key = "id"', f'key = "id"\n{kinds}')
     lines = (school / "pupils.csv").read_text().splitlines()
     made = [f"{lines[0]},size,floor", *(f"{line},{k % 3},{k / 2 % 2}" for k, line in enumerate(lines[1:]))]
     (school / "pupils.csv").write_text("\n".join(made))
     assert run("fit", school, "-o", tmp_path / "m", "--no-check").code == 0
     layout = load(tmp_path / "m").field_.layout
     schema = layout.schemas[layout.tables.index("pupil")]
-    assert {v.name: v.numeric for v in schema.observed} == {"size": True, "floor": False}
+    found = {v.name: (v.kind, v.role) for v in schema.variables}
+    roles = {"grade": "target", "mood": "target", "size": "target", "floor": "observed"}
+    names = {"grade": "ordinal", "mood": "nominal", "size": "numeric", "floor": "nominal"}
+    assert found == {name: (names[name], roles[name]) for name in names}
+    assert schema.variables[schema.index_of_name["grade"]].states == ("A", "1", "2")
+    change(school, 'numeric = ["size"]', "")
     found = strict(run("evaluate", school, "--folds", 2, "--json", "--max-iter", 5).out)
-    assert found["options"]["numeric"] == {"pupil": ["size"]}  # pyright: ignore
+    kinds = {"grade": "A<1<2", "floor": "nominal"}
+    assert found["options"]["kinds"] == {"pupil": kinds}  # pyright: ignore
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,8 @@ def test_numeric_columns_are_named_in_the_schema_file(run, school: Path, tmp_pat
         (("--observed", "a"), "observed = [...] under [tables.NAME]"),
         (("--id", "a"), "ignore = [...] under [tables.NAME]"),
         (("--numeric", "a"), "numeric = [...] under [tables.NAME]"),
+        (("--ordinal", "a=x<y"), "ordinal = [...] under [tables.NAME]"),
+        (("--nominal", "a"), "nominal = [...] under [tables.NAME]"),
         (("--missing", "a"), "missing = [...] at the top"),
         (("--no-header",), "header = false under [tables.NAME]"),
         (("--separator", ";"), "separator = '...' at the top"),

@@ -48,6 +48,19 @@ def test_parquet_is_learned_block_by_block(run, parts, tmp_path) -> None:
     assert "No check" not in run("fit", parts, "--stream", "--no-check", "--id", "name", "-o", tmp_path / "m").err
 
 
+def test_columns_of_every_kind_and_missing_values_are_learned_block_by_block(run, tmp_path) -> None:
+    heat = np.round(20 - 5 * RAIN + rng.normal(size=N), 2)
+    table = WEATHER.drop("name").with_columns(heat=heat, mood=pl.when(pl.int_range(N) != 7).then("mood"))
+    for k in range(3):
+        table[40 * k : 40 * (k + 1)].write_parquet(tmp_path / f"{k}.parquet")
+    order = "bad<fair<good"
+    done = run("fit", tmp_path, "--stream", "--ordinal", f"mood={order}", "--l1", 3, "-o", tmp_path / "m.safetensors")
+    assert done.code == 0, done.err
+    assert "Kinds: 2 nominal (rain, wet), 1 ordinal (mood), 1 numeric (heat)" in done.out
+    wanted = MarkovField(l1=3.0, kinds={"mood": order}, random_state=0).fit(table)
+    assert load(tmp_path / "m.safetensors").features_.equals(wanted.features_)
+
+
 def test_saved_rows_are_learned(run, tmp_path) -> None:
     rows = save_rows(MATRIX, tmp_path / "rows")
     assert run("fit", rows, "--stream", "--observed", "x0", "-o", tmp_path / "m.safetensors").code == 0
@@ -63,11 +76,7 @@ def test_what_cannot_be_streamed_is_told(run, parts, tmp_path) -> None:
     run("fit", tmp_path / "none.parquet", *out).one_error("there is no such file")
     run("fit", parts, "--missing", "bad", *out).one_error("--missing cannot be used")
     run("fit", parts, "--id", "nothing", *out).one_error("--id names the column 'nothing'")
-    run("fit", parts, "--numeric", "wet", "--id", "name", *out).one_error("'wet' is numeric", "bin it")
     run("fit", parts, *out).one_error("'name'", "identifier", "--id")
-    incomplete = WEATHER.with_columns(mood=pl.when(pl.int_range(pl.len()) != 7).then("mood"))
-    incomplete.write_parquet(parts / "c.parquet")
-    run("fit", parts, "--id", "name", *out).one_error("'mood' has a missing value in row 127")
     assert not (tmp_path / "m.safetensors").exists()
 
 
@@ -82,6 +91,8 @@ def test_sparse_matrices_in_files(run, tmp_path, monkeypatch) -> None:
     assert load(model).features_.equals(wanted)
     assert "AP" in run("evaluate", tmp_path / "m.npz", "--folds", "2").out
     run("predict", model, tmp_path / "m.npz", "-o", tmp_path / "f.csv").one_error("has no missing values to impute")
-    run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error("remove --id and --numeric")
+    run("fit", tmp_path / "m.npz", "-o", model, "--id", "x1").one_error(
+        "remove --id, --numeric, --ordinal and --nominal"
+    )
     monkeypatch.setattr("sparsefield.cli.input_data.CELLS_TO_HOLD_OUT", 10)
     assert "No check: held-out cells need a dense table" in run("fit", tmp_path / "m.npz", "--stream", "-o", model).err

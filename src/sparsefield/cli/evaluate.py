@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,9 +16,13 @@ from sparsefield.io.files import ReadOptions
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
+    from sparsefield.evaluation.column_evaluation import ColumnEvaluation
     from sparsefield.evaluation.hold_out import Evaluation, Fold
 
-MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error"}
+MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
+
+MOST_COLUMNS = 50
+"""Number of columns that are shown one by one."""
 
 Inductions = Annotated[
     list[str] | None,
@@ -50,7 +55,8 @@ def evaluate(
 
     The table shows the mean (and standard deviation) over folds. AP is average precision: all states of all held-out
     cells are ranked by probability, and the true states are the relevant ones. AP (positive) ranks the cells of 0/1
-    columns by the probability of 1. CLL is the mean natural log of the probability of the true state.
+    columns by the probability of 1. CLL is the mean natural log of the probability of the true state. These are about
+    nominal and ordinal columns; --json also has the relative root mean squared error of numeric ones (rmse).
     """
     given = read_data(data, reading, columns)
     learning["selection"] = learning["selection"] or "heldout"
@@ -60,7 +66,7 @@ def evaluate(
         found[name] = _evaluate(field, name, given, folds, seed)
     if as_json:
         about = {"data": str(data), "folds": folds, "seed": seed, "observed": given.observed}
-        options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"numeric": given.numeric}
+        options = {name.rpartition("__")[2]: value for name, value in learning.items()} | {"kinds": given.kinds}
         options |= {"templates": template} if given.linked else {}
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
         show_json({**about, "options": options, "results": results})
@@ -98,8 +104,29 @@ def _show(found: dict[str, Evaluation]) -> None:
         costs = [_figure(evaluation, "seconds", "{:.2f}") + " s"]
         costs += [_figure(evaluation, measure, "{:,.0f}") for measure in ("induced", "active")]
         table.add_row(name, *scores, *costs)
-    table.add_row("column frequencies", *(_figure(first, f"frequency_{name}", "{:.3f}") for name in measures))
+    baseline = "column frequencies, means" if "rmse" in measures else "column frequencies"
+    table.add_row(baseline, *(_figure(first, f"frequency_{name}", "{:.3f}") for name in measures))
     show(table)
+    for name, evaluation in found.items():
+        show(f"\nBy column{f', {name}' if len(found) > 1 else ''}:")
+        _show_columns(evaluation.columns)
+
+
+def _show_columns(columns: Sequence[ColumnEvaluation]) -> None:
+    table = new_table("column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration", left=2)
+    for column in columns[:MOST_COLUMNS]:
+        losses = (f"{loss:.3f}" for loss in (column.loss, column.baseline_loss))
+        errors = (_error_of(column.kind, error) for error in (column.error, column.baseline_error))
+        exact = column.coverage if column.kind == "numeric" else column.calibration_error
+        calibration = f"{exact:.0%} in 90%" if column.kind == "numeric" else f"{exact:.1%} off"
+        table.add_row(column.name, column.kind, f"{column.cells:,}", *losses, *errors, calibration)
+    show(table)
+    if len(columns) > MOST_COLUMNS:
+        show(f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all.")
+
+
+def _error_of(kind: str, error: float) -> str:
+    return {"nominal": f"{error:.1%}", "ordinal": f"{error:.2f} levels", "numeric": f"{error:.3g}"}[kind]
 
 
 def _figure(evaluation: Evaluation, measure: str, form: str) -> str:

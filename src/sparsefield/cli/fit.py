@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -25,14 +26,23 @@ from sparsefield.cli.input_data import (
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.io.files import ReadOptions
-from sparsefield.viz.fit_summary import describe_convergence, describe_size
+from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
     from sparsefield.evaluation.hold_out import Fold
 
 SHOWN_FEATURES = 10
+CHECKED_MEASURES = {
+    "error_rate": ("error", "{:.1%}"),
+    "cll": ("CLL", "{:.3f}"),
+    "ap": ("AP", "{:.3f}"),
+    "rmse": ("RMSE / SD", "{:.3f}"),
+}
+"""Heading and format of the scores of held-out cells: those of states, and that of numbers."""
+
 CHECKED_SHARE = 0.1
+KIND_OPTIONS = "--numeric, --ordinal and --nominal"
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
@@ -56,8 +66,9 @@ Stream = Annotated[
     bool,
     opt.reading_option(
         "--stream",
-        help="Read DATA, a Parquet file or a folder of them, block by block: for more rows than fit into memory. It "
-        "must have no missing values, and --check is skipped. Temporary files are written to TMPDIR.",
+        help="Read DATA, a Parquet file or a folder of them, block by block. Nominal columns without missing values "
+        "are learned from temporary files in TMPDIR, and may exceed memory; else the compiled rows must fit into it. "
+        "--check is skipped.",
     ),
 ]
 Cluster = Annotated[
@@ -88,10 +99,10 @@ def fit(
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
-    """Learn a field, a sparse Markov network, from a table of categorical columns with or without missing values.
+    """Learn a field, a sparse Markov network, from a table with or without missing values.
 
-    The field has features, such as "rain=1 and wet=1 go together", each with a weight. DATA may also be a sparse 0/1
-    matrix that scipy saved as an .npz file.
+    Columns are nominal, ordinal or numeric. The field has features, such as "rain=1 and wet=1 go together", each with a
+    weight. DATA may also be a sparse 0/1 matrix that scipy saved as an .npz file.
 
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.
@@ -164,7 +175,12 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
 
 
 def _show_fit(field: AnyField, seconds: float) -> None:
-    record = field.field_.record
+    from sparsefield.data import BinarySchema
+
+    record, layout = field.field_.record, field.field_.layout
+    if not all(isinstance(schema, BinarySchema) for schema in layout.schemas):
+        where = "numeric, ordinal and nominal in the schema file" if layout.tables != ("",) else KIND_OPTIONS
+        show(f"Kinds: {describe_kinds(field.field_)}. Change them with {where}.")
     if record.criterion is not None:
         from sparsefield.solver import SELECTIONS
 
@@ -185,12 +201,9 @@ def _show_check(checked: Fold | None, *, auto: bool) -> None:
         return
     chosen = " (its l1 is that of the fit above)" if auto else ""
     show(f"\nOn {checked.cells:,} held-out cells, predicted from all others by a field fitted without them{chosen}:")
-    table = new_table("", "error", "CLL", "AP")
-    table.add_row("this field", *_figures(checked.error_rate, checked.cll, checked.ap))
-    frequencies = checked.frequency_error_rate, checked.frequency_cll, checked.frequency_ap
-    table.add_row("column frequencies", *_figures(*frequencies))
+    forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(checked, name))}
+    table = new_table("", *(heading for heading, _ in forms.values()))
+    baseline = "column frequencies, means" if "rmse" in forms else "column frequencies"
+    for row, prefix in (("this field", ""), (baseline, "frequency_")):
+        table.add_row(row, *(form.format(getattr(checked, prefix + name)) for name, (_, form) in forms.items()))
     show(table)
-
-
-def _figures(error_rate: float, cll: float, ap: float) -> tuple[str, str, str]:
-    return f"{error_rate:.1%}", f"{cll:.3f}", f"{ap:.3f}"

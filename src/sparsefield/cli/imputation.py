@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import note
+from sparsefield.cli.spelling import spell_labels
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.io.files import ReadOptions, list_columns, read_table
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield.data.schema import Schema, Variable
-
-    States = Mapping[str, Sequence[Any]]
-    """{column: states}"""
 
 
 SHOWN_STATES = 6
@@ -105,31 +103,40 @@ def refuse_unknown_states(table: pl.DataFrame, schema: Schema, markers: Sequence
             )
 
 
-def fill_table(table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, states: States) -> pl.DataFrame:
-    """Return the original table with its missing values replaced by those of ``answer``."""
-    columns = []
+def fill_table(table: pl.DataFrame, prepared: TableToFill, answer: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Return the original table with its missing values replaced by those of ``answer``, spelled as in the table."""
+    columns, variables = [], {variable.name: variable for variable in schema.targets}
     for name, missing_cell in prepared.missing.items():
-        labels = _labels(states[name], answer[name])
-        columns.append(_fill(table[name], missing_cell, labels) if name in table.columns else labels.alias(name))
+        labels = _labels(variables[name], answer[name])
+        if name in table.columns:
+            labels = spell_labels(variables[name], table[name], prepared.table[name], labels)
+            labels = _fill(table[name], missing_cell, labels)
+        columns.append(labels.alias(name))
     return table.with_columns(columns)
 
 
-def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], states: States) -> pl.DataFrame:
-    """Return one row per missing value and state, sorted by row; ``beliefs`` are (rows, states) for each column."""
+def probability_table(prepared: TableToFill, beliefs: Mapping[str, Any], schema: Schema) -> pl.DataFrame:
+    """Return one row per missing value and state, sorted by row; ``beliefs`` are (rows, states) for each column.
+
+    The states of a number are its bins.
+    """
     import numpy as np
     import polars as pl
 
-    schema = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
-    parts = [pl.DataFrame(schema=schema)]
+    from sparsefield.viz.explorer.cell_beliefs import group_states
+
+    types = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
+    parts, variables = [pl.DataFrame(schema=types)], {variable.name: variable for variable in schema.targets}
     for name, missing_cell in prepared.missing.items():
-        rows, labels = np.flatnonzero(missing_cell.to_numpy()), [str(state) for state in states[name]]
+        states, grouped = group_states(variables[name], beliefs[name])
+        rows, labels = np.flatnonzero(missing_cell.to_numpy()), [str(state) for state in states]
         lines = {
             "row": np.repeat(rows + 1, len(labels)),
             "column": [name] * (len(rows) * len(labels)),
             "state": labels * len(rows),
-            "probability": beliefs[name][rows].ravel(),
+            "probability": grouped[rows].ravel(),
         }
-        parts.append(pl.DataFrame(lines, schema=schema))
+        parts.append(pl.DataFrame(lines, schema=types))
     return pl.concat(parts).sort("row", maintain_order=True)
 
 
@@ -170,6 +177,14 @@ def _typed(variable: Variable, values: pl.Series) -> pl.Series:
     """Convert values to the type of the variable's states; values that cannot be converted become null."""
     import polars as pl
 
+    from sparsefield.data.column_types import DATED
+
+    if values.dtype.is_temporal():  # which the model refuses if it does not know dates here
+        return values
+    dates = DATED.fullmatch(variable.dtype) if values.dtype == pl.String else None
+    if dates and dates[1] in ("date", "datetime"):
+        times = values.str.to_datetime(strict=False)
+        return times.dt.date() if dates[1] == "date" else times.dt.replace_time_zone(dates[3])
     kinds = {type(state) for state in variable.states} or {float}
     if kinds == {str}:
         return values.cast(pl.String)
@@ -183,13 +198,15 @@ def _typed(variable: Variable, values: pl.Series) -> pl.Series:
     return values.cast(pl.Float64, strict=False)  # integers compare equal, as in training
 
 
-def _labels(states: Sequence[Any], column: pl.Series) -> pl.Series:
-    """Convert labels to integers if the states are integers, and to text if they are numbers and text."""
+def _labels(variable: Variable, column: pl.Series) -> pl.Series:
+    """Convert labels to integers if the states are whole numbers, and to text if they are numbers and text."""
     import polars as pl
 
+    if column.dtype.is_temporal() or column.dtype in (pl.Categorical, pl.Enum):
+        return column
     if column.dtype == pl.Object:
         return pl.Series(column.name, [None if label is None else str(label) for label in column], dtype=pl.String)
-    whole = {type(state) for state in states} == {int}
+    whole = variable.whole if variable.numeric else {type(state) for state in variable.states} == {int}
     return column.cast(pl.Int64, strict=False) if whole else column
 
 

@@ -9,7 +9,14 @@ import typer
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import show
 from sparsefield.option_objects import as_expression
-from sparsefield.viz.fit_summary import WEIGHTS, describe_convergence, describe_size
+from sparsefield.viz.fit_summary import (
+    describe_convergence,
+    describe_kinds,
+    describe_number,
+    describe_size,
+    describe_states,
+    describe_weights,
+)
 
 if TYPE_CHECKING:
     from sparsefield.data.schema import Variable
@@ -39,6 +46,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
     if layout.tables != ("",):
         show(f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}.")
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
+    show(f"Kinds: {describe_kinds(field.field_)}.")
     show(f"Features: {describe_size(field.field_)}.")
     if learned:
         show(sentence)
@@ -62,7 +70,8 @@ def show_features(field: Field, count: int, if_none: str = "") -> None:
 
     lines = [f"{feature.weight:+7.2f}  {feature.sentence}" for feature in list_features(field, count)]
     if lines or if_none:
-        show(f"\nStrongest features ({WEIGHTS}):")
+        how = describe_weights(field)
+        show(f"\nStrongest features{f' ({how})' if how else ''}:")
         show("\n".join(lines or [if_none]))
 
 
@@ -81,8 +90,7 @@ def _options(field: Any) -> str:
 def _describe(variable: Variable, table: str, *, shares: bool) -> str:
     role = "" if variable.role == "target" else f"{variable.role}; "
     if variable.numeric:
-        return f"{table}{variable.name}: {role}number, mean {variable.center:.4g}, deviation {variable.scale:.4g}"
-    pairs = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
-    shown = ", ".join(f"{state} ({share:.0%})" if shares else f"{state}" for share, state in pairs[:SHOWN_STATES])
-    more = f", and {len(pairs) - SHOWN_STATES} more" if len(pairs) > SHOWN_STATES else ""
-    return f"{table}{variable.name}: {role}{shown}{more}"
+        what = describe_number(variable)
+    else:
+        what = describe_states(variable, SHOWN_STATES, frequencies=shares)
+    return f"{table}{variable.name}: {role}{variable.kind}; {what}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.cli.console import note
 from sparsefield.cli.table_files import find_columns
 from sparsefield.errors import DataError
+from sparsefield.io.column_kinds import find_kinds
 from sparsefield.io.files import ReadOptions, read_table
 
 if TYPE_CHECKING:
@@ -25,11 +26,23 @@ SCHEMA_FILE_KEYS = {
     "--observed": "observed = [...] under [tables.NAME]",
     "--id": "ignore = [...] under [tables.NAME]",
     "--numeric": "numeric = [...] under [tables.NAME]",
+    "--ordinal": "ordinal = [...] under [tables.NAME]",
+    "--nominal": "nominal = [...] under [tables.NAME]",
     "--missing": "missing = [...] at the top",
     "--no-header": "header = false under [tables.NAME]",
     "--separator": "separator = '...' at the top",
 }
 """The keys of a schema file that replace options."""
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """What the options say about the columns of a table."""
+
+    identifiers: list[str]
+    observed: list[str]
+    kinds: dict[str, str]
+    """{column: kind, scores of a numeric column, or the labels of an ordinal column such as "low<medium<high"}"""
 
 
 @dataclass(frozen=True)
@@ -39,18 +52,26 @@ class ColumnOptions:
     observed: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
+    ordinal: tuple[str, ...] = ()
+    nominal: tuple[str, ...] = ()
 
-    def find(self, columns: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """Return the identifiers, the observed columns (including numeric ones), and the numeric columns."""
+    @property
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        """{kind: entries of its option}"""
+        return {"numeric": self.numeric, "ordinal": self.ordinal, "nominal": self.nominal}
+
+    def find(self, columns: Sequence[str]) -> NamedColumns:
+        """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""
         ids = find_columns(self.identifiers, columns, "--id")
-        numbers = find_columns(self.numeric, columns, "--numeric")
-        given = [*find_columns(self.observed, columns, "--observed"), *numbers]
-        both = [name for name in given if name in ids]
-        if both:
-            raise DataError(
-                f"Column {both[0]!r} is an --id, which is ignored, and cannot also be observed: remove one option."
-            )
-        return ids, list(dict.fromkeys(given)), numbers
+        observed = find_columns(self.observed, columns, "--observed")
+        kinds = find_kinds({kind: (f"--{kind}", words) for kind, words in self.kinds.items()}, columns)
+        for what, names in (("be observed", observed), ("have a kind", kinds)):
+            both = [name for name in names if name in ids]
+            if both:
+                raise DataError(
+                    f"Column {both[0]!r} is an --id, which is ignored, and cannot also {what}: remove one option."
+                )
+        return NamedColumns(ids, observed, kinds)
 
 
 @dataclass(frozen=True)
@@ -61,8 +82,8 @@ class InputData:
     """A frame, a `Relational`, a sparse matrix, or blocks of rows."""
     linked: bool
     observed: list[str]
-    numeric: Any
-    """Numeric observed columns, for linked tables by table, or "auto"."""
+    kinds: Any
+    """{column: kind} of the columns whose kind is given, for linked tables {table: {column: kind}}, or "auto"."""
     rows: int
     unchecked: str = ""
     """The reason why no cells can be held out to check a field, or empty."""
@@ -85,14 +106,15 @@ def read_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Input
     if is_linked(data):
         linked = read_linked(data, reading, columns)
         rows = sum(source.n_rows for source in linked.data.sources.values())
-        return InputData(linked.data, True, [], linked.numeric or "auto", rows, inputs=linked.inputs)
+        return InputData(linked.data, True, [], linked.kinds or "auto", rows, inputs=linked.inputs)
     if is_matrix(data):
         return _read_matrix(data, columns)
     table = read_table(data, reading)
-    ids, given, numbers = columns.find(table.columns)
-    table = table.drop(ids)
-    _note_identifiers([name for name in table.columns if name not in given], table)
-    return InputData(table, False, given, numbers or "auto", table.height)
+    roles = columns.find(table.columns)
+    table = table.drop(roles.identifiers)
+    declared = {*roles.observed, *roles.kinds}
+    _note_identifiers([name for name in table.columns if name not in declared], table)
+    return InputData(table, False, roles.observed, roles.kinds or "auto", table.height)
 
 
 def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> InputData:
@@ -100,16 +122,13 @@ def stream_data(data: Path, reading: ReadOptions, columns: ColumnOptions) -> Inp
     from sparsefield.io import row_blocks
 
     if reading.missing:
-        raise DataError(
-            f"{data}: --missing cannot be used with --stream, which does not support missing values: impute them first."
-        )
-    why = "with --stream no cells are held out, because missing values need all rows in memory."
+        raise DataError(f"{data}: --missing cannot be used with --stream, where missing values are nulls: remove it.")
+    why = "with --stream no cells are held out, because that needs all rows in memory."
     if row_blocks.is_saved_rows(data):
         rows = row_blocks.open_rows(data)
-        ids, given, numbers = columns.find(rows.names)
-        if ids:
-            raise DataError(f"{data}: saved rows of a sparse matrix are read with all columns: remove --id.")
-        return InputData(rows, False, given, numbers or "auto", rows.n_rows, why)
+        roles = columns.find(rows.names)
+        _refuse_roles_of_matrix(data, roles)
+        return InputData(rows, False, roles.observed, "auto", rows.n_rows, why)
     found = _parquet(data, columns)
     return replace(found, X=row_blocks.read_blocks(found.X.path, columns=found.X.columns), unchecked=why)
 
@@ -140,9 +159,9 @@ def _parquet(data: Path, columns: ColumnOptions) -> InputData:
 
     files = [file.resolve() for file in row_blocks.parquet_files(data)]
     names = row_blocks.parquet_columns(files)
-    ids, given, numbers = columns.find(names)
-    X = row_blocks.ParquetFiles(files, [name for name in names if name not in ids])
-    return InputData(X, False, given, numbers or "auto", row_blocks.parquet_rows(files))
+    roles = columns.find(names)
+    X = row_blocks.ParquetFiles(files, [name for name in names if name not in roles.identifiers])
+    return InputData(X, False, roles.observed, roles.kinds or "auto", row_blocks.parquet_rows(files))
 
 
 def is_matrix(data: Path) -> bool:
@@ -156,12 +175,19 @@ def _read_matrix(data: Path, columns: ColumnOptions) -> InputData:
 
     matrix = read_matrix(data)
     source = as_source(matrix, what=str(data))
-    ids, given, numbers = columns.find(source.names)
-    if ids or numbers:
-        raise DataError(f"{data}: all columns of a sparse matrix are 0/1: remove --id and --numeric.")
+    roles = columns.find(source.names)
+    _refuse_roles_of_matrix(data, roles)
     dense = source.n_rows * len(source.names) > CELLS_TO_HOLD_OUT
     why = "held-out cells need a dense table, and this matrix is too large for one." if dense else ""
-    return InputData(source.native, False, given, "auto", source.n_rows, why)
+    return InputData(source.native, False, roles.observed, "auto", source.n_rows, why)
+
+
+def _refuse_roles_of_matrix(data: Path, roles: NamedColumns) -> None:
+    if roles.identifiers or roles.kinds:
+        raise DataError(
+            f"{data}: a sparse matrix is read with all its columns, which are 0/1: remove --id, --numeric, --ordinal "
+            "and --nominal."
+        )
 
 
 def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None = None) -> SchemaFile:
@@ -169,7 +195,7 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
     from sparsefield.io import parse_schema_file
 
     columns = columns or ColumnOptions()
-    roles = (columns.observed, columns.identifiers, columns.numeric)
+    roles = (columns.observed, columns.identifiers, *columns.kinds.values())
     values = (*roles, reading.missing, not reading.header, reading.separator)
     for (option, key), value in zip(SCHEMA_FILE_KEYS.items(), values, strict=True):
         if value:
@@ -180,5 +206,7 @@ def read_linked(data: Path, reading: ReadOptions, columns: ColumnOptions | None 
 def _note_identifiers(names: list[str], table: Any) -> None:
     for name in names:
         seen = table[name].drop_nulls()
+        if seen.dtype.is_float():  # measurements are often all different
+            continue
         if len(seen) > MANY_STATES and seen.n_unique() == len(seen):
             note(f"Column {name!r} has {len(seen):,} values, all different: is it an --id?")

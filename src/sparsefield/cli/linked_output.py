@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparsefield.cli.console import ProgressBar, StatusLine, show
 from sparsefield.cli.imputation import TableToFill, fill_table, prepare_table, probability_table, refuse_unknown_states
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import RelationalField
-    from sparsefield.data import Relational
+    from sparsefield.data import Relational, Schema
     from sparsefield.io.schema_file import SchemaFile, TableFile
 
 
@@ -37,11 +37,17 @@ class LinkedTables:
 
     def fill(self, field: RelationalField, answers: Relational) -> dict[str, pl.DataFrame]:
         """Return all original tables, with missing values replaced by those of ``answers``."""
-        tables, states = answers.tables, field.states_
+        tables, schemas = answers.tables, _schemas(field)
         filled = {
-            name: fill_table(self.raw[name], one, tables[name], states[name]) for name, one in self.prepared.items()
+            name: fill_table(self.raw[name], one, tables[name], schemas[name]) for name, one in self.prepared.items()
         }
         return self.raw | filled
+
+
+def _schemas(field: RelationalField) -> dict[str, Schema]:
+    """Return {table: schema}."""
+    layout = field.field_.layout
+    return dict(zip(layout.tables, layout.schemas, strict=True))
 
 
 def prepare_linked(field: RelationalField, parsed: SchemaFile, *, known_states: bool = False) -> LinkedTables:
@@ -70,7 +76,7 @@ def check_linked_output(output: Path, proba: bool) -> None:
         check_folder(output)
 
 
-def predict_linked(field: RelationalField, parsed: SchemaFile, output: Path, proba: bool) -> None:
+def predict_linked(field: RelationalField, parsed: SchemaFile, output: Path, proba: bool, fill: Any) -> None:
     """Impute the missing values of all tables, or write the probabilities of their states."""
     paths = {} if proba else _output_files(output, parsed)
     refuse_overwriting_inputs([output, *paths.values()], parsed.inputs)
@@ -80,7 +86,7 @@ def predict_linked(field: RelationalField, parsed: SchemaFile, output: Path, pro
         if proba:
             write_table(_probabilities(field, given), output)
         else:
-            _write_all(given.fill(field, field.transform(given.data)), paths, parsed)
+            _write_all(given.fill(field, field.transform(given.data, fill=fill)), paths, parsed)
     written = ", ".join(map(str, paths.values() or [output]))
     show(f"{given.n_missing:,} missing values in {columns:,} columns of {len(given.raw):,} tables; wrote {written}.")
 
@@ -114,8 +120,10 @@ def _output_file(output: Path, name: str, file: TableFile | None) -> Path:
 def _probabilities(field: RelationalField, given: LinkedTables) -> pl.DataFrame:
     import polars as pl
 
-    found, states = field.predict_proba(given.data), field.states_
-    tables = {name: probability_table(one, found[name], states[name]) for name, one in given.prepared.items()}
+    from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
+
+    found, schemas = cell_beliefs(field, given.data), _schemas(field)
+    tables = {name: probability_table(one, found[name], schemas[name]) for name, one in given.prepared.items()}
     return pl.concat(table.select(pl.lit(name).alias("table"), pl.all()) for name, table in tables.items())
 
 

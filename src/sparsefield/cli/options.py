@@ -57,8 +57,28 @@ Numeric = Annotated[
     reading_option(
         "--numeric",
         metavar="COLUMN",
-        help="Observed column that is numeric; other observed columns are then categorical. Without this option, "
-        "observed columns with fractions or with more than ten whole numbers are numeric. May be repeated.",
+        help="Column of numbers; 'income=normal-scores' replaces values by normal quantiles of their ranks in "
+        "features, 'income=linear-scores' does not, and without either this is done if values are very skewed. By "
+        "default, columns with fractions or with more than ten whole numbers are numeric. May be repeated, or put "
+        "commas between names.",
+    ),
+]
+Ordinal = Annotated[
+    list[str] | None,
+    reading_option(
+        "--ordinal",
+        metavar="COLUMN",
+        help="Column of ordered states: sorted ones, or in the given order, such as 'answer=never<rarely<often'. By "
+        "default, columns with three to ten whole numbers are ordinal. May be repeated, or put commas between columns.",
+    ),
+]
+Nominal = Annotated[
+    list[str] | None,
+    reading_option(
+        "--nominal",
+        metavar="COLUMN",
+        help="Column of states without an order, even if they are numbers, such as a postal code. May be repeated, or "
+        "put commas between names.",
     ),
 ]
 Missing = Annotated[
@@ -113,9 +133,13 @@ def _read_options(missing: Missing = None, no_header: NoHeader = False, separato
 
 
 def _column_options(
-    observed: Observed = None, identifiers: Identifiers = None, numeric: Numeric = None
+    observed: Observed = None,
+    identifiers: Identifiers = None,
+    numeric: Numeric = None,
+    ordinal: Ordinal = None,
+    nominal: Nominal = None,
 ) -> ColumnOptions:
-    return ColumnOptions(tuple(observed or ()), tuple(identifiers or ()), tuple(numeric or ()))
+    return ColumnOptions(*(tuple(words or ()) for words in (observed, identifiers, numeric, ordinal, nominal)))
 
 
 def with_shared_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -205,7 +229,7 @@ def make_estimator(
         field = MarkovField(latent=_parse_latent(latent))
     options = learning | more
     plain = {name: value for name, value in options.items() if "__" not in name and value is not None}
-    field.set_params(**plain, numeric=given.numeric, n_jobs=jobs, random_state=seed)
+    field.set_params(**plain, kinds=given.kinds, n_jobs=jobs, random_state=seed)
     known = field.get_params()
     nested = {name: value for name, value in options.items() if "__" in name}
     field.set_params(**{name: value for name, value in nested.items() if name in known and known[name] != value})

@@ -21,7 +21,16 @@ Proba = Annotated[
     typer.Option(
         "--proba",
         help="Write probabilities instead: a line per missing value and state with the columns row (counted from 1), "
-        "column, state and probability; for linked tables the first column is table.",
+        "column, state and probability; for linked tables the first column is table. The states of a number are bins.",
+    ),
+]
+Fill = Annotated[
+    str,
+    typer.Option(
+        "--fill",
+        metavar="auto|mean|median|mode",
+        help="What stands for a missing ordinal or numeric value; auto is the mean of a number and the most probable "
+        "state of all others.",
     ),
 ]
 
@@ -33,10 +42,11 @@ def predict(
     output: opt.TableOutput,
     *,
     proba: Proba = False,
+    fill: Fill = "auto",
     reading: ReadOptions,
     jobs: opt.Jobs = None,
 ) -> None:
-    """Impute missing values with their most probable states, or write the probabilities of all states.
+    """Impute missing values with their most probable states or mean numbers, or write the probabilities of all states.
 
     For linked tables, DATA is their TOML file, and the output is a folder with a file for each table: Parquet if
     the input is Parquet, otherwise CSV. With --proba the output is one file.
@@ -50,18 +60,20 @@ def predict(
     field.n_jobs = jobs
     if is_linked(data):
         check_linked_output(output, proba)
-        predict_linked(field, read_linked(data, reading), output, proba)
+        predict_linked(field, read_linked(data, reading), output, proba, fill)
         return
     check_output(output, TABLES)
     refuse_overwriting_inputs([output], [data, model])
+    from sparsefield.viz.explorer.cell_beliefs import cell_beliefs
+
     schema = field.field_.schema
     table = read_for_model(data, reading, schema)
     prepared = prepare_table(table, schema, reading.markers(data))
     with StatusLine(f"Imputing {prepared.n_missing:,} missing values in {table.height:,} rows"):
         if proba:
-            answer = probability_table(prepared, field.predict_proba(prepared.table), field.states_)
+            answer = probability_table(prepared, cell_beliefs(field, prepared.table)[""], schema)
         else:
-            answer = fill_table(table, prepared, _impute(field, prepared), field.states_)
+            answer = fill_table(table, prepared, _impute(field, prepared, fill), schema)
     if not proba and output.suffix.lower() in PARQUET and data.suffix.lower() not in PARQUET:
         answer = infer_types(answer)
     write_table(answer, output, reading.separator)
@@ -69,11 +81,11 @@ def predict(
     show(f"{found} and {table.height:,} rows; wrote {output}.")
 
 
-def _impute(field: Any, prepared: TableToFill) -> Any:
+def _impute(field: Any, prepared: TableToFill, fill: str) -> Any:
     """Return the imputed table, with the most probable state of each latent variable."""
     import polars as pl
 
-    answer, latent = field.transform(prepared.table), field.field_.schema.latent
+    answer, latent = field.transform(prepared.table, fill=fill), field.field_.schema.latent
     beliefs = field.predict_proba(prepared.table) if latent else {}
     return answer.with_columns(pl.Series(v.name, [v.states[k] for k in beliefs[v.name].argmax(axis=1)]) for v in latent)
 

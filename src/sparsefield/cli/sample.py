@@ -153,7 +153,7 @@ def _draw_missing(
     with ProgressBar(f"Sampling {prepared.n_missing:,} missing values in {table.height:,} rows{times}") as meter:
         drawn: Any = field.sample(rows, given=prepared.table, **plan, progress=meter.show_progress)
     repeated = table[np.repeat(np.arange(table.height), rows)]
-    return fill_table(repeated, prepared.repeated(rows), drawn, field.states_)
+    return fill_table(repeated, prepared.repeated(rows), drawn, schema)
 
 
 def _summary(height: int, given: Path | None, rows: int, plan: dict[str, Any]) -> str:

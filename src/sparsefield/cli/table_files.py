@@ -62,6 +62,8 @@ def _check_writable(folder: Path, path: Path) -> None:
 
 def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *, header: bool = True) -> None:
     """Write a table as CSV or Parquet, by the suffix; an existing file is replaced atomically."""
+    import polars.selectors as cs
+
     from sparsefield.io.atomic_write import write_atomically
 
     buffer = io.BytesIO()
@@ -69,6 +71,7 @@ def write_table(table: pl.DataFrame, path: Path, separator: str | None = None, *
         if is_parquet(path):
             table.write_parquet(buffer)
         else:
+            table = table.with_columns(cs.duration().dt.to_string())
             table.write_csv(buffer, separator=resolve_separator(path, separator), include_header=header)
     write_atomically(path, buffer.getvalue())
 

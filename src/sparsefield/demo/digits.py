@@ -126,11 +126,14 @@ def _digit_weights(field: MarkovField, levels: int) -> Array:
     """Return (digits, 8, 8): increase of a digit's weight per gray level, relative to the mean over digits."""
     weights = np.zeros((PIXELS, levels, 10))
     place = {name: k for k, name in enumerate(NAMES)}
+    scores = {v.name: dict(zip(v.states, v.scores, strict=True)) for v in field.field_.schema.variables if v.scores}
     for a, state_a, b, state_b, weight in field.features_.iter_rows():
-        if b == "digit":
-            weights[place[a], int(state_a), int(state_b)] = weight
-        elif a == "digit":
-            weights[place[b], int(state_b), int(state_a)] = weight
+        if "digit" not in (a, b):
+            continue
+        pixel, level, digit = (a, state_a, state_b) if b == "digit" else (b, state_b, state_a)
+        values = {level: 1.0} if level is not None else scores[pixel]
+        for shade, value in values.items():
+            weights[place[pixel], int(shade), int(digit)] += weight * value
     weights -= weights.mean(axis=2, keepdims=True)
     steps = np.arange(levels) - (levels - 1) / 2
     return np.einsum("pld,l->dp", weights, steps / (steps @ steps)).reshape(10, SIDE, SIDE)
@@ -151,11 +154,11 @@ def neighbor_shares(network: PixelNetwork) -> dict[str, float]:
 def signals_and_errors(field: Field, values: Array) -> tuple[Array, Array, Array]:
     """Return signals, errors without edges, and errors of the learned field: (states, rows) each."""
     table = compile_table(as_source(make_table(values)), field.schema)
-    alone = [np.log(v.column_frequencies / v.frequencies[v.reference]) for v in field.schema.targets]
+    alone = field.schema.initial_biases(0.0)
     no_edges = compile_adjacency(field.layout, field.layout.arcs(np.empty((0, 2), dtype=np.int64)))
     with Threads() as engine:
         evaluator = DenseEvaluator(DenseDataset.single(table), OBJECTIVES["pl"](), engine)
-        evaluator.evaluate(no_edges, np.concatenate(alone))
+        evaluator.evaluate(no_edges, alone)
         before = np.hstack(evaluator.gradient_factors().errors[0])
         evaluator.evaluate(field.graphs, field.theta)
         factors = evaluator.gradient_factors()

@@ -97,9 +97,10 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> DemoResult:
     lead = [_describe_data(digits)]
     _print(echo, lead[0], "Learning (the first run on a machine compiles for some seconds) ...")
     table = make_table(digits.train)
-    MarkovField(l1=setting.l1).fit(table[:30]).predict_proba(table[:30].with_columns(digit=None))  # compiles kernels
+    field = MarkovField(l1=setting.l1, kinds={"digit": "nominal"})
+    field.fit(table[:30]).predict_proba(table[:30].with_columns(digit=None))  # compiles kernels
     fit_start = time.perf_counter()
-    field = MarkovField(l1=setting.l1).fit(table)
+    field.fit(table)
     seconds = time.perf_counter() - fit_start
     network = learned_network(field, digits)
     neighbors = neighbor_shares(network)
