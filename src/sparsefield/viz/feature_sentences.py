@@ -13,7 +13,7 @@ from sparsefield.model import Field
 
 
 class Term(NamedTuple):
-    """One state of one column; a numeric column has no state."""
+    """One state of one column, a bin such as "12 to 18.5", or the score of an ordinal or numeric one: no state."""
 
     table: str
     variable: str
@@ -26,7 +26,7 @@ class Term(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``rain=1``, or the name of a numeric column."""
+        """``rain=1``, or the name of a column for its score."""
         return self.column if self.state is None else f"{self.column}={self.state}"
 
 
@@ -56,10 +56,18 @@ class Feature:
 
     @property
     def sentence(self) -> str:
-        """The feature as a sentence: which states occur together, or how they depend on numeric columns."""
+        """The feature as a sentence: which states occur together, or which columns are high or low together."""
         categories = [term.text for term in self.terms if term.state is not None]
         numbers = [term.text for term in self.terms if term.state is None]
         over = f", {self.template}" if self.over_link else ""
+        if not categories:
+            *others, last = numbers
+            if len(others) > 1:
+                return f"the product {' x '.join(numbers)} is {'high' if self.weight > 0 else 'low'}{over}"
+            if others[0] == last:
+                does = "alike" if self.weight > 0 else "unlike each other"
+                return f"{last} of two rows are {does}{over}"
+            return f"{others[0]} is {'high' if self.weight > 0 else 'low'} where {last} is high{over}"
         what = " and ".join(filter(None, [", ".join(categories[:-1]), categories[-1]]))
         if not numbers:
             return f"{what} {'go together' if self.weight > 0 else 'rarely go together'}{over}"

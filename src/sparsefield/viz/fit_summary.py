@@ -1,4 +1,7 @@
-"""This module summarizes a fitted field in sentences."""
+"""This module summarizes a fitted field in sentences.
+
+Commands import it before they know what to do, so heavy modules are imported by its functions.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 from sparsefield.parameters import automatic_treatment
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from sparsefield.data.schema import Schema, Variable
     from sparsefield.model import Field
 
+MAX_NAMES = 5
+"""Columns of one kind that are named in one line."""
 
-WEIGHTS = "weights are relative to the reference states: 0, or the most frequent state"
 
 LEAST_SHARE = 1e-5
 """Violations below this share of l1 are printed as "less than"."""
@@ -30,6 +37,75 @@ def describe_size(field: Field) -> str:
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
     return f"{count(biases, 'bias', 'biases')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
+
+
+def are_scores(schema: Schema) -> np.ndarray:
+    """Return (columns,) bool: which columns are scores of ordinal or numeric variables."""
+    import numpy as np
+
+    from sparsefield.data.coding import ColumnClass
+
+    return np.isin(schema.column_classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE))
+
+
+def describe_weights(field: Field) -> str:
+    """Return what the weights of a field are relative to; empty where this needs no words."""
+    from sparsefield.data.schema import BinarySchema
+
+    parts, schemas = [], [schema for schema in field.layout.schemas if not isinstance(schema, BinarySchema)]
+    coded = [variable for schema in schemas for variable in schema.variables if variable.has_reference]
+    if any(len(variable.states) > 2 for variable in coded):
+        parts.append("weights are relative to the reference states: 0, or the most frequent state")
+    elif coded or len(schemas) < len(field.layout.schemas):
+        parts.append("weights of columns with two states are for the one that is named, relative to the other")
+    if any(are_scores(schema).any() for schema in schemas):
+        parts.append("columns without a state have weights per standard deviation")
+    return "; ".join(parts)
+
+
+def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
+    """Return how many columns are of each kind, with the names of those of a kind that has few.
+
+    Examples
+    --------
+    >>> from sparsefield.datasets import make_markov_field
+    >>> describe_kinds(make_markov_field(3, 1, burn_in=1).field.field_)
+    '3 nominal (x0, x1, x2)'
+    """
+    from sparsefield.data.schema import BinarySchema
+
+    names: dict[str, list[str]] = {}
+    for table, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
+        if isinstance(schema, BinarySchema):  # which has no list of its variables
+            names.setdefault("nominal", []).extend(f"{table}.{name}" if table else name for name in schema.order)
+            continue
+        for variable in schema.variables:
+            if variable.role != "latent":
+                names.setdefault(variable.kind, []).append(f"{table}.{variable.name}" if table else variable.name)
+    parts = [
+        f"{len(own):,} {kind}" + (f" ({', '.join(own)})" if len(own) <= most else "")
+        for kind, own in sorted(names.items(), key=lambda item: -len(item[1]))
+    ]
+    return ", ".join(parts)
+
+
+def describe_number(variable: Variable) -> str:
+    """Return mean, standard deviation, levels and scores of a numeric column; two levels have no scores."""
+    scores = f", {variable.transform.replace('-', ' ')}" if len(variable.states) > 2 else ""
+    levels = count(len(variable.states), "level")
+    return f"mean {variable.center:.4g}, standard deviation {variable.scale:.4g}, {levels}{scores}"
+
+
+def describe_states(variable: Variable, most: int, *, frequencies: bool) -> str:
+    """Return the states of a column: ordinal ones in their order with "<", the ``most`` frequent ones of others."""
+    pairs = list(zip(variable.frequencies, variable.states, strict=True))
+    shown = [f"{state} ({share:.0%})" if frequencies else f"{state}" for share, state in pairs]
+    if variable.ordered:
+        middle = [*shown[: most - 1], "...", shown[-1]] if len(shown) > most else shown
+        return " < ".join(middle)
+    order = sorted(range(len(pairs)), key=lambda k: -pairs[k][0])
+    more = f", and {len(pairs) - most:,} more" if len(pairs) > most else ""
+    return ", ".join(shown[k] for k in order[:most]) + more
 
 
 def l1_of(field: Field, params: Mapping[str, Any]) -> float:

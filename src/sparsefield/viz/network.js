@@ -10,8 +10,11 @@
   const [details, search, matches, slider, shownText] =
     ["details", "search", "matches", "strength", "shown"].map(find);
   const paint = canvas.getContext("2d");
-  const BLUE = "#0072b2", ORANGE = "#d55e00", INK = "#1f2430", FAINT = "#c9ced8";
+  const INK = "#1f2430", FAINT = "#c9ced8";
   const OTHER = "#667085";
+  // Edges without a sign connect states that have no order, or have features of both signs.
+  const SIGN_COLORS = { "1": "#0072b2", "0": "#8a7fa8", "-1": "#d55e00" };
+  const SIGN_NAMES = { "1": "plus", "0": "neutral", "-1": "minus" };
   const n = data.names.length, total = data.a.length;
   const largest = total ? data.s[0] : 1;
   const lower = data.names.map((name) => name.toLowerCase());
@@ -29,7 +32,7 @@
 
   const view = { x: 0, y: 0, scale: 1, touched: false };
   let count = data.initial, chosen = -1, pointed = -1, group = -1, waiting = false;
-  let showPositive = true, showNegative = true;
+  const shownSigns = { "1": true, "0": true, "-1": true };
 
   // -- positions of nodes -----------------------------------------------------------------------------------------
 
@@ -71,7 +74,7 @@
 
   // -- visible edges and nodes ---------------------------------------------------------------------------------------------
 
-  const passes = (e) => (data.w[e] > 0 ? showPositive : showNegative);
+  const passes = (e) => shownSigns[data.sign[e]];
   const inGroup = (e) => group < 0 || (data.group[data.a[e]] === group && data.group[data.b[e]] === group);
 
   function visibleEdges() {
@@ -142,13 +145,13 @@
     for (const e of edges) {
       const level = Math.min(LEVELS - 1, Math.floor(LEVELS * data.s[e] / largest));
       const own = center < 0 || data.a[e] === center || data.b[e] === center;
-      const key = (own ? 1000 : 0) + level * 2 + (data.w[e] > 0 ? 1 : 0);
+      const key = (own ? 1000 : 0) + level * 3 + data.sign[e] + 1;
       if (!styles.has(key)) styles.set(key, []);
       styles.get(key).push(e);
     }
     const zoom = Math.min(1.6, Math.max(0.5, Math.sqrt(view.scale * 2)));
     for (const key of [...styles.keys()].sort((p, q) => p - q)) {
-      const level = (key % 1000) >> 1, positive = key % 2 === 1, own = key >= 1000;
+      const rest = key % 1000, level = Math.floor(rest / 3), sign = rest % 3 - 1, own = key >= 1000;
       const line = (0.7 + 6 * (level + 0.5) / LEVELS) * zoom;
       paint.beginPath();
       for (const e of styles.get(key)) {
@@ -162,9 +165,9 @@
         }
       }
       paint.lineWidth = line;
-      paint.strokeStyle = own ? (positive ? BLUE : ORANGE) : FAINT;
+      paint.strokeStyle = own ? SIGN_COLORS[sign] : FAINT;
       paint.globalAlpha = own ? (edges.length > 1500 && center < 0 ? 0.3 : 0.62) : 0.35;
-      paint.setLineDash(positive || edges.length > 1500 ? [] : [2 * line + 2, line + 1.5]);
+      paint.setLineDash(sign >= 0 || edges.length > 1500 ? [] : [2 * line + 2, line + 1.5]);
       paint.stroke();
     }
     paint.setLineDash([]);
@@ -271,7 +274,7 @@
     const part = element("div", undefined, "neighbor"), head = element("div", undefined, "head");
     head.append(nodeButton(other));
     if (data.t[e] >= 0) head.append(element("span", data.templates[data.t[e]], "over"));
-    const bar = element("span", undefined, "bar " + (data.w[e] > 0 ? "plus" : "minus"));
+    const bar = element("span", undefined, "bar " + SIGN_NAMES[data.sign[e]]);
     bar.style.width = Math.max(2, 72 * data.s[e] / largest) + "px";
     bar.title = "strength " + data.s[e];
     head.append(bar);
@@ -359,8 +362,8 @@
     if (other) moveNodes(true);
     if (other || !view.touched) fit(); else draw();
   });
-  for (const [id, set] of [["positive", (on) => { showPositive = on; }], ["negative", (on) => { showNegative = on; }]]) {
-    find(id).addEventListener("change", (event) => { set(event.target.checked); draw(); });
+  for (const [id, sign] of [["positive", 1], ["negative", -1], ["neutral", 0]]) {
+    find(id).addEventListener("change", (event) => { shownSigns[sign] = event.target.checked; draw(); });
   }
 
   const legend = find("groups");

@@ -16,6 +16,7 @@ from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, name_features
+from sparsefield.viz.fit_summary import are_scores
 from sparsefield.viz.report.stability_text import selection_frequencies
 
 Array = np.ndarray
@@ -38,7 +39,11 @@ class Edge:
     strength: float
     """Norm of the weights, as in ``edges_``."""
     sign: int
-    """1 or -1 where all weights have that sign, otherwise 0."""
+    """1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known.
+
+    It is that of the weights between scores of ordinal and numeric columns, or the columns of binary ones, if these
+    have one sign and at least half of the squared strength. Other states have no order, so that edges have no sign.
+    """
 
     def other_end(self, node: int) -> int:
         """Return the end that is not ``node``; for a loop, ``node`` itself."""
@@ -119,7 +124,7 @@ class Network:
     ends : (edges, 2) array of int
     strengths : (edges,) array of float
     signs : (edges,) array of int
-        1 or -1 where all weights of an edge have that sign, otherwise 0.
+        See `Edge`.
     strongest_weights : (edges,) array of float
         The weight of the strongest feature of each edge.
 
@@ -265,27 +270,36 @@ class Network:
         strong = np.arange(len(found)) < round(EDGES_PER_NODE * len(wanted))
         return found[strong | np.isin(self.ends[found], list(chosen)).any(axis=1)]
 
-    def _index_columns(self) -> tuple[Array, Array]:
-        """Return the node and the view (-1: none) of each column of the layout, those of linked rows included."""
+    def _index_columns(self) -> tuple[Array, Array, Array]:
+        """Return the node, the view (-1: none) and the direction of each column of the layout.
+
+        Columns of linked rows are included. A column has a direction if it is a score, the only column of its variable,
+        or the number of linked rows.
+        """
         layout = self.field.layout
-        all_nodes, all_views = [], []
+        all_nodes, all_views, all_directed = [], [], []
+        directed_columns = [
+            are_scores(schema) | (schema.widths[schema.variable_of_column] == 1) for schema in layout.schemas
+        ]
         for table in range(len(layout.tables)):
             views, columns = layout.column_views(table)
-            nodes = np.empty(len(views), dtype=np.int64)
+            nodes, directed = np.empty(len(views), dtype=np.int64), np.ones(len(views), dtype=bool)
             for k in np.unique(views):
                 source = table if k < 0 else layout.neighbor_views[k].source_table
                 is_count = columns == COUNT_COLUMN
                 own = (views == k) & ~is_count
                 nodes[own] = self.starts[source] + layout.schemas[source].variable_of_column[columns[own]]
+                directed[own] = directed_columns[source][columns[own]]
                 nodes[(views == k) & is_count] = self.n_variables + source
             all_nodes.append(nodes)
             all_views.append(views)
-        return np.concatenate(all_nodes), np.concatenate(all_views)
+            all_directed.append(directed)
+        return np.concatenate(all_nodes), np.concatenate(all_views), np.concatenate(all_directed)
 
     def _list_ends(self) -> tuple[Array, ...]:
-        """Return the feature, template and two ends of each pair of columns that a feature has."""
+        """Return the feature, template, two ends, and direction of each pair of columns that a feature has."""
         field, layout = self.field, self.field.layout
-        node, view = self._index_columns()
+        node, view, directed = self._index_columns()
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
         one, two = field.pairs.T
@@ -296,20 +310,22 @@ class Network:
         # The ends follow the template's direction, as the names of features do.
         backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
-        parts = [(np.arange(len(field.pairs)), template, a, b)]
+        parts = [(np.arange(len(field.pairs)), template, a, b, directed[field.pairs].all(axis=1))]
+        in_order: Array = np.all(directed[field.conjunctions] | (field.conjunctions < 0), axis=1)
         for first, second in combinations(range(field.conjunctions.shape[1]), 2):
             used = np.flatnonzero(field.conjunctions[:, second] >= 0)
             left, right = field.conjunctions[used, first], field.conjunctions[used, second]
-            parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right]))
-        return tuple(np.concatenate([part[k] for part in parts]) for k in range(4))
+            ends = layout.table_of_column[left], node[left], node[right]
+            parts.append((len(field.pairs) + used, *ends, in_order[used]))
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(5))
 
     def _index_edges(self) -> None:
         """Group features into edges, strongest first, and list the edges of each node."""
         weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
-        feature, template, a, b = self._list_ends()
+        feature, template, a, b, directed = self._list_ends()
         order = np.lexsort((feature, -np.abs(weights[feature])))
         order = order[weights[feature[order]] != 0]
-        feature, template, a, b = feature[order], template[order], a[order], b[order]
+        feature, template, a, b, directed = (part[order] for part in (feature, template, a, b, directed))
         n_nodes = self.n_variables + len(self.field.layout.tables)
         key = (template * n_nodes + a) * n_nodes + b
         _, first, edge = np.unique(key, return_index=True, return_inverse=True)
@@ -321,8 +337,9 @@ class Network:
         self.ends = np.column_stack([a[first], b[first]])
         self.strongest_weights = weight[first]
         self._template = template[first]
-        positive, negative = np.bincount(edge, weight > 0, n) > 0, np.bincount(edge, weight < 0, n) > 0
-        self.signs = positive.astype(np.int64) - negative
+        positive, negative = (np.bincount(edge, directed & on, n) > 0 for on in (weight > 0, weight < 0))
+        clear = np.bincount(edge, directed * weight**2, n) >= 0.5 * np.bincount(edge, weight**2, n)
+        self.signs = (positive.astype(np.int64) - negative) * clear
         self._edge_feature = feature[np.argsort(edge, kind="stable")]
         self._edge_starts = np.concatenate([[0], np.cumsum(np.bincount(edge, minlength=n))])
         loops = self.ends[:, 0] == self.ends[:, 1]

@@ -16,14 +16,18 @@ from sparsefield.viz.html_page import document
 from sparsefield.viz.network import Subgraph
 from sparsefield.viz.network_view import NetworkView
 from sparsefield.viz.node_positions import layout_nodes
-from sparsefield.viz.palette import BLUE, GREY, GROUPS, ORANGE, WHITE
+from sparsefield.viz.palette import BLUE, GREY, GROUPS, MIXED, ORANGE, WHITE
 from sparsefield.viz.svg import Drawing, shorten, text_width
 
 LINE = '<svg width="34" height="10" aria-hidden="true"><line x1="1" y1="5" x2="33" y2="5" {}/></svg>'
 BLUE_LINE = LINE.format(f'stroke="{BLUE}" stroke-width="4"')
+NEUTRAL_LINE = LINE.format(f'stroke="{MIXED}" stroke-width="4"')
 ORANGE_LINE = LINE.format(f'stroke="{ORANGE}" stroke-width="4" stroke-dasharray="9 5"')
 FRAME_HEIGHT = 800
 """Height of the frame in a notebook, in pixels."""
+
+COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
+"""Colors of edges by their sign."""
 
 MAX_STATIC_EDGES = 120
 """Edges of a static picture, which cannot be enlarged."""
@@ -88,10 +92,11 @@ def render_network(view: NetworkView, title: str) -> str:
  above finds a column, and the list on the right shows its neighbors."></canvas>
 <aside id="details" aria-live="polite"></aside></div>
 <div class="legend">
-<label><input id="positive" type="checkbox" checked="checked"/> {BLUE_LINE}go together: one makes the other
- more likely</label>
-<label><input id="negative" type="checkbox" checked="checked"/> {ORANGE_LINE}rarely go together: one makes the other
- less likely</label>
+<label><input id="positive" type="checkbox" checked="checked"/> {BLUE_LINE}go together: where one is present or
+ high, so is the other</label>
+<label><input id="negative" type="checkbox" checked="checked"/> {ORANGE_LINE}rarely go together: where one is
+ present or high, the other is not</label>
+<label><input id="neutral" type="checkbox" checked="checked"/> {NEUTRAL_LINE}depends on the states</label>
 <span>Wider lines are stronger edges; larger circles have stronger edges in total; colors show the {group}.</span>
 <div id="groups"></div></div>
 </div>
@@ -128,16 +133,15 @@ def _draw_edges(drawing: Drawing, part: Subgraph, positions: np.ndarray) -> None
     for k, (a, b) in reversed(list(zip(part.edges.tolist(), part.ends.tolist(), strict=True))):
         width = 0.8 + 5.0 * float(network.strengths[k]) / largest
         (x1, y1), (x2, y2) = positions[a].tolist(), positions[b].tolist()
-        positive = network.strongest_weights[k] > 0
+        sign = int(network.signs[k])
         features = name_features(network.field, network.feature_numbers(k)[:6])
         hint = "; ".join(f"{feature.name}: {feature.weight:+.2f}" for feature in features)
-        color = BLUE if positive else ORANGE
-        style: dict[str, object] = {"stroke": color, "stroke_width": width, "stroke_opacity": 0.6}
-        style |= {} if positive else {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"}
+        style: dict[str, object] = {"stroke": COLORS[sign], "stroke_width": width, "stroke_opacity": 0.6}
+        style |= {"stroke_dasharray": f"{2 * width + 2:.1f} {width + 1.5:.1f}"} if sign < 0 else {}
         if a == b:
             drawing.shape("circle", cx=x1, cy=y1 - 11, r=9, fill="none", hint=hint, **style)  # type: ignore[arg-type]
         else:
-            drawing.line(x1, y1, x2, y2, hint=hint, stroke_linecap="round" if positive else "butt", **style)
+            drawing.line(x1, y1, x2, y2, hint=hint, stroke_linecap="butt" if sign < 0 else "round", **style)
 
 
 def _draw_nodes(drawing: Drawing, part: Subgraph, positions: np.ndarray, colors: list[str]) -> None:
@@ -167,5 +171,7 @@ def _draw_key(drawing: Drawing, shown: int, total: int) -> None:
     drawing.text(66, y, "go together", size=12.5, fill=GREY)
     drawing.line(160, y - 4, 190, y - 4, stroke=ORANGE, stroke_width=3.5, stroke_dasharray="8 5")
     drawing.text(198, y, "rarely go together", size=12.5, fill=GREY)
+    drawing.line(324, y - 4, 354, y - 4, stroke=MIXED, stroke_width=3.5)
+    drawing.text(362, y, "depends on the states", size=12.5, fill=GREY)
     which = f"all {total:,} edges" if shown == total else f"the {shown:,} strongest of {total:,} edges"
     drawing.text(WIDTH - 28, y, f"{which}; wider edges are stronger", size=12.5, fill=GREY, text_anchor="end")

@@ -14,6 +14,7 @@ from sparsefield.data.schema import Variable
 from sparsefield.model import Field
 from sparsefield.viz.communities import find_communities, modularity
 from sparsefield.viz.feature_sentences import Feature, list_features
+from sparsefield.viz.fit_summary import describe_number, describe_states
 from sparsefield.viz.network import Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes
 from sparsefield.viz.palette import GROUPS
@@ -92,7 +93,7 @@ class NetworkView:
             "a": shown.ends[:, 0].tolist(),
             "b": shown.ends[:, 1].tolist(),
             "s": [_round(value) for value in shown.strengths.tolist()],
-            "w": [_round(value) for value in network.strongest_weights[shown.edges].tolist()],
+            "sign": network.signs[shown.edges].tolist(),
             "t": [templates.index(edge.template) if edge.template else -1 for edge in edges],
             "templates": templates,
             "f": [[self._format_feature(self.features[k]) for k in own[:MAX_FEATURES]] for own in numbers],
@@ -158,11 +159,10 @@ def _describe(variable: Variable | None, has_frequencies: bool) -> str:
         return "number of linked rows"
     role = {"target": "", "observed": "covariate; ", "latent": "latent variable; "}.get(variable.role, "")
     if variable.numeric:
-        return f"{role}numeric, mean {variable.center:.4g}, standard deviation {variable.scale:.4g}"
-    ranked = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
-    states = [f"{state} ({share:.0%})" if has_frequencies else f"{state}" for share, state in ranked[:MAX_STATES]]
-    more = f", and {len(ranked) - MAX_STATES} more" if len(ranked) > MAX_STATES else ""
-    return f"{role}{', '.join(states)}{more}; reference state {variable.states[variable.reference]}"
+        return f"{role}numeric; {describe_number(variable)}"
+    states = describe_states(variable, MAX_STATES, frequencies=has_frequencies)
+    base = f"; reference state {variable.states[variable.reference]}" if variable.has_reference else ""
+    return f"{role}{variable.kind}; {states}{base}"
 
 
 def _round(value: float) -> float:

@@ -25,11 +25,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWar
 
 
 def slow_log_odds_ratio(data: pl.DataFrame, feature: Feature, bases: dict) -> tuple[float, float]:
+    """Those of the states against their bases, or against all others where there is no base."""
     one, two = feature.terms
     counts = {(a, b): 0.5 for a in (0, 1) for b in (0, 1)}
+
+    def counts_for(value, term) -> bool:
+        return value is not None and (value == term.state or bases[term.variable] in (None, value))
+
     for row in data.iter_rows(named=True):
         a, b = row[one.variable], row[two.variable]
-        if a in (one.state, bases[one.variable]) and b in (two.state, bases[two.variable]):
+        if counts_for(a, one) and counts_for(b, two):
             counts[a == one.state, b == two.state] += 1
     value = math.log(counts[1, 1] * counts[0, 0] / counts[1, 0] / counts[0, 1])
     return value, math.sqrt(sum(1 / count for count in counts.values()))
@@ -40,12 +45,13 @@ def all_pairs(model: MarkovField) -> Field:
     field, schema = model.field_, model.field_.schema
     owner = schema.variable_of_column
     pairs = [
-        (a, b) for a in range(schema.n_states) for b in range(a + 1, schema.n_columns) if owner[a] != owner[b]
+        (a, b) for a in range(schema.n_target_columns) for b in range(a + 1, schema.n_columns) if owner[a] != owner[b]
     ]  # fmt: skip
     return Field(field.layout, field.biases, np.array(pairs), np.ones(len(pairs)), record=field.record)
 
 
-def test_log_odds_ratios_are_those_of_the_rows() -> None:
+@pytest.mark.parametrize(("coding", "n_features"), [("reference", 5), ("symmetric", 7)])
+def test_log_odds_ratios_are_those_of_the_rows(coding, n_features) -> None:
     rng = np.random.default_rng(0)
     n_rows = 200
     data = pl.DataFrame(
@@ -62,13 +68,13 @@ def test_log_odds_ratios_are_those_of_the_rows() -> None:
             for k, name in enumerate("abc")
         ]
     )
-    model = MarkovField(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(data, observed=["c"])
+    model = MarkovField(l1=2.0, solver=Solver(max_iter=1, certify=False), coding=coding).fit(data, observed=["c"])
     field = all_pairs(model)
     sample = DenseDataset.single(compile_table(as_source(data), field.schema))
     features = list_features(field)
-    bases = {variable.name: variable.states[variable.reference] for variable in field.schema.variables}
+    bases = {v.name: v.states[v.reference] if v.has_reference else None for v in field.schema.variables}
     found = find_associations(sample, features)
-    assert len(found) == 2 + 2 + 1
+    assert len(found) == n_features
     for feature, alone in zip(features, found, strict=True):
         assert alone is not None
         assert (alone.value, alone.error) == pytest.approx(slow_log_odds_ratio(data, feature, bases))
@@ -91,8 +97,9 @@ def test_numbers_have_the_slope_between_two_groups() -> None:
     wet = rng.integers(0, 2, 5000)
     heat = 20 + 5 * (rng.normal(size=5000) - 0.8 * wet)
     data = pl.DataFrame({"wet": wet, "heat": heat})
-    model = MarkovField(l1=0.01, l2=0.0).fit(data, observed=["heat"])
+    model = MarkovField(l1=30.0, l2=0.0, refit=True).fit(data, observed=["heat"])
     (feature,) = list_features(model.field_)
+    assert feature.name == "wet=1 & heat"
     (alone,) = find_associations(DenseDataset.single(compile_table(as_source(data), model.field_.schema)), [feature])
     assert alone is not None
     assert alone.value == pytest.approx(feature.weight, abs=0.05)

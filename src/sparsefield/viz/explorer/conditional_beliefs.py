@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from sparsefield.data import DenseDataset, as_source, compile_table
-from sparsefield.data.schema import Label
+from sparsefield.data.schema import Label, Variable
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
-from sparsefield.estimators.answer_tables import probabilities
 from sparsefield.inference import InferenceMethod
+from sparsefield.viz.explorer.cell_beliefs import beliefs_by_column, group_states, number_range
 from sparsefield.viz.network import variable_at
 
 METHODS = {
@@ -42,8 +42,18 @@ class BeliefChange:
 
     name: str
     states: tuple[Label, ...]
+    """States of a nominal or ordinal variable, bins of a number."""
     before: np.ndarray
     after: np.ndarray
+    means: tuple[float, float] | None = None
+    """Means of a number before and after."""
+    ordered: bool = False
+
+    @property
+    def direction(self) -> int:
+        """1 or -1 where the states of an ordinal or numeric variable rise or fall on average; otherwise 0."""
+        shift = float(np.arange(len(self.states)) @ (self.after - self.before)) if self.ordered else 0.0
+        return int(np.sign(shift))
 
     @property
     def distance(self) -> float:
@@ -106,8 +116,8 @@ class ConditionalBeliefs:
         found = []
         for name in self.schema.order:
             if name in after and name not in evidence:
-                states = variable_at(self.schema, self.schema.index_of_name[name]).states
-                found.append(BeliefChange(name, states, before[name], after[name]))
+                variable = variable_at(self.schema, self.schema.index_of_name[name])
+                found.append(_change(variable, before[name], after[name]))
         found.sort(key=lambda change: -change.distance)
         return found, tuple(dict.fromkeys((*warned, *also)))
 
@@ -119,8 +129,18 @@ class ConditionalBeliefs:
         return found, tuple(lines)
 
 
+def _change(variable: Variable, before: np.ndarray, after: np.ndarray) -> BeliefChange:
+    means = None
+    if variable.numeric:
+        means = number_range(variable, before)[0], number_range(variable, after)[0]
+    states, grouped = group_states(variable, np.array([before, after]))
+    return BeliefChange(variable.name, states, *grouped, means=means, ordered=variable.ordered)
+
+
 def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Return {variable: (states,)} as `MarkovField.predict_proba` has it for one row, where None is a missing value.
+    """Return {variable: (states,)} as `MarkovField.predict_proba` has it for one row, with the levels of numbers.
+
+    None is a missing value.
 
     The row is passed as an array, since reading a frame of ten thousand columns takes half a minute.
     """
@@ -129,4 +149,4 @@ def row_beliefs(model: MarkovField, values: Sequence[Any]) -> dict[str, np.ndarr
     row[0, :] = values
     table = compile_table(replace(as_source(row), names=schema.order), schema)
     (conditionals,) = model._infer(DenseDataset.single(table)).conditionals
-    return {name: belief[0] for name, belief in probabilities(schema, conditionals).items()}
+    return {name: belief[0] for name, belief in beliefs_by_column(schema, conditionals).items()}

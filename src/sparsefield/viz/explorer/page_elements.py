@@ -12,12 +12,16 @@ from sparsefield.data.schema import Label, Variable
 from sparsefield.viz.explorer.conditional_beliefs import BeliefChange
 from sparsefield.viz.explorer.table_rows import AcceptedValue, MissingValue, ObservedValue, RowView, TableRows
 from sparsefield.viz.feature_sentences import Feature
+from sparsefield.viz.fit_summary import count, describe_number
 from sparsefield.viz.network import Neighbor, Network, Subgraph
 from sparsefield.viz.node_positions import layout_nodes, separate_labels
 from sparsefield.viz.palette import BLUE, FONT, INK, MIXED, ORANGE, WHITE, blend
 from sparsefield.viz.svg import shorten
 
 MAX_STATES, MAX_VALUES, MAX_MISSING, MAX_NEIGHBORS = 5, 25, 40, 30
+MAX_ORDERED = 16
+"""States of an ordinal variable that are listed, in their order."""
+
 COLORS = {1: BLUE, -1: ORANGE, 0: MIXED}
 """Colors of edges whose weights are all positive, all negative, or mixed."""
 
@@ -58,10 +62,14 @@ def variable_panel(network: Network, node: int, *, can_set: bool) -> list[Any]:
         return [html.H2(network.labels[node]), quiet(text), *_neighbors(network, node)]
     head = [html.H2(network.labels[node], id="variable-name"), quiet(_describe(variable))]
     parts: list[Any] = [html.Div(head)]
-    if variable.frequencies and max(variable.frequencies) > 0 and network.field.record.is_learned:
-        shares = sorted(zip(variable.frequencies, variable.states, strict=True), key=lambda pair: -pair[0])
-        parts.append(html.Div([_share(state, share) for share, state in shares[:MAX_STATES]], className="beliefs"))
-        parts += _more(len(shares) - MAX_STATES, "states")
+    known = variable.frequencies and max(variable.frequencies) > 0 and network.field.record.is_learned
+    if known and not variable.numeric:
+        shares = list(zip(variable.frequencies, variable.states, strict=True))
+        most = MAX_ORDERED if variable.ordered else MAX_STATES
+        if not variable.ordered:
+            shares.sort(key=lambda pair: -pair[0])
+        parts.append(html.Div([_share(state, share) for share, state in shares[:most]], className="beliefs"))
+        parts += _more(len(shares) - most, "states")
     if can_set:
         parts.append(html.Button("Use as evidence", id={"type": "add", "node": node}, className="plain"))
     return [*parts, *_neighbors(network, node)]
@@ -71,9 +79,11 @@ def _describe(variable: Variable) -> str:
     roles = {"target": "Predicted column", "observed": "Covariate (observed column)", "latent": "Latent variable"}
     role = roles[variable.role]
     if variable.numeric:
-        return f"{role}; numeric, mean {variable.center:.4g}, standard deviation {variable.scale:.4g}."
-    base = variable.states[variable.reference]
-    return f"{role}; {len(variable.states):,} states. Weights are relative to the reference state {base}."
+        return f"{role}; numeric, {describe_number(variable)}."
+    text = f"{role}; {variable.kind}, {count(len(variable.states), 'state')}."
+    if variable.has_reference:
+        text += f" Weights are relative to the reference state {variable.states[variable.reference]}."
+    return text
 
 
 def _share(state: Label, share: float) -> html.Div:
@@ -141,10 +151,18 @@ def _change(network: Network, change: BeliefChange) -> html.Div:
     # The belief in one of two states determines the other.
     positions = [1 - variable.reference] if len(change.states) == 2 else range(len(change.states))
     ranked = sorted(positions, key=lambda k: (-abs(change.after[k] - change.before[k]), -change.after[k]))
-    lines = [_state_change(change, k) for k in ranked[:MAX_STATES]]
+    shown = sorted(ranked[:MAX_STATES]) if change.ordered else ranked[:MAX_STATES]
+    lines = [_state_change(change, k) for k in shown]
+    if change.means is not None:
+        lines.insert(0, _mean_change(*change.means))
     attributes: Any = {"data-name": change.name}
     parts = [_link(change.name, node, "beliefs"), *lines, *_more(len(ranked) - MAX_STATES, "states")]
     return html.Div(parts, className="change", **attributes)
+
+
+def _mean_change(before: float, after: float) -> html.Div:
+    text = f"{after:.4g}" if before == after else f"{before:.4g} \u2192 {after:.4g}"
+    return html.Div([_text("mean", "state"), html.Span(text, className="number")], className="state-change mean")
 
 
 def _state_change(change: BeliefChange, k: int) -> html.Div:
@@ -182,7 +200,8 @@ def row_panel(table: str, row: int, view: RowView) -> list[Any]:
         ]
         parts.append(html.Div(shown, id="missing-values", className="list"))
         parts += _more(len(view.missing) - MAX_MISSING, "missing values")
-    head = [html.H3("Most surprising values"), html.Span("ln p", className="quiet")]
+    title = "logarithm of the probability of the state, or of a number at least as far out"
+    head = [html.H3("Most surprising values"), html.Span("ln p", className="quiet", title=title)]
     parts.append(html.Div(head, className="row-head"))
     if not view.values:
         parts.append(quiet("This row has no values in predicted columns."))
@@ -194,6 +213,8 @@ def row_panel(table: str, row: int, view: RowView) -> list[Any]:
 
 
 def _belief(one: MissingValue, *buttons: Any) -> html.Div:
+    if one.spread is not None:
+        return _number_belief(one, *buttons)
     best, *others = sorted(range(len(one.states)), key=lambda k: (-one.belief[k], k))[:3]
     state, probability = str(one.states[best]), one.belief[best]
     text = ", ".join(f"{one.states[k]} {_percent(one.belief[k])}" for k in others)
@@ -203,13 +224,28 @@ def _belief(one: MissingValue, *buttons: Any) -> html.Div:
     return html.Div(parts, className="missing-value", **attributes)
 
 
+def _number_belief(one: MissingValue, *buttons: Any) -> html.Div:
+    """Return the mean of a missing number with its standard deviation, and its most probable bins."""
+    ranked = sorted(range(len(one.states)), key=lambda k: (-one.belief[k], k))[:2]
+    text = ", ".join(f"{one.states[k]} {_percent(one.belief[k])}" for k in ranked)
+    attributes: Any = {"data-name": one.name, "data-state": str(one.best)}
+    value = html.Span([html.B(_format_value(one.best)), f" \u00b1 {one.spread:.3g}"], className="value")
+    parts = [_text(one.name, "name"), value, _text(text, "quiet rest"), *buttons]
+    return html.Div(parts, className="missing-value", **attributes)
+
+
 def _value(one: ObservedValue) -> html.Div:
-    surprising = one.expected != one.state
-    expected = f"expected {one.expected} ({_percent(one.expected_probability)})" if surprising else "as expected"
+    surprising = one.is_surprising
+    if one.spread is not None:
+        expected = f"expected {_format_value(one.expected)} \u00b1 {one.spread:.3g}"
+    elif surprising:
+        expected = f"expected {one.expected} ({_percent(one.expected_probability)})"
+    else:
+        expected = "as expected"
     attributes: Any = {"data-name": one.name, "data-log-p": f"{one.log_probability:.10f}"}
     parts = [
         _text(one.name, "name"),
-        html.Span([html.B(str(one.state)), " accepted" if one.accepted else ""], className="value"),
+        html.Span([html.B(_format_value(one.state)), " accepted" if one.accepted else ""], className="value"),
         _text(expected, "quiet rest"),
         html.Span(f"{one.log_probability:.2f}", className="number unexpected" if surprising else "number"),
     ]
@@ -237,7 +273,7 @@ def accepted_list(rows: TableRows) -> list[Any]:
 
 def _accepted_value(rows: TableRows, one: AcceptedValue) -> html.Div:
     name = _text(f"{one.table}.{one.name}" if one.table else one.name, "name")
-    value = html.Span(html.B(str(one.state)), className="value")
+    value = html.Span(html.B(_format_value(one.state)), className="value")
     undo = _small_button("Undo", "undo", one.table, one.row, name=one.name)
     return html.Div([name, value, _text(rows.row_name(one.table, one.row), "quiet rest"), undo])
 
@@ -266,8 +302,8 @@ def _format_value(value: Any) -> str:
     return "missing" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _more(count: int, kind: str) -> list[Any]:
-    return [quiet(f"and {count:,} more {kind}")] if count > 0 else []
+def _more(number: int, kind: str) -> list[Any]:
+    return [quiet(f"and {number:,} more {kind}")] if number > 0 else []
 
 
 # -- the picture -----------------------------------------------------------------------------------------------------

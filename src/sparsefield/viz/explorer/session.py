@@ -62,7 +62,8 @@ class Session:
             return [], (str(error),)
 
     def node_colors(self, changes: list[BeliefChange], min_distance: float = 0.005) -> dict[int, tuple[int, float]]:
-        """Return {node: (direction, amount)} for the picture; the direction is that of the non-reference state.
+        """Return {node: (direction, amount)} for the picture; the direction is that of the non-reference state of
+        two states, or of ordered states on average.
 
         Amounts are relative to the largest change, so that small changes are visible.
         """
@@ -73,7 +74,7 @@ class Session:
                 break
             node = self.network.number(change.name)
             variable = self.network.variable(node)
-            direction = 0
+            direction = change.direction
             if variable is not None and len(variable.states) == 2:
                 direction = 1 if change.after[1 - variable.reference] > change.before[1 - variable.reference] else -1
             found[node] = direction, change.distance / largest

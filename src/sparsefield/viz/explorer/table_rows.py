@@ -12,9 +12,13 @@ import numpy as np
 import polars as pl
 
 from sparsefield.data import Relational
-from sparsefield.data.schema import Label, Schema
+from sparsefield.data.schema import Label, Schema, Variable
+from sparsefield.viz.explorer.cell_beliefs import cell_beliefs, group_states, number_range, tail_probability
 from sparsefield.viz.explorer.conditional_beliefs import collect_warnings, row_beliefs, with_method
 from sparsefield.viz.network import variable_at
+
+UNLIKELY = 0.05
+"""Probability below which a number is called surprising."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,25 @@ class InputTable:
 
 @dataclass(frozen=True)
 class ObservedValue:
-    """A value of a row, and its probability given all other values."""
+    """A value of a row, and its probability given all other values.
+
+    The probability of a number is that of a value at least as far out, on both sides.
+    """
 
     name: str
     state: Label
     probability: float
     expected: Label
-    """The most probable state given all other values."""
+    """The most probable state given all other values, or the mean of a number."""
     expected_probability: float
     accepted: bool
+    spread: float | None = None
+    """Standard deviation of a number given all other values; None for other variables."""
+
+    @property
+    def is_surprising(self) -> bool:
+        """Whether another state is more probable, or a number is in the outermost twentieth."""
+        return self.expected != self.state if self.spread is None else self.probability < UNLIKELY
 
     @property
     def log_probability(self) -> float:
@@ -75,13 +89,18 @@ class MissingValue:
 
     name: str
     states: tuple[Label, ...]
+    """States of a nominal or ordinal variable, bins of a number."""
     belief: np.ndarray
     """(states,): the probability of each state."""
+    number: float | int | None = None
+    """Mean of a number; None for other variables."""
+    spread: float | None = None
+    """Standard deviation of a number; None for other variables."""
 
     @property
     def best(self) -> Label:
-        """The most probable state."""
-        return self.states[int(self.belief.argmax())]
+        """The most probable state, or the mean of a number."""
+        return self.states[int(self.belief.argmax())] if self.number is None else self.number
 
 
 @dataclass(frozen=True)
@@ -162,12 +181,14 @@ class TableRows:
                 continue
             accepted = self.accepted.get((table, row, name))
             value, belief = cells[name] if accepted is None else accepted.state, beliefs[name]
-            if value is not None and value in variable.code_of_label:
+            if variable.numeric and value is not None:
+                values.append(_observed_number(variable, float(value), belief, accepted is not None))
+            elif value is not None and value in variable.code_of_label:
                 k, best = int(variable.position_of_code[variable.code_of_label[value]]), int(belief.argmax())
                 shown = variable.states[k], float(belief[k]), variable.states[best], float(belief[best])
                 values.append(ObservedValue(name, *shown, accepted is not None))
             elif row in source.missing_rows.get(name, ()):
-                missing.append(MissingValue(name, variable.states, belief))
+                missing.append(_missing_value(variable, belief))
             else:
                 unknown.append((name, source.raw[name][row]))
         values.sort(key=lambda one: one.probability)
@@ -219,7 +240,7 @@ class TableRows:
         # Linked rows depend on each other, so the beliefs of all rows are computed together and cached.
         key = method, tuple(self.accepted.values())
         if self._cache[0] != key:
-            self._cache = key, model.predict_proba(self._completed_data())
+            self._cache = key, cell_beliefs(model, self._completed_data())
         return {name: belief[row] for name, belief in self._cache[1][table].items()}
 
     def _completed_data(self) -> Any:
@@ -229,6 +250,21 @@ class TableRows:
             frame = changed.get(one.table, self.data.tables[one.table])
             changed[one.table] = frame.with_columns(_replace_cell(frame[one.name], one.row, one.state))
         return self.data.with_tables(changed)
+
+
+def _observed_number(variable: Variable, value: float, belief: np.ndarray, accepted: bool) -> ObservedValue:
+    place = int(variable.position_of_code[variable.codes_of(np.array([value]))[0]])
+    mean, spread = number_range(variable, belief)
+    shown = int(value) if variable.whole and value.is_integer() else value
+    return ObservedValue(variable.name, shown, tail_probability(belief, place), mean, 1.0, accepted, spread)
+
+
+def _missing_value(variable: Variable, belief: np.ndarray) -> MissingValue:
+    states, grouped = group_states(variable, belief)
+    if not variable.numeric:
+        return MissingValue(variable.name, states, grouped)
+    mean, spread = number_range(variable, belief)
+    return MissingValue(variable.name, states, grouped, round(mean) if variable.whole else mean, spread)
 
 
 def _replace_cell(column: pl.Series, row: int, state: Label) -> pl.Series:

@@ -1,8 +1,10 @@
 """This module compares weights with the marginal association of their two columns.
 
 Alone in a field, a pair of states would have as its weight the log odds ratio of the two against their reference
-states, so a weight is compared with that. For a numeric column, or a sum over neighbors, the counterpart is the slope
-of linear discriminant analysis between the two groups, per unit of the field's scale.
+states, or against all other states where none is a reference state; so a weight is compared with that. For the score of
+an ordinal or numeric column, or a sum over neighbors, and a state, the counterpart is the slope of linear discriminant
+analysis between the two groups; for two scores it is the partial correlation weight of a normal distribution. Both are
+per unit of the field's scale.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def log_odds_ratio(both: float, first: float, second: float, neither: float) -> 
 
 
 def slope(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float] | None:
-    """Return the slope of the log odds of being inside against a numeric column, and its standard error.
+    """Return the slope of the log odds of being inside against a score, and its standard error.
 
     None where one side has no values, or the column does not vary.
     """
@@ -96,6 +98,29 @@ def slope(inside: np.ndarray, outside: np.ndarray) -> tuple[float, float] | None
     if spread <= 1e-12:
         return None
     return float((inside.mean() - outside.mean()) / spread), math.sqrt((1 / n + 1 / m) / spread)
+
+
+def score_weight(first: np.ndarray, second: np.ndarray) -> tuple[float, float] | None:
+    """Return the weight of the product of two columns in a normal distribution, and its standard error.
+
+    With unit variances and a correlation r this is r / (1 - r^2). None where a column does not vary, or determines the
+    other.
+
+    Examples
+    --------
+    >>> first = np.array([1.0, 1.0, -1.0, -1.0])
+    >>> score_weight(first, np.array([1.0, -1.0, 1.0, -1.0]))[0]
+    0.0
+    """
+    n = len(first)
+    if n < 3:
+        return None
+    (a, c), (_, b) = np.cov(first, second, bias=True)
+    rest = a * b - c * c
+    if a <= 1e-12 or b <= 1e-12 or rest <= 1e-12 * a * b:
+        return None
+    r2 = c * c / (a * b)
+    return float(c / rest), math.sqrt((1.0 + r2) / (n * a * b)) / (1.0 - r2)
 
 
 class _ColumnValues:
@@ -113,30 +138,46 @@ class _ColumnValues:
             self._cache[column] = np.concatenate([block.beliefs[own] for block in self.tables[table].blocks])
         return self._cache[column]
 
-    def state(self, column: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return (rows,) bool each: where a variable has the column's state, and where its reference state.
-
-        None for a numeric column or a sum over neighbors.
-        """
+    def known(self, column: int) -> np.ndarray:
+        """Return (rows,) bool: where a target has a value; True for other columns, which have a mean instead."""
         table, variable = int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
+        if 0 <= variable < len(self.layout.schemas[table].targets):
+            return self._codes[table][variable] >= 0
+        return np.ones(self.tables[table].n_rows, dtype=bool)
+
+    def state(self, column: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return (rows,) bool each: where a variable has the column's state, and where its reference or another state.
+
+        None for a score or a sum over neighbors.
+        """
+        table, number = int(self.layout.table_of_column[column]), int(self.layout.variable_of_own_column[column])
         schema = self.layout.schemas[table]
-        if variable < 0 or variable_at(schema, variable).numeric:
+        if number < 0:
             return None
-        first = int(self.layout.column_starts[table] + schema.offsets[variable])
-        if variable < len(schema.targets):
-            codes = self._codes[table][variable]
-            return codes == column - first + 1, codes == 0
-        columns = [self.values(first + k) for k in range(int(schema.widths[variable]))]
-        base = np.all([own == 0.0 for own in columns], axis=0)  # a missing value has its frequencies, so it is neither
-        return columns[column - first] == 1.0, base
+        variable, first = variable_at(schema, number), int(self.layout.column_starts[table] + schema.offsets[number])
+        if column - first < variable.n_scores:
+            return None
+        if number < len(schema.targets):
+            codes = self._codes[table][number]
+            on = (codes >= 0) & (variable.indicators[codes] == column - first)
+            return on, codes == 0 if variable.has_reference else (codes >= 0) & ~on
+        # A missing value of an observed column has its frequencies, so it is in neither group.
+        if not variable.has_reference:
+            return self.values(column) == 1.0, self.values(column) == 0.0
+        columns = [self.values(first + k) for k in range(variable.width)]
+        return columns[column - first] == 1.0, np.all([own == 0.0 for own in columns], axis=0)
 
 
 def _associate(columns: _ColumnValues, target: int, other: int) -> Association | None:
     targets, others = columns.state(target), columns.state(other)
-    assert targets is not None
-    if others is not None:
+    if targets is not None and others is not None:
         counts = [int(np.count_nonzero(a & b)) for a in targets for b in others]
         return Association(*log_odds_ratio(*counts)) if sum(counts) else None
-    values, (on, off) = columns.values(other), targets
-    found = slope(values[on], values[off])
+    known = columns.known(target) & columns.known(other)
+    if targets is None and others is None:
+        found = score_weight(columns.values(target)[known], columns.values(other)[known])
+    else:
+        values = columns.values(target if targets is None else other)
+        on, off = targets or others or (known, known)
+        found = slope(values[on & known], values[off & known])
     return None if found is None else Association(*found)

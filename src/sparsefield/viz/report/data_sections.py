@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsefield.data import DenseDataset
+from sparsefield.data import BinarySchema, DenseDataset
 from sparsefield.evaluation import calibration
 from sparsefield.evaluation.calibration import Calibration, ColumnScore
-from sparsefield.inference import Posterior
+from sparsefield.inference import CellProbabilities
 from sparsefield.viz.charts import Curve, CurvePoint, HistogramPanel, LinePanel, draw_panels
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
@@ -29,7 +29,7 @@ class ScoredRows:
 
     sample: DenseDataset
     """The compiled rows."""
-    answers: Posterior
+    answers: CellProbabilities
     """The posterior of each cell given all others."""
     n_rows: int
     """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
@@ -48,17 +48,20 @@ def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
     scores = calibration.score_columns(scored.sample, scored.answers, known_shares=learned)
     if not scores:
         return section(name, title, paragraph(NO_VALUES, "absent"))
-    whole = calibration.overall(scores)
+    whole, numbers = calibration.overall(scores), _numeric_names(scored.sample)
+    with_states = calibration.overall([score for score in scores if score.name not in numbers])
     links = " and of the rows that it is linked with" if fitted.linked else ""
     base = "in training" if learned else "in these rows (there was no training)"
     lines = [
-        ("this field", whole.cll, whole.error_rate),
-        (f"frequencies of each column {base}", whole.marginal_cll, whole.marginal_error_rate),
+        ("this field", whole.cll, with_states.error_rate),
+        (f"frequencies of each column {base}", whole.marginal_cll, with_states.marginal_error_rate),
     ]
     how = (
         f"Each value is predicted from all other values of its row{links}, as if it were missing. "
         f"{count(whole.cells, 'value')} in total."
     )
+    if numbers:
+        how += " The state of a number is its level, one of up to 64 groups of values; error rates leave numbers out."
     return section(
         name,
         title,
@@ -67,11 +70,15 @@ def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
         render_table(
             ["", "mean log-likelihood of a value", "error rate"],
             [
-                [TableCell(who, "text"), TableCell.number(cll, ".3f"), TableCell.number(error, ".1%")]
+                [
+                    TableCell(who, "text"),
+                    TableCell.number(cll, ".3f"),
+                    TableCell.number(error, ".1%") if with_states.cells else TableCell(),
+                ]
                 for who, cll, error in lines
             ],
         ),
-        _render_columns(scores),
+        _render_columns(scores, numbers),
         _render_calibration(calibration.calibrate(scored.sample, scored.answers)),
     )
 
@@ -98,7 +105,19 @@ def _describe_rows(fitted: FitDescription, scored: ScoredRows) -> str:
     return paragraph(text + part, "warn")
 
 
-def _render_columns(scores: Sequence[ColumnScore]) -> str:
+def _numeric_names(sample: DenseDataset) -> set[str]:
+    """Return the names of numeric columns as scores have them."""
+    tables = zip(sample.layout.tables, sample.layout.schemas, strict=True)
+    return {
+        f"{table}.{variable.name}" if table else variable.name
+        for table, schema in tables
+        if not isinstance(schema, BinarySchema)
+        for variable in schema.targets
+        if variable.numeric
+    }
+
+
+def _render_columns(scores: Sequence[ColumnScore], numbers: Collection[str]) -> str:
     ranked = sorted(scores, key=lambda score: (-score.gain, score.name))
     shown = ranked[:MAX_SCORES]
     worst = max(1e-9, *(-min(score.cll, score.marginal_cll) for score in shown))
@@ -110,8 +129,8 @@ def _render_columns(scores: Sequence[ColumnScore]) -> str:
             TableCell.number(score.marginal_cll, ".3f"),
             TableCell.number(score.gain, ".3f"),
             TableCell(markup=_bar(score, worst)),
-            TableCell.number(score.error_rate, ".1%"),
-            TableCell.number(score.marginal_error_rate, ".1%"),
+            TableCell() if score.name in numbers else TableCell.number(score.error_rate, ".1%"),
+            TableCell() if score.name in numbers else TableCell.number(score.marginal_error_rate, ".1%"),
         ]
         for score in shown
     ]
@@ -145,7 +164,8 @@ def _render_calibration(found: Calibration) -> str:
     sure = int(found.count[0] + found.count[-1])
     caption = (
         "All statements \u201cthis cell has this state\u201d about observed values, in ten bins by the belief of the "
-        "field; with perfect calibration, a belief of 70% is right in 70% of the cases. The mean calibration error is "
+        "field; the states of a number are here its quarters. With perfect calibration, a belief of 70% is right in "
+        "70% of the cases. The mean calibration error is "
         f"{100 * found.error:.1f} percentage points. Of {int(found.count.sum()):,} statements, {sure:,} are in the two "
         "outermost bins. Bars are standard errors, as if values were independent."
     )

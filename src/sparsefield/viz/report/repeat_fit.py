@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 import sparsefield
+from sparsefield.data.schema import BinarySchema
 from sparsefield.model import Field
 from sparsefield.option_objects import as_expression, changed_fields
 from sparsefield.parameters import command_line_options
@@ -20,7 +21,7 @@ FLAGS = {option.name: option.flag for option in command_line_options()} | {
 }
 """Options of the command line by the names of parameters."""
 
-BY_DATA = ("numeric", "templates", "latent", "observed")
+BY_DATA = ("kinds", "templates", "latent", "observed")
 """Parameters that the command line has under other names, or takes from the data."""
 
 NOT_OF_THE_FIT = ("engine", "n_jobs", "verbose", "callbacks")
@@ -77,12 +78,43 @@ def as_command(fitted: FitDescription) -> str | None:
     for template in changed.get("templates") or ():
         words += ["--template", template]
     if not fitted.linked:
-        numbers = [] if isinstance(fitted.params["numeric"], str) else [str(name) for name in fitted.params["numeric"]]
-        for option, names in (("--observed", _observed(fitted)), ("--numeric", numbers), ("--id", fitted.left_out)):
+        kinds = _kind_words(fitted)
+        if kinds is None:
+            return None
+        words += kinds
+        for option, names in (("--observed", _observed(fitted)), ("--id", fitted.left_out)):
             for name in names:
-                if not (option == "--observed" and name in numbers):
-                    words += [option, name]
+                words += [option, name]
     return shlex.join(words)
+
+
+def _kind_words(fitted: FitDescription) -> list[str] | None:
+    """Return the options of the given kinds; None where the command line cannot express an order of labels."""
+    words: list[str] = []
+    for column, kind in _kinds(fitted).items():
+        name = column if isinstance(column, str) else fitted.field.schema.input_names[column]
+        if isinstance(kind, str) and "<" not in kind:
+            words += [f"--{kind}", name]
+            continue
+        labels = kind.split("<") if isinstance(kind, str) else [str(label) for label in kind]
+        if any(mark in label for label in labels for mark in "<,") or "," in name:
+            return None
+        words += ["--ordinal", f"{name}={'<'.join(labels)}"]
+    return words
+
+
+def _kinds(fitted: FitDescription) -> dict[Any, Any]:
+    """Return the given kinds, and the orders of text labels that a frame had, since files do not keep them."""
+    given = fitted.params["kinds"]
+    kinds: dict[Any, Any] = {} if isinstance(given, str) else dict(given)
+    schema = fitted.field.schema
+    if isinstance(schema, BinarySchema):
+        return kinds
+    known = {column if isinstance(column, str) else schema.input_names[column] for column in kinds}
+    for variable in schema.variables:
+        if variable.kind == "ordinal" and variable.name not in known and isinstance(variable.states[0], str):
+            kinds[variable.name] = list(variable.states)
+    return kinds
 
 
 def _command_line_values(name: str, value: Any) -> dict[str, Any]:
@@ -98,6 +130,8 @@ def _command_line_values(name: str, value: Any) -> dict[str, Any]:
 def as_python(fitted: FitDescription) -> str:
     """Return lines of Python that learn the field from a file."""
     changed = {name: value for name, value in changed_options(fitted).items() if name != "observed"}
+    if not fitted.linked and _kinds(fitted):
+        changed["kinds"] = _kinds(fitted)
     options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items())
     names = [fitted.kind, *(type(value).__name__ for value in changed.values() if is_dataclass(value))]
     names += ["read_schema"] if fitted.linked else []

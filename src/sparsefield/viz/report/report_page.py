@@ -12,7 +12,15 @@ import numpy as np
 from sparsefield.option_objects import as_expression
 from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.feature_sentences import Feature, list_features
-from sparsefield.viz.fit_summary import WEIGHTS, count, describe_convergence, describe_size, format_violation, l1_of
+from sparsefield.viz.fit_summary import (
+    count,
+    describe_convergence,
+    describe_kinds,
+    describe_size,
+    describe_weights,
+    format_violation,
+    l1_of,
+)
 from sparsefield.viz.html_page import TableCell, bullets, document, paragraph, render_figure, render_table, section
 from sparsefield.viz.network_plot import render_network
 from sparsefield.viz.network_view import ExtraColumns, NetworkView, build_view
@@ -111,6 +119,7 @@ def _render_summary(
         f"Learned from {count(field.record.n_rows, 'row')} and {columns}{over}{also}."
         if learned
         else f"A field over {columns}{over}{also} with given weights, not learned.",
+        f"Kinds of columns: {describe_kinds(field)}.",
         f"It has {describe_size(field)}.",
     ]
     if features:
@@ -178,12 +187,13 @@ def _render_features(
         row += [_any(column.get(feature.name)) for column in view.extra.values()]
         rows.append(row)
     which = f"The {len(rows):,} strongest of {total:,}" if total > len(rows) else f"All {total:,}"
-    text = f"{which} features of two or more columns; {WEIGHTS}."
+    how = describe_weights(view.whole.network.field)
+    text = f"{which} features of two or more columns{f'; {how}' if how else ''}."
     if associations is not None:
         text += (
-            " \u201cMarginal\u201d is the marginal log odds ratio of the two states against their reference states "
-            "(for a numeric column the slope): the weight in a field of these two columns only, with its standard "
-            "error, in the given rows. Penalties shrink weights toward 0."
+            " \u201cMarginal\u201d is the marginal association of the two columns on the scale of the weight: the log "
+            "odds ratio of two states against all others or their reference states, or the slope of a score, with its "
+            "standard error, in the given rows. Penalties shrink weights toward 0."
         )
     if COLUMN_TITLE in view.extra:
         text += " \u201cStability\u201d is the share of halves of the rows that selected the feature."
