@@ -14,6 +14,7 @@ from benchmarks import (
     kernels,
     latent,
     missing,
+    mixed,
     network,
     paper,
     peers,
@@ -26,8 +27,8 @@ from sparsefield.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, startup, kernels, impute, missing, heldout, latent, inference, selection, ablations, network,
-    sequences, denoising, cluster,
+    peers, scale, paper, startup, kernels, impute, missing, mixed, heldout, latent, inference, selection, ablations,
+    network, sequences, denoising, cluster,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 

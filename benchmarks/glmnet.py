@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from benchmarks.nodewise import NodeFit, constant_logit
+from benchmarks.r_scripts import has_packages, run_script
 
 __all__ = ["TimedFits", "fit_glmnet", "has_glmnet"]
 
@@ -62,13 +60,9 @@ class TimedFits:
     seconds: float
 
 
-@cache
 def has_glmnet() -> bool:
     """Return whether R and its package glmnet are installed."""
-    if shutil.which("Rscript") is None:
-        return False
-    asked = "quit(status = !all(sapply(c('glmnet', 'Matrix'), requireNamespace, quietly = TRUE)))"
-    return subprocess.run(["Rscript", "-e", asked], capture_output=True, check=False).returncode == 0
+    return has_packages("glmnet", "Matrix")
 
 
 def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> TimedFits:
@@ -90,13 +84,8 @@ def fit_glmnet(samples: Any, l1: float, chosen: Sequence[int] | None = None) -> 
         folder = Path(name)
         scipy.io.mmwrite(folder / "samples.mtx", sp.coo_matrix(samples), field="real", symmetry="general")
         (folder / "nodes.txt").write_text("\n".join(str(node + 1) for node in varying) + "\n")
-        (folder / "fit.R").write_text(SCRIPT)
         kind = "sparse" if sp.issparse(samples) else "dense"
-        call = ["Rscript", str(folder / "fit.R"), name, repr(float(l1) / rows), kind]
-        done = subprocess.run(call, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"Rscript failed: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}")
-        seconds = float((folder / "seconds.txt").read_text())
+        seconds = run_script(folder, SCRIPT, repr(float(l1) / rows), kind)
         fits = read_weights((folder / "weights.txt").read_text(), seconds / max(len(varying), 1))
     found = {fit.node: fit for fit in fits}
     for node in wanted:

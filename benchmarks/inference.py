@@ -149,7 +149,7 @@ def _measure(made: SyntheticField, incomplete: Array, method: InferenceMethod) -
 
 def _distance(table: Table, beliefs: Array, exact: Array) -> float:
     """Return the mean of |belief - exact| over all states of all missing cells."""
-    offsets, total, count = table.schema.state_offsets, 0.0, 0
+    offsets, total, count = table.schema.target_offsets, 0.0, 0
     codes = table.codes()
     for v in range(len(table.schema.targets)):
         missing_cells = codes[v] < 0

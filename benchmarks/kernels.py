@@ -417,8 +417,8 @@ def dense_cases(nodes: int, rows: int, seed: int, engine: Threads) -> Iterator[C
     source = as_source(data.samples)
     table = compile_table(source, learn_schema(source))
     sample, objective, blocks = DenseDataset.single(table), PseudoLikelihood(), table.blocks
-    layout, errors = sample.layout, [np.empty((block.n_target_states, block.n_rows)) for block in blocks]
-    states, name = layout.n_states, f"{nodes:,} x {rows:,}"
+    layout, errors = sample.layout, [np.empty((block.n_target_columns, block.n_rows)) for block in blocks]
+    states, name = layout.n_target_columns, f"{nodes:,} x {rows:,}"
     everyone = np.column_stack(np.triu_indices(states, k=1))
     evaluator = DenseEvaluator(sample, objective, engine)
     for pairs, words in ((data.pairs, f"{name}, true arcs"), (everyone, f"{name}, all arcs")):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.r_scripts import has_packages, run_script
 
 __all__ = ["PooledImputations", "has_mice", "impute_with_mice"]
 
@@ -61,13 +60,9 @@ class PooledImputations:
     seconds: float
 
 
-@cache
 def has_mice() -> bool:
     """Return whether R and its package mice are installed."""
-    if shutil.which("Rscript") is None:
-        return False
-    asked = "quit(status = !requireNamespace('mice', quietly = TRUE))"
-    return subprocess.run(["Rscript", "-e", asked], capture_output=True, check=False).returncode == 0
+    return has_packages("mice")
 
 
 def impute_with_mice(table: Array, imputations: int = 20, *, seed: int = 0) -> PooledImputations:
@@ -84,10 +79,6 @@ def impute_with_mice(table: Array, imputations: int = 20, *, seed: int = 0) -> P
     with tempfile.TemporaryDirectory(prefix="sparsefield-mice-") as name:
         folder = Path(name)
         np.savetxt(folder / "table.csv", table, fmt="%.0f", delimiter=",")
-        (folder / "impute.R").write_text(SCRIPT)
-        call = ["Rscript", str(folder / "impute.R"), name, str(imputations), str(seed)]
-        done = subprocess.run(call, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"Rscript failed: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}")
+        seconds = run_script(folder, SCRIPT, imputations, seed)
         means, weights = (np.loadtxt(folder / f"{which}.csv", delimiter=",") for which in ("means", "weights"))
-        return PooledImputations(means, (weights + weights.T) / 2.0, float((folder / "seconds.txt").read_text()))
+        return PooledImputations(means, (weights + weights.T) / 2.0, seconds)

@@ -128,7 +128,7 @@ def _one_fit(train: Array, test: Array, options: dict[str, Any], n_jobs: int | N
         "all_seconds": list(measured.seconds),
         "scoring_seconds": scoring[int(np.argmin(measured.seconds))],
         "iterations": field.n_iter_,
-        "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_states :])),
+        "features": int(np.count_nonzero(field.field_.theta[field.field_.layout.n_target_columns :])),
         "joined": history[-1].features if history else 0,
         "kkt_violation": field.kkt_violation_,
         "cll": pseudo_log_likelihood(test, found.bias, found.weights),

@@ -227,7 +227,7 @@ def learned(field: Any, matrix: Any) -> tuple[Array, Array, Array]:
     A column that was never on in ``matrix`` has no state in the field; its bias is that of half a count.
     """
     found = field.field_
-    offsets = np.asarray(found.schema.state_offsets)
+    offsets = np.asarray(found.schema.target_offsets)
     if offsets.size != matrix.shape[1] + 1 or np.diff(offsets).max(initial=0) > 1:
         raise ValueError(f"the field has {offsets[-1]} states of {offsets.size - 1} columns, and no plain 0/1 columns")
     column = np.flatnonzero(np.diff(offsets))

@@ -146,6 +146,8 @@ def estimator_of(run: Run, settings: Settings, network: SyntheticField | None = 
     changes |= {"l1": settings.l1, "l2": settings.l2, "induction": run.method, "objective": run.objective}
     if run.method == "graph" and network is not None:
         changes["induction"] = FixedGraph(edges=network.edges)
+    if network is not None:
+        changes["kinds"] = dict.fromkeys(network.field.states_, "nominal")
     return configure(MarkovField(), {**PAPER, **changes})
 
 

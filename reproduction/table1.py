@@ -41,6 +41,7 @@ PAPER = {
     "penalize_biases": True,
     "missing": "mean-field",
     "inference": "mean-field",
+    "coding": "reference",
 }
 """Section 4's setting. l1 is that of the data; Eq. 5 penalizes every weight, biases ones too."""
 
@@ -253,7 +254,7 @@ def count_candidates(table: Any) -> Candidates:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         layout = kind(l1=2.0, solver=Solver(max_iter=1, certify=False)).fit(table).field_.layout
-    return Candidates(layout.n_states, layout.n_candidate_pairs)
+    return Candidates(layout.n_target_columns, layout.n_candidate_pairs)
 
 
 def _plan(

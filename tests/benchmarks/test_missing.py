@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import mice, missing
+from benchmarks import mice, missing, r_scripts
 from benchmarks.enumerated import EnumeratedField, random_field
 from benchmarks.impute import make_missing
 
@@ -56,10 +56,10 @@ def test_the_first_column_decides_what_is_missing() -> None:
 
 
 def test_without_r_there_is_no_mice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mice.shutil, "which", lambda name: None)
-    mice.has_mice.cache_clear()
+    monkeypatch.setattr(r_scripts.shutil, "which", lambda name: None)
+    r_scripts.has_packages.cache_clear()
     assert not mice.has_mice()
-    mice.has_mice.cache_clear()
+    r_scripts.has_packages.cache_clear()
 
 
 def test_a_failure_of_r_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks import glmnet, nodewise, peers
+from benchmarks import glmnet, nodewise, peers, r_scripts
 from benchmarks.binary_data import DRAW
 from benchmarks.planted import draw_planted
 
@@ -100,10 +100,10 @@ def test_unknown_data_are_refused() -> None:
 
 
 def test_without_r_there_is_no_glmnet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glmnet.shutil, "which", lambda name: None)
-    glmnet.has_glmnet.cache_clear()
+    monkeypatch.setattr(r_scripts.shutil, "which", lambda name: None)
+    r_scripts.has_packages.cache_clear()
     assert not peers._peer("glmnet").installed
-    glmnet.has_glmnet.cache_clear()
+    r_scripts.has_packages.cache_clear()
 
 
 def test_glmnet_is_called_with_its_files_and_its_answer_is_read(

@@ -41,7 +41,13 @@ def slow_contrast(field: MarkovField, X: np.ndarray) -> tuple[np.ndarray, np.nda
 def fitted(request: pytest.FixtureRequest) -> tuple[MarkovField, np.ndarray]:
     X = mixed()
     field = MarkovField(
-        objective=request.param, l1=0.05, solver=Solver(certify=False), penalize_biases=True, n_jobs=1
+        objective=request.param,
+        l1=0.05,
+        solver=Solver(certify=False),
+        penalize_biases=True,
+        kinds={1: "nominal"},
+        coding="reference",
+        n_jobs=1,
     ).fit(X)
     assert len(field.field_.weights)
     return field, X
