@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,15 +131,18 @@ def random_problem(
     weighted: bool = True,
     share: float = 0.6,
     size: float = 1.0,
+    kinds: Mapping[str, str] | None = None,
+    symmetric: bool = False,
 ) -> Problem:
     """Make a random table with missing cells, observed columns and weights, and a random field over it.
 
+    Columns are nominal, unless ``kinds`` says otherwise, and numbers have no bins, so that they have one column.
     The beliefs of missing cells are random, so that no test depends on the result of inference.
     """
     rng = np.random.default_rng(seed)
-    kinds = (*states, *observed_states)
-    X = np.empty((n_rows, len(kinds) + numbers), dtype=object)
-    for k, count in enumerate(kinds):
+    sizes = (*states, *observed_states)
+    X = np.empty((n_rows, len(sizes) + numbers), dtype=object)
+    for k, count in enumerate(sizes):
         # Every state occurs, so that the schema is the same for every seed.
         column = np.concatenate([np.arange(count), rng.integers(0, count, n_rows)])[:n_rows]
         X[:, k] = rng.permutation(column).tolist()
@@ -146,26 +150,30 @@ def random_problem(
         if X[:, k].tolist() == [None] * n_rows:
             X[0, k] = 0
     for k in range(numbers):
-        X[:, len(kinds) + k] = rng.normal(size=n_rows).tolist()
+        X[:, len(sizes) + k] = rng.normal(size=n_rows).tolist()
     weight = rng.uniform(0.2, 3.0, n_rows) if weighted else np.ones(n_rows)
     source = as_source(X)
     observed = source.names[len(states) :]
-    schema = learn_schema(source, observed=observed, sample_weight=weight)
+    given = dict.fromkeys(source.names[: len(sizes)], "nominal") | dict(kinds or {})
+    schema = learn_schema(source, observed=observed, kinds=given, symmetric=symmetric, sample_weight=weight)
+    plain = [replace(v, bins=()) if v.role == "observed" and v.numeric else v for v in schema.variables]
+    schema = Schema(tuple(plain), schema.order)
     table = compile_table(source, schema, sample_weight=weight)
     table = replace(table, blocks=tuple(_with_random_beliefs(schema, block, rng) for block in table.blocks))
     candidates = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
     pairs = candidates[rng.random(len(candidates)) < share]
-    theta = rng.normal(scale=size, size=schema.n_states + len(pairs))
-    slow = SlowField(schema, theta[: schema.n_states], pairs, theta[schema.n_states :])
+    theta = rng.normal(scale=size, size=schema.n_target_columns + len(pairs))
+    slow = SlowField(schema, theta[: schema.n_target_columns], pairs, theta[schema.n_target_columns :])
     return Problem(schema, table, rows_of(table), slow, pairs, theta)
 
 
 def _with_random_beliefs(schema: Schema, block, rng: np.random.Generator):
     beliefs = block.beliefs.copy()
     for v in range(len(schema.targets)):
-        first, last = schema.state_offsets[v], schema.state_offsets[v + 1]
+        first, last = schema.target_offsets[v], schema.target_offsets[v + 1]
         for row in np.flatnonzero(block.codes[v] < 0):
-            beliefs[first:last, row] = rng.dirichlet(np.ones(last - first + 1))[1:]
+            coded = schema.targets[v].coded
+            beliefs[first:last, row] = rng.dirichlet(np.ones(len(coded))) @ coded
     return block._replace(beliefs=beliefs)
 
 

@@ -49,7 +49,7 @@ def with_conjunctions(problem: Any, seed: int, orders: tuple[int, ...] = (3, 4),
         parts.append(pad_features(every[np.sort(rng.permutation(len(every))[:8])], max(orders)))
     conjunctions = np.concatenate(parts)
     weights = rng.normal(scale=size, size=len(conjunctions))
-    biases, pair_weights = np.split(problem.theta, [problem.schema.n_states])
+    biases, pair_weights = np.split(problem.theta, [problem.schema.n_target_columns])
     field = Field(Layout.single(problem.schema), biases, problem.pairs, pair_weights, conjunctions, weights)
     return HigherProblem(
         problem, field, SlowField(problem.schema, biases, problem.pairs, pair_weights, conjunctions, weights)

@@ -1,8 +1,8 @@
 """A slow, obvious field of plain loops and enumeration, with which every fast path is compared.
 
 It shares nothing with the library but the numbering of the schema. A row is a vector q over all columns of that
-numbering (the states of the targets except the reference states, then the observed columns) and a weight; q holds
-one-hot codes for observed cells and any beliefs for missing cells.
+numbering (those of the targets, then the observed columns) and a weight; q holds the columns that code observed cells,
+and any beliefs for missing cells.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SlowField:
         return len(self.schema.targets)
 
     @property
-    def n_states(self) -> int:
+    def n_target_columns(self) -> int:
         return sum(variable.width for variable in self.schema.targets)
 
     @property
@@ -56,10 +56,10 @@ class SlowField:
         return range(start, start + self.schema.variables[v].width)
 
     def one_hot(self, codes: Sequence[int], observed: Sequence[float] = ()) -> list[float]:
-        q = [0.0] * self.n_states
-        for v, code in enumerate(codes):
-            if code > 0:
-                q[self.columns(v)[code - 1]] = 1.0
+        """Return the columns of a row in which no cell is missing."""
+        q = []
+        for variable, code in zip(self.schema.targets, codes, strict=True):
+            q += column_values(variable, code)
         return q + [float(value) for value in observed]
 
     # -- exact results by enumeration ------------------------------------------------------------
@@ -67,7 +67,7 @@ class SlowField:
     def energy(self, q: Sequence[float]) -> float:
         """Return sum_s b_s q_s + sum_ab w_ab q_a q_b, the exponent of Eq. 1."""
         total = 0.0
-        for s in range(self.n_states):
+        for s in range(self.n_target_columns):
             total += self.biases[s] * q[s]
         for a, b, w in self.pairs:
             total += w * q[a] * q[b]
@@ -75,22 +75,26 @@ class SlowField:
             total += w * math.prod(q[c] for c in columns)
         return total
 
+    def base_measure(self, codes: Sequence[int]) -> float:
+        """Return the sum of the logarithms of the base measures of some states."""
+        return sum(log_base(variable, code) for variable, code in zip(self.schema.targets, codes, strict=True))
+
     def assignments(self, codes: Sequence[int]) -> list[tuple[int, ...]]:
         """Return all assignments of the missing cells of ``codes``."""
-        choices = [range(self.schema.targets[v].width + 1) if code < 0 else (code,) for v, code in enumerate(codes)]
+        choices = [range(len(self.schema.targets[v].states)) if code < 0 else (code,) for v, code in enumerate(codes)]
         return list(itertools.product(*choices))
 
     def joint(self, codes: Sequence[int], observed: Sequence[float] = ()) -> dict[tuple[int, ...], float]:
         """Return the probability of every assignment of the missing cells given the observed ones."""
         assignments = self.assignments(codes)
-        logs = [self.energy(self.one_hot(assignment, observed)) for assignment in assignments]
+        logs = [self.energy(self.one_hot(each, observed)) + self.base_measure(each) for each in assignments]
         top = max(logs)
         total = sum(math.exp(x - top) for x in logs)
         return {assignment: math.exp(x - top) / total for assignment, x in zip(assignments, logs, strict=True)}
 
     def marginals(self, codes: Sequence[int], observed: Sequence[float] = ()) -> list[list[float]]:
         """Return, for each target, the exact probability of each code, reference state first."""
-        found = [[0.0] * (variable.width + 1) for variable in self.schema.targets]
+        found = [[0.0] * len(variable.states) for variable in self.schema.targets]
         for assignment, p in self.joint(codes, observed).items():
             for v, code in enumerate(assignment):
                 found[v][code] += p
@@ -115,17 +119,29 @@ class SlowField:
         return total
 
     def update(self, v: int, q: Sequence[float]) -> list[float]:
-        """Return the beliefs of v, reference state first, given all other beliefs (Eq. 3)."""
-        z = [0.0] + [self.logit(s, q) for s in self.columns(v)]
+        """Return the probabilities of the codes of v given all other beliefs (Eq. 3)."""
+        variable, logits = self.schema.targets[v], [self.logit(s, q) for s in self.columns(v)]
+        z = [
+            log_base(variable, code) + sum(x * y for x, y in zip(logits, column_values(variable, code), strict=True))
+            for code in range(len(variable.states))
+        ]
         top = max(z)
         total = sum(math.exp(x - top) for x in z)
         return [math.exp(x - top) / total for x in z]
+
+    def expected_columns(self, v: int, q: Sequence[float]) -> list[float]:
+        """Return the expectations of the columns of v given all other beliefs."""
+        found = [0.0] * len(self.columns(v))
+        for code, p in enumerate(self.update(v, q)):
+            for k, value in enumerate(column_values(self.schema.targets[v], code)):
+                found[k] += p * value
+        return found
 
     def sweep(self, q: Sequence[float]) -> list[float]:
         """Update every target once, in order; each update uses the ones before it."""
         new = list(q)
         for v in range(self.n_targets):
-            for s, p in zip(self.columns(v), self.update(v, new)[1:], strict=True):
+            for s, p in zip(self.columns(v), self.expected_columns(v, new), strict=True):
                 new[s] = p
         return new
 
@@ -135,7 +151,7 @@ class SlowField:
         for _ in range(sweeps):
             for v, code in enumerate(row.codes):
                 if code < 0:
-                    for s, p in zip(self.columns(v), self.update(v, q)[1:], strict=True):
+                    for s, p in zip(self.columns(v), self.expected_columns(v, q), strict=True):
                         q[s] = p
         return q
 
@@ -170,32 +186,52 @@ class SlowField:
     def pl_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
         """Return the gradient of pl: biases first, then ``pairs``, which may have any number of columns."""
         pairs = [columns_of(feature) for feature in pairs]
-        out = [0.0] * (self.n_states + len(pairs))
+        out = [0.0] * (self.n_target_columns + len(pairs))
         for row in rows:
             error = [0.0] * self.n_columns
             for v, code in enumerate(row.codes):
                 if code >= 0:
-                    for s, p in zip(self.columns(v), self.update(v, row.q)[1:], strict=True):
+                    for s, p in zip(self.columns(v), self.expected_columns(v, row.q), strict=True):
                         error[s] = row.weight * (p - row.q[s])
-            for s in range(self.n_states):
+            for s in range(self.n_target_columns):
                 out[s] += error[s]
             for k, columns in enumerate(pairs):
                 for c in columns:
-                    out[self.n_states + k] += error[c] * math.prod(row.q[other] for other in columns if other != c)
+                    out[self.n_target_columns + k] += error[c] * math.prod(
+                        row.q[other] for other in columns if other != c
+                    )
         return np.array(out)
 
     def cd_gradient(self, rows: Iterable[Row], pairs: Iterable[Sequence[int]]) -> np.ndarray:
         """Return <f>_q1 - <f>_q0 (Eq. 10 and 14)."""
         pairs = [columns_of(feature) for feature in pairs]
-        out = [0.0] * (self.n_states + len(pairs))
+        out = [0.0] * (self.n_target_columns + len(pairs))
         for row in rows:
             q1 = self.sweep(row.q)
-            for s in range(self.n_states):
+            for s in range(self.n_target_columns):
                 out[s] += row.weight * (q1[s] - row.q[s])
             for k, columns in enumerate(pairs):
                 change = math.prod(q1[c] for c in columns) - math.prod(row.q[c] for c in columns)
-                out[self.n_states + k] += row.weight * change
+                out[self.n_target_columns + k] += row.weight * change
         return np.array(out)
+
+
+def column_values(variable, code: int) -> list[float]:
+    """Return the columns that code a state, given by its code."""
+    count = len(variable.states)
+    if count <= 2 or (variable.kind == "nominal" and not variable.symmetric):
+        return [1.0 if code == k else 0.0 for k in range(1, count)]
+    if variable.kind == "nominal":
+        return [1.0 if code == k else 0.0 for k in range(count)]
+    score = variable.scores[code]
+    if variable.kind == "ordinal":
+        return [score, *(1.0 if code == k else 0.0 for k in range(count))]
+    return [score, score**2 - 1.0, *(1.0 if variable.bins[code] == k else 0.0 for k in range(max(variable.bins) + 1))]
+
+
+def log_base(variable, code: int) -> float:
+    """Return the logarithm of the base measure of a state."""
+    return math.log(variable.frequencies[code]) if variable.kind == "numeric" and len(variable.states) > 2 else 0.0
 
 
 def columns_of(feature: Sequence[int]) -> tuple[int, ...]:
@@ -204,17 +240,32 @@ def columns_of(feature: Sequence[int]) -> tuple[int, ...]:
 
 
 def candidate_pairs(schema) -> list[tuple[int, int]]:
-    """Return every pair of columns of two variables, at least one of them a target."""
-    owner, target = [], []
+    """Return every pair of columns of two variables, at least one of them a target, that is a candidate."""
+    owner, target, measure = [], [], []
     for k, variable in enumerate(schema.variables):
         owner += [k] * variable.width
         target += [variable.role == "target"] * variable.width
+        measure += column_measures(variable)
     return [
         (a, b)
         for a in range(len(owner))
         for b in range(a + 1, len(owner))
-        if owner[a] != owner[b] and (target[a] or target[b])
+        if owner[a] != owner[b]
+        and (target[a] or target[b])
+        and "square" not in (measure[a], measure[b])
+        and {measure[a], measure[b]} != {"score", "level"}
     ]
+
+
+def column_measures(variable) -> list[str]:
+    """Return what each column of a variable measures."""
+    if not variable.width:
+        return []
+    if variable.kind == "nominal" or (variable.width <= 1 and len(variable.states) == 2):
+        return ["score" if variable.kind == "numeric" and variable.role == "observed" else "state"] * variable.width
+    scores = ["score", "square"] if variable.kind == "numeric" and variable.role != "observed" else ["score"]
+    level = "given level" if variable.role == "observed" else "level"
+    return [*scores, *[level] * (variable.width - len(scores))]
 
 
 def candidate_features(schema, order: int) -> list[tuple[int, ...]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.data import Block, DenseDataset, Layout, Schema, Table
+from sparsefield.data import Block, DenseDataset, Layout, Schema, Table, learn_schema
+from sparsefield.data.column_summaries import ColumnTraits
 from sparsefield.inference import InferenceMethod
 from sparsefield.inference.method import fill_blocks
 from sparsefield.model import Adjacency, compile_adjacency
@@ -21,4 +24,26 @@ def fill(schema: Schema, blocks: list[Block], method: InferenceMethod, graphs, t
     """Infer the missing cells of ``blocks`` in place and return how many rows did not converge."""
     sample = DenseDataset.single(Table(schema, tuple(blocks), sum(block.n_rows for block in blocks)))
     with Threads(1) as engine:
-        return fill_blocks(sample, [blocks], method, graphs, theta, engine)
+        return fill_blocks(sample, [blocks], method, graphs, theta, engine).unconverged
+
+
+def learn_plain_schema(source, *, observed=(), numeric="auto", states=None, sample_weight=None) -> Schema:
+    """Return a schema as the paper has it: targets are nominal, with a reference state, and numbers have no bins.
+
+    Observed columns are numeric if they are in ``numeric``; "auto" takes those with fractions or many integers.
+    """
+    if getattr(source, "kind", "") == "sparse" and not states:
+        return learn_schema(source, observed=observed, sample_weight=sample_weight)
+    known = set(states or {})
+    numbers = {
+        name
+        for name in observed
+        if (
+            name not in known and ColumnTraits.of(source.column(name)).numeric if numeric == "auto" else name in numeric
+        )
+    }
+    kinds = {name: "numeric" if name in numbers else "nominal" for name in source.names}
+    schema = learn_schema(
+        source, observed=observed, kinds=kinds, states=states, symmetric=False, sample_weight=sample_weight
+    )
+    return Schema(tuple(replace(v, bins=()) if v.numeric else v for v in schema.variables), schema.order)

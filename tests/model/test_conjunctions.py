@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from higher import with_conjunctions
 from oracle import candidate_features
+from plain import learn_plain_schema
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from sparsefield import MarkovField
-from sparsefield.data import Layout, as_source, learn_schema
+from sparsefield.data import Layout, as_source
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io import load_field, save_field
 from sparsefield.io.model_file import check_field
@@ -22,7 +23,7 @@ from sparsefield.model import Field, bias_table, edge_table, feature_table, pad_
 def small() -> Field:
     """Targets a, b, c with states 1 and 1, 2 and 1 besides their reference state; an observed word d and a number e."""
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 2)] + [np.linspace(0, 1, 60)])
-    schema = learn_schema(as_source(X), observed=["x3", "x4"])
+    schema = learn_plain_schema(as_source(X), observed=["x3", "x4"])
     assert [schema.column_name(k) for k in range(4)] == [("x0", 1), ("x1", 1), ("x1", 2), ("x2", 1)]
     number = schema.n_columns - 1
     assert schema.column_name(number) == ("x4", None)

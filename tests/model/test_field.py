@@ -12,7 +12,7 @@ from sparsefield.model import Field, compile_adjacency
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.3, 1.0]))
 def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, share) -> None:
     problem = make_problem(seed, share=share)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     order = np.random.default_rng(seed).permutation(len(problem.pairs))
     pairs = problem.pairs[order]
     (graph,) = compile_adjacency(problem.layout, problem.layout.arcs(pairs))
@@ -34,7 +34,7 @@ def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, sh
 
 def test_theta_is_biases_then_pair_weights(make_problem) -> None:
     problem = make_problem(1)
-    n = problem.schema.n_states
+    n = problem.schema.n_target_columns
     field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
     assert np.array_equal(field.theta, problem.theta)
     (graph,) = field.graphs
