@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sparsefield.lazy_imports import lazy_names
 
 __version__ = "0.1.0"
 
@@ -55,25 +57,15 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
-    "sparsefield.data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
-    "sparsefield.data.calendar_parts": ("calendar_parts",),
-    "sparsefield.estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
-    "sparsefield.induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
-    "sparsefield.induction.higher_order": ("HigherOrder",),
-    "sparsefield.inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
-    "sparsefield.io": ("read_atoms", "read_database", "read_schema", "read_triples"),
-    "sparsefield.objectives": ("EM",),
-    "sparsefield.solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
+    "data": ("ForeignKey", "OffsetLink", "Relational", "Template"),
+    "data.calendar_parts": ("calendar_parts",),
+    "estimators": ("CRFClassifier", "MarkovField", "RelationalField", "load"),
+    "induction": ("CFI", "FixedGraph", "FullL1", "Grafting", "IdealParent", "PaperCFI"),
+    "induction.higher_order": ("HigherOrder",),
+    "inference": ("AutomaticInference", "BeliefPropagation", "ExactInference", "Gibbs", "MeanField"),
+    "io": ("read_atoms", "read_database", "read_schema", "read_triples"),
+    "objectives": ("EM",),
+    "solver": ("EBIC", "FitCallbacks", "HeldOut", "Solver"),
 }
-_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that ``import sparsefield`` is fast."""
-    if name not in _MODULE_OF_NAME:
-        raise AttributeError(f"module 'sparsefield' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(_MODULE_OF_NAME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names("sparsefield", _NAMES_OF_MODULE)

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from sparsefield.objectives import EM
     from sparsefield.solver import FitCallbacks, SelectionCriterion, Solver
 
+BURN_IN = 500
+"""Sweeps of a chain of Gibbs sampling before its first row."""
+
+THIN = 100
+"""Sweeps between two rows that are drawn from one chain."""
+
 
 @dataclass(frozen=True)
 class CommandLineOption:

@@ -56,13 +56,13 @@ def test_rows_are_those_of_the_library(run, made: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.csv"]
 
 
-def test_the_default_is_a_thousand_rows_from_one_chain(run, made: Path, tmp_path: Path) -> None:
+def test_the_default_is_a_thousand_rows_each_with_its_own_chain(run, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run("sample", made, "-o", out, *QUICK)
-    assert done.out == f"1,000 rows drawn with 1 chain of 5,015 sweeps; wrote {out}.\n"
+    assert done.out == f"1,000 rows drawn with 1,000 chains of 20 sweeps each; wrote {out}.\n"
     assert text(out).shape == (1000, 6)
     words = " ".join(run("sample", "--help").out.replace("│", " ").split())
-    for default in ("Default: 1,000.", "Default: 1.", "[default: 10000]", "[default: 0]"):
+    for default in ("1,000 by default", "100 by default", "[default: 500]", "[default: 0]"):
         assert default in words
 
 

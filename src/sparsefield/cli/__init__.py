@@ -14,16 +14,19 @@ import typer
 
 import sparsefield
 from sparsefield.cli import demo_command, evaluate, explore, export, fit, info, path, predict, report, sample, stability
-from sparsefield.cli.console import print_message, warnings_as_notes
+from sparsefield.cli.console import print_message, silenced, warnings_as_notes
 from sparsefield.errors import ClusterError
 
 __all__ = ["app", "main"]
+
+QUIET = ("--quiet", "-q")
+WRITE_FILES = ("demo", "fit", "predict", "sample", "report", "export", "import")
+"""Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     name="sparsefield",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # which wraps paragraphs at the width of the terminal
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -56,8 +59,11 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+    quiet: Annotated[
+        bool, typer.Option(*QUIET, help="Print no progress and no notes, and nothing at all if the result is a file.")
+    ] = False,
 ) -> None:
-    """Declare the options of all commands; `run_app` reads ``--debug``, so that it may come anywhere in the line."""
+    """Declare options of all commands; `run_app` reads ``--debug`` and ``--quiet``, which may come anywhere."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -71,10 +77,13 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
     Errors become a line of text here, and nowhere else.
     """
     given = list(sys.argv[1:] if args is None else args)
-    kept = [word for word in given if word != "--debug"]
-    debug = len(kept) < len(given)
+    kept = [word for word in given if word not in ("--debug", *QUIET)]
+    debug, quiet = "--debug" in given, any(word in given for word in QUIET)
     try:
-        with warnings_as_notes():
+        with (
+            warnings_as_notes(),
+            silenced(messages=quiet, results=quiet and kept[:1] in [[name] for name in WRITE_FILES]),
+        ):
             code = app(kept or ["--help"], prog_name=name, standalone_mode=False) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED

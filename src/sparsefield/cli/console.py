@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,29 @@ SECONDS_BETWEEN = 0.1
 """Minimum interval between updates of a progress bar."""
 
 
+@dataclass
+class _Silence:
+    """What ``--quiet`` leaves out."""
+
+    messages: bool = False
+    """Notes and progress."""
+    results: bool = False
+
+
+_silence = _Silence()
+
+
+@contextmanager
+def silenced(*, messages: bool, results: bool) -> Iterator[None]:
+    """Print no notes and progress, or no results, while the context is open; errors are always printed."""
+    before = _silence.messages, _silence.results
+    _silence.messages, _silence.results = messages, results
+    try:
+        yield
+    finally:
+        _silence.messages, _silence.results = before
+
+
 @cache
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
@@ -38,6 +62,8 @@ def _console(*, stderr: bool) -> Console:
 
 def show(what: str | Table = "") -> None:
     """Print a result."""
+    if _silence.results:
+        return
     _console(stderr=False).print(what, soft_wrap=isinstance(what, str))
 
 
@@ -61,7 +87,8 @@ def print_message(line: str) -> None:
 
 def note(line: str) -> None:
     """Print a note on stderr."""
-    print_message(f"Note: {line}")
+    if not _silence.messages:
+        print_message(f"Note: {line}")
 
 
 def new_table(*headings: str, left: int = 1) -> Table:
@@ -105,7 +132,9 @@ class StatusLine:
 
     def __enter__(self) -> StatusLine:
         console = _console(stderr=True)
-        if console.is_terminal:
+        if _silence.messages:
+            self._next = math.inf
+        elif console.is_terminal:
             self._status = console.status(self.title)
             self._status.start()
         else:
@@ -141,7 +170,7 @@ class ProgressBar(StatusLine):
 
     def __enter__(self) -> ProgressBar:
         console = _console(stderr=True)
-        if not console.is_terminal:
+        if _silence.messages or not console.is_terminal:
             super().__enter__()
             return self
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

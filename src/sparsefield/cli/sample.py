@@ -15,14 +15,15 @@ from sparsefield.cli.linked_output import check_linked_output, sample_linked
 from sparsefield.cli.table_files import TABLES, check_output, infer_types, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.io.files import PARQUET, ReadOptions, list_columns
+from sparsefield.parameters import BURN_IN, THIN
 
 if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import MarkovField, RelationalField
 
-ROWS, THIN, CHAINS = 1_000, 1_000, 1
-"""Defaults; the options themselves default to None, so that an option that linked tables do not use can be refused."""
+ROWS = 1_000
+"""Default number of rows; options default to None, so that those that linked tables do not use can be refused."""
 
 Rows = Annotated[
     int | None,
@@ -43,10 +44,16 @@ GivenTable = Annotated[
 ]
 BurnIn = Annotated[int, typer.Option("--burn-in", min=1, help="Number of sweeps of a chain before its first row.")]
 Thin = Annotated[
-    int | None, typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain. Default: {THIN:,}.")
+    int | None,
+    typer.Option("--thin", min=1, help=f"Number of sweeps between two rows of a chain, {THIN} by default."),
 ]
 Chains = Annotated[
-    int | None, typer.Option("--chains", min=1, help=f"Number of chains that share the rows. Default: {CHAINS}.")
+    int | None,
+    typer.Option(
+        "--chains",
+        min=1,
+        help="Number of chains that share the rows; by default every row has its own, so that rows are independent.",
+    ),
 ]
 Seed = Annotated[int, opt.running_option("--seed", min=0, help="Random seed; the same seed draws the same rows.")]
 
@@ -58,7 +65,7 @@ def sample(
     *,
     rows: Rows = None,
     given: GivenTable = None,
-    burn_in: BurnIn = 10_000,
+    burn_in: BurnIn = BURN_IN,
     thin: Thin = None,
     chains: Chains = None,
     reading: ReadOptions,
@@ -94,7 +101,12 @@ def sample(
         return
     check_output(output, TABLES)
     rows = rows or (ROWS if given is None else 1)
-    plan = {"chains": min(chains or CHAINS, rows), "burn_in": burn_in, "thin": thin or THIN, "random_state": seed}
+    plan = {
+        "chains": min(chains or rows, rows),
+        "burn_in": burn_in,
+        "thin": thin or THIN,
+        "random_state": seed,
+    }
     if given is None:
         drawn = _draw_rows(field, rows, plan)
     else:

@@ -1,25 +1,32 @@
 """This package turns frames, arrays, sparse matrices and linked tables into a schema and flat, read-only arrays."""
 
-from sparsefield.data.coding import Coding, ColumnClass
-from sparsefield.data.dataset import (
-    Dataset,
-    DenseDataset,
-    DistributedDataset,
-    LocalDataset,
-    SparseDataset,
-    update_neighbor_sums,
-)
-from sparsefield.data.deduplication import deduplicate_rows
-from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, fill_cells, make_frame
-from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
-from sparsefield.data.links import ForeignKey, OffsetLink, Template
-from sparsefield.data.relational import Relational
-from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Schema, Variable
-from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
-from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
-from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
-from sparsefield.data.table import Block, Table, compile_table
-from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparsefield.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from sparsefield.data.coding import Coding, ColumnClass
+    from sparsefield.data.dataset import (
+        Dataset,
+        DenseDataset,
+        DistributedDataset,
+        LocalDataset,
+        SparseDataset,
+        update_neighbor_sums,
+    )
+    from sparsefield.data.deduplication import deduplicate_rows
+    from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, fill_cells, make_frame
+    from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
+    from sparsefield.data.links import ForeignKey, OffsetLink, Template
+    from sparsefield.data.relational import Relational
+    from sparsefield.data.schema import BinarySchema, BinaryVariables, Label, Schema, Variable
+    from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
+    from sparsefield.data.sparse_table import SparseBlock, SparseTable, compile_sparse
+    from sparsefield.data.splits import hold_out_cells, row_folds, weigh_rows
+    from sparsefield.data.table import Block, Table, compile_table
+    from sparsefield.data.templates import resolve_templates, row_pairs, template_ends
 
 __all__ = [
     "NEIGHBOR_COUNT",
@@ -66,3 +73,29 @@ __all__ = [
     "warn_incomplete_covariates",
     "weigh_rows",
 ]
+
+__getattr__ = lazy_names(
+    "sparsefield.data",
+    {
+        "coding": ["Coding", "ColumnClass"],
+        "dataset": [
+            "Dataset",
+            "DenseDataset",
+            "DistributedDataset",
+            "LocalDataset",
+            "SparseDataset",
+            "update_neighbor_sums",
+        ],
+        "deduplication": ["deduplicate_rows"],
+        "frames": ["JoinedColumns", "Source", "as_array", "as_source", "check_kind", "fill_cells", "make_frame"],
+        "layout": ["NEIGHBOR_COUNT", "Arcs", "CandidateBlock", "Layout"],
+        "links": ["ForeignKey", "OffsetLink", "Template"],
+        "relational": ["Relational"],
+        "schema": ["BinarySchema", "BinaryVariables", "Label", "Schema", "Variable"],
+        "schema_learning": ["learn_schema", "warn_incomplete_covariates"],
+        "sparse_table": ["SparseBlock", "SparseTable", "compile_sparse"],
+        "splits": ["hold_out_cells", "row_folds", "weigh_rows"],
+        "table": ["Block", "Table", "compile_table"],
+        "templates": ["resolve_templates", "row_pairs", "template_ends"],
+    },
+)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data.frames import RawColumn
 from sparsefield.errors import DataError
+
+if TYPE_CHECKING:
+    from sparsefield.data.frames import RawColumn
 
 Label = str | int | float | bool
 

@@ -51,6 +51,7 @@ from sparsefield.io import read_uai
 from sparsefield.io.model_file import check_field
 from sparsefield.io.row_blocks import is_matrix_file, is_stream, read_matrix
 from sparsefield.model import Field, FitRecord
+from sparsefield.parameters import BURN_IN, THIN
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -362,9 +363,9 @@ class MarkovField(TransformerMixin, QueryMethods, FieldEstimator):
         n: int = 1,
         *,
         given: Any = None,
-        burn_in: int = 500,
+        burn_in: int = BURN_IN,
         chains: int | None = None,
-        thin: int = 100,
+        thin: int = THIN,
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Frame:

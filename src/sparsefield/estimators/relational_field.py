@@ -36,6 +36,7 @@ from sparsefield.estimators.validation import as_seed
 from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.model import Field
+from sparsefield.parameters import BURN_IN
 
 Pairs = tuple[np.ndarray, np.ndarray]
 
@@ -216,7 +217,7 @@ class RelationalField(FieldEstimator):
         self,
         given: Relational,
         *,
-        sweeps: int = 500,
+        sweeps: int = BURN_IN,
         random_state: int | np.random.RandomState | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Relational:

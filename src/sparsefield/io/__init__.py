@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sparsefield.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from sparsefield.io.atoms import read_atoms
@@ -57,12 +59,4 @@ _NAMES_OF_MODULE = {
     "uai_evidence": ["read_evidence", "write_evidence"],
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a reader when it is first used, so that the command line starts quickly."""
-    for module, names in _NAMES_OF_MODULE.items():
-        if name in names:
-            from importlib import import_module
-
-            return getattr(import_module(f"sparsefield.io.{module}"), name)
-    raise AttributeError(f"module 'sparsefield.io' has no attribute {name!r}")
+__getattr__ = lazy_names("sparsefield.io", _NAMES_OF_MODULE)

@@ -1,8 +1,15 @@
 """This package holds the learned field, its features and weights, and tables of them."""
 
-from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
-from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_features
-from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparsefield.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from sparsefield.model.feature_tables import bias_table, edge_table, feature_table, selection_table
+    from sparsefield.model.field import Adjacency, Field, compile_adjacency, pad_features
+    from sparsefield.model.fit_record import FitRecord, IterationRecord, LeftOutFeature, PathRow, StabilityRecord
 
 __all__ = [
     "Adjacency",
@@ -19,3 +26,12 @@ __all__ = [
     "pad_features",
     "selection_table",
 ]
+
+__getattr__ = lazy_names(
+    "sparsefield.model",
+    {
+        "feature_tables": ["bias_table", "edge_table", "feature_table", "selection_table"],
+        "field": ["Adjacency", "Field", "compile_adjacency", "pad_features"],
+        "fit_record": ["FitRecord", "IterationRecord", "LeftOutFeature", "PathRow", "StabilityRecord"],
+    },
+)
