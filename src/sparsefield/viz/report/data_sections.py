@@ -118,7 +118,7 @@ def _numeric_names(sample: DenseDataset) -> set[str]:
 
 
 def _render_columns(scores: Sequence[ColumnScore], numbers: Collection[str]) -> str:
-    ranked = sorted(scores, key=lambda score: (-score.gain, score.name))
+    ranked = sorted(scores, key=lambda score: (-score.gain.value, score.name))
     shown = ranked[:MAX_SCORES]
     worst = max(1e-9, *(-min(score.cll, score.marginal_cll) for score in shown))
     rows = [
@@ -127,7 +127,7 @@ def _render_columns(scores: Sequence[ColumnScore], numbers: Collection[str]) -> 
             TableCell(f"{score.cells:,}", value=float(score.cells)),
             TableCell.number(score.cll, ".3f"),
             TableCell.number(score.marginal_cll, ".3f"),
-            TableCell.number(score.gain, ".3f"),
+            TableCell.number(score.gain.value, ".3f"),
             TableCell(markup=_bar(score, worst)),
             TableCell() if score.name in numbers else TableCell.number(score.error_rate, ".1%"),
             TableCell() if score.name in numbers else TableCell.number(score.marginal_error_rate, ".1%"),
