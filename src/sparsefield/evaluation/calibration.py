@@ -56,9 +56,28 @@ def pool_gains(scores: Sequence[ColumnGains]) -> Gain:
     return Gain(float(np.average(means, weights=cells)), deviation / math.sqrt(sum(cells)))
 
 
+def count_clear_gains(scores: Sequence[ColumnGains]) -> tuple[int, int]:
+    """Return how many columns are predicted better, and how many worse, than by frequencies, beyond standard errors."""
+    gains = [score.gain for score in scores]
+    return sum(gain.is_clear for gain in gains), sum(gain.value < -gain.error for gain in gains)
+
+
+def shows_dependence(scores: Sequence[ColumnGains]) -> bool:
+    """Return whether predictions from other columns are better than frequencies, beyond a standard error.
+
+    They are if the gain over all cells is clear. One column that is predicted badly, such as an identifier, can
+    outweigh all others, so they also are if more columns are better than worse, by more than the standard error of a
+    sign test.
+    """
+    better, worse = count_clear_gains(scores)
+    return pool_gains(scores).is_clear or better - worse > math.sqrt(better + worse)
+
+
 class ColumnGains(Protocol):
     """What `pool_gains` needs of a column."""
 
+    @property
+    def name(self) -> str: ...
     @property
     def cells(self) -> int: ...
     @property

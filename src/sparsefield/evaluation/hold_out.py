@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sparsefield.data import Relational, Schema, Source, Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
-from sparsefield.evaluation.calibration import Gain, pool_gains
+from sparsefield.evaluation.calibration import Gain, pool_gains, shows_dependence
 from sparsefield.evaluation.column_evaluation import (
     INTERVAL,
     ColumnEvaluation,
@@ -116,12 +116,20 @@ class Evaluation:
         """Gain of the mean log-likelihood of all held-out cells over that of the baseline."""
         return pool_gains(self.columns)
 
+    @property
+    def shows_dependence(self) -> bool:
+        """Whether held-out cells are predicted better than by the baseline, beyond a standard error."""
+        return shows_dependence(self.columns)
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         summary = {name: asdict(spread) for name, spread in self.summary.items()}
         columns = [column.as_dict() for column in self.columns]
         folds = [asdict(fold) for fold in self.folds]
-        return {"summary": summary, "gain": asdict(self.gain), "columns": columns, "folds": folds}
+        return {"summary": summary, "gain": self._plain_gain(), "columns": columns, "folds": folds}
+
+    def _plain_gain(self) -> dict[str, Any]:
+        return {**asdict(self.gain), "shows_dependence": self.shows_dependence}
 
 
 def evaluate(

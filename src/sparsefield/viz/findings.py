@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield.data.column_types import family_of
 from sparsefield.data.dataset import LocalDataset
 from sparsefield.data.schema import Variable
-from sparsefield.evaluation.calibration import ColumnGains, Gain
+from sparsefield.evaluation.calibration import ColumnGains, Gain, count_clear_gains, pool_gains, shows_dependence
 from sparsefield.model import Field
 from sparsefield.viz.feature_sentences import Feature, name_features
 from sparsefield.viz.fit_summary import count
@@ -78,8 +78,8 @@ def describe_no_gain(gain: Gain, n_rows: int, n_tables: int = 1) -> str:
     """Return a sentence on a fit that predicts held-out cells no better than column frequencies do."""
     return (
         f"{_nothing_found(n_rows, n_tables)}: held-out cells are predicted no better than by column frequencies "
-        f"(gain in log-likelihood {gain.value:+.4f} per cell, standard error {gain.error:.4f}). Do not rely on single "
-        "features; more rows, or a larger l1, may help."
+        f"(gain in log-likelihood {gain.value:+.4f} per cell, standard error {gain.error:.4f}). Its features may be "
+        "chance; weak dependences need more rows to be seen."
     )
 
 
@@ -87,12 +87,15 @@ def describe_gains(
     columns: Sequence[ColumnGains], what: str = "Held-out cells", than: str = "column frequencies"
 ) -> str:
     """Return in how many columns cells are predicted better than by frequencies, beyond a standard error."""
-    better = sum(column.gain.is_clear for column in columns)
-    worse = sum(column.gain.value < -column.gain.error for column in columns)
+    better, worse = count_clear_gains(columns)
     also = f", worse in {worse:,}" if worse else ""
     same = len(columns) - better - worse
     also += f", and about as well in {same:,}" if same else ""
-    return f"{what} are predicted better than by {than} in {better:,} of {count(len(columns), 'column')}{also}."
+    told = f"{what} are predicted better than by {than} in {better:,} of {count(len(columns), 'column')}{also}."
+    if pool_gains(columns).is_clear or not shows_dependence(columns):
+        return told
+    worst = min(columns, key=lambda column: column.cells * column.gain.value)
+    return f"{told} Over all cells the log-likelihood is no better, mostly because of {worst.name}."
 
 
 def _nothing_found(n_rows: int, n_tables: int) -> str:

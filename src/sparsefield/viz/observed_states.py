@@ -24,9 +24,9 @@ class FeatureEnd:
     known: Array
     """(pairs of rows,) bool: where the column has a value."""
     has_state: Array
-    """(pairs of rows,) bool: where it has the state of the term; empty for a score."""
+    """(pairs of rows,) bool: where it has the state of the term; False for a score."""
     values: Array
-    """(pairs of rows,): the numbers of a numeric column, or positions 1, 2, ... of ordered states; empty for a state."""
+    """(pairs of rows,): the numbers of a numeric column, or positions 1, 2, ... of ordered states."""
 
     @property
     def is_score(self) -> bool:
