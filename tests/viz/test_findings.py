@@ -85,6 +85,8 @@ def test_figures_are_counts_of_the_rows_and_pairs_are_those_that_were_made(model
         frozenset(pair) for pair in (("a", "b"), ("age", "trust"), ("town", "size"), ("rain", "wet"))
     }
     assert len(examples) <= 5
+    before = [set().union(*told[:k]) for k in range(len(told))]
+    assert all(columns - seen for columns, seen in zip(told, before, strict=True))
     assert any(SHARE.fullmatch(sentence) for sentence in examples)
     assert any(MEAN.fullmatch(sentence) for sentence in examples)
     assert any(RANKS.fullmatch(sentence) for sentence in examples)

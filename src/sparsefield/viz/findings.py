@@ -6,6 +6,7 @@ the rows, each over the rows where both columns have a value, so that anybody ca
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,6 +24,10 @@ from sparsefield.viz.observed_states import FeatureEnd, read_ends
 MAX_EXAMPLES = 5
 MAX_EDGES = 300
 """Number of the strongest edges among which examples are sought."""
+LEAST_STRENGTH = 0.1
+"""Smallest strength of an edge that is told, relative to the strongest one."""
+MAX_TIMES = 2
+"""Number of examples that one column may be in."""
 MAX_FEATURES = 4
 """Number of the strongest features of an edge that are tried."""
 LEAST_CORRELATION = 0.01
@@ -122,22 +127,20 @@ def _describe_edges(network: Network) -> str:
 
 
 def _tell_edges(network: Network, sample: LocalDataset, most: int) -> list[str]:
-    """Return sentences on the strongest edges, first on those whose columns no other sentence is about."""
-    numbers = range(min(MAX_EDGES, len(network.strengths)))
-    told: dict[int, str] = {}
-    used: set[int] = set()
-    for n_new in (2, 1):
-        for k in numbers:
-            if len(told) == most:
-                break
-            ends = set(network.ends[k].tolist())
-            if k in told or len(ends - used) < min(n_new, len(ends)):
-                continue
-            sentence = next(_tell_features(network, sample, k), None)
-            if sentence is not None:
-                told[k] = sentence
-                used |= ends
-    return [told[k] for k in sorted(told)]
+    """Return sentences on the strongest edges, each with a column that no earlier one has."""
+    told: list[str] = []
+    times = Counter[int]()
+    strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths[0])[:MAX_EDGES]
+    for edge, ends in zip(strong.tolist(), network.ends[strong].tolist(), strict=True):
+        if len(told) == most:
+            break
+        if min(times[end] for end in ends) > 0 or max(times[end] for end in ends) >= MAX_TIMES:
+            continue
+        sentence = next(_tell_features(network, sample, edge), None)
+        if sentence is not None:
+            told.append(sentence)
+            times.update(set(ends))
+    return told
 
 
 def _tell_features(network: Network, sample: LocalDataset, edge: int) -> Iterator[str]:
