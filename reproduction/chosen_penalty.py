@@ -35,7 +35,8 @@ class ChosenPenalty(RelationalField):
         """Choose l1, which becomes ``l1_``, and fit the field."""
         params = self.get_params(deep=False)
         seed = int(self.random_state or 0)  # pyright: ignore[reportArgumentType]
-        scores = {l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed).cll for l1 in CHOICES}
+        tried = {l1: hold_out(data, RelationalField(**{**params, "l1": l1}), SHARE, seed=seed) for l1 in CHOICES}
+        scores = {l1: evaluation.folds[0].cll for l1, evaluation in tried.items()}
         self._picked = max(scores, key=lambda l1: scores[l1])
         super().fit(data, y, states=states)
         return self

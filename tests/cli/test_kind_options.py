@@ -54,7 +54,7 @@ def test_kinds_are_found_out_and_printed(run, people: Path, tmp_path: Path) -> N
     done = run("fit", people, "-o", tmp_path / "m", *FAST)
     assert done.code == 0, done.err
     line = "Kinds: 2 numeric (age, debt), 2 ordinal (trust, zip), 1 nominal (answer). "
-    assert done.out.startswith(f"{line}Change them with --numeric, --ordinal and --nominal.\n")
+    assert f"\n{line}Change them with --numeric, --ordinal and --nominal.\n" in done.out
     assert {v.role for v in load(tmp_path / "m").field_.schema.variables} == {"target"}
 
 

@@ -184,7 +184,7 @@ def test_folds_and_shares_that_make_no_sense_are_refused() -> None:
 
 
 def test_holding_out_once_hides_the_share() -> None:
-    found = hold_out(weather(100), MarkovField(l1=2.0), share=0.1)
+    (found,) = hold_out(weather(100), MarkovField(l1=2.0), share=0.1).folds
     assert found.cells == 40
     assert found.cll > found.frequency_cll
 
@@ -265,10 +265,10 @@ def test_every_column_has_the_scores_of_a_loop_over_cells() -> None:
 
 def test_relative_errors_of_a_fold_are_those_of_its_numeric_columns() -> None:
     table = people()
-    found = hold_out(table, MarkovField(l1=3.0), 0.2)
+    (found,) = hold_out(table, MarkovField(l1=3.0), 0.2).folds
     assert found.rmse < found.frequency_rmse < 1.3
-    assert np.isnan(hold_out(table.select("word", "level"), MarkovField(l1=3.0), 0.2).rmse)
-    assert np.isnan(hold_out(table.select("size", "few"), MarkovField(l1=3.0), 0.2).cll)
+    assert np.isnan(hold_out(table.select("word", "level"), MarkovField(l1=3.0), 0.2).folds[0].rmse)
+    assert np.isnan(hold_out(table.select("size", "few"), MarkovField(l1=3.0), 0.2).folds[0].cll)
 
 
 def test_columns_of_linked_tables_have_the_names_of_their_tables() -> None:
@@ -297,6 +297,6 @@ def test_dates_have_the_scores_of_their_numbers(unit: str) -> None:
     numbers = pl.DataFrame({"day": days.astype(float), "late": late})
     dated = pl.DataFrame({"day": pl.Series(dates), "late": late})
     options = MarkovField(l1=2.0, kinds={"day": "numeric"})
-    found, wanted = (hold_out(table, options, 0.2) for table in (dated, numbers))
+    found, wanted = (hold_out(table, options, 0.2).folds[0] for table in (dated, numbers))
     assert found.rmse == pytest.approx(wanted.rmse, rel=0.01)  # means of dates are whole days
     assert found.rmse < found.frequency_rmse

@@ -11,6 +11,7 @@ import typer
 
 from sparsefield.cli import options as opt
 from sparsefield.cli.console import StatusLine, new_table, note, show, show_json
+from sparsefield.cli.fit_results import name_baseline, show_if_nothing_learned
 from sparsefield.cli.input_data import ColumnOptions, InputData, read_data
 from sparsefield.io.files import ReadOptions
 
@@ -71,7 +72,7 @@ def evaluate(
         results = [{"induction": name, **evaluation.as_dict()} for name, evaluation in found.items()]
         show_json({**about, "options": options, "results": results})
     else:
-        _show(found)
+        _show(found, given)
 
 
 def _evaluate(field: AnyField, name: str, given: InputData, folds: int, seed: int) -> Evaluation:
@@ -95,7 +96,7 @@ def _evaluate(field: AnyField, name: str, given: InputData, folds: int, seed: in
     return evaluation
 
 
-def _show(found: dict[str, Evaluation]) -> None:
+def _show(found: dict[str, Evaluation], given: InputData) -> None:
     first = next(iter(found.values()))
     measures = [name for name in MEASURES if not math.isnan(first.spread(name).mean)]
     table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
@@ -104,12 +105,16 @@ def _show(found: dict[str, Evaluation]) -> None:
         costs = [_figure(evaluation, "seconds", "{:.2f}") + " s"]
         costs += [_figure(evaluation, measure, "{:,.0f}") for measure in ("induced", "active")]
         table.add_row(name, *scores, *costs)
-    baseline = "column frequencies, means" if "rmse" in measures else "column frequencies"
-    table.add_row(baseline, *(_figure(first, f"frequency_{name}", "{:.3f}") for name in measures))
+    table.add_row(
+        name_baseline(numbers="rmse" in measures), *(_figure(first, f"frequency_{name}", "{:.3f}") for name in measures)
+    )
     show(table)
     for name, evaluation in found.items():
         show(f"\nBy column{f', {name}' if len(found) > 1 else ''}:")
         _show_columns(evaluation.columns)
+        if not evaluation.shows_dependence:
+            show()
+        show_if_nothing_learned(evaluation, given)
 
 
 def _show_columns(columns: Sequence[ColumnEvaluation]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import StatusLine, new_table, note, show
-from sparsefield.cli.info import show_features
+from sparsefield.cli.console import StatusLine, note, show
+from sparsefield.cli.fit_results import has_features, show_fit
 from sparsefield.cli.input_data import (
     ColumnOptions,
     InputData,
@@ -26,23 +25,12 @@ from sparsefield.cli.input_data import (
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
 from sparsefield.io.files import ReadOptions
-from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
 
 if TYPE_CHECKING:
     from sparsefield.cli.options import AnyField
-    from sparsefield.evaluation.hold_out import Fold
-
-SHOWN_FEATURES = 10
-CHECKED_MEASURES = {
-    "error_rate": ("error", "{:.1%}"),
-    "cll": ("CLL", "{:.3f}"),
-    "ap": ("AP", "{:.3f}"),
-    "rmse": ("RMSE / SD", "{:.3f}"),
-}
-"""Heading and format of the scores of held-out cells: those of states, and that of numbers."""
+    from sparsefield.evaluation.hold_out import Evaluation
 
 CHECKED_SHARE = 0.1
-KIND_OPTIONS = "--numeric, --ordinal and --nominal"
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="File for the model, such as m.safetensors.")
@@ -107,8 +95,8 @@ def fit(
     Unless --l1 is a number, l1 is selected by held-out cells; with --stream, or where workers of --cluster read DATA,
     by EBIC. --selection sets the criterion.
 
-    Writes the field to a model file, and prints the strongest features, whether the optimizer converged, and how well
-    held-out cells are predicted.
+    Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
+    the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
     """
     check_output(output)
     on_workers = cluster is not None and workers_can_read(data)
@@ -123,15 +111,16 @@ def fit(
         seconds = _fit_with_progress(field, given)
     field.engine = cluster
     field.save(output)
-    _show_fit(field, seconds)
+    checked = None
     if check and given.unchecked:
         note(f"No check: {given.unchecked}")
-    elif check:
-        _show_check(_check_on_held_out_cells(field, given, seed), auto=field.l1 == "auto")
+    elif check and has_features(field):  # a field without features predicts by column frequencies
+        checked = _check_on_held_out_cells(field, given, seed)
+    show_fit(field, given, seconds, checked)
     show(f"\nWrote {output}.")
 
 
-def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Fold | None:
+def _check_on_held_out_cells(field: AnyField, given: InputData, seed: int) -> Evaluation | None:
     """Return the scores of a second fit on held-out cells; None where there are too few cells."""
     from sklearn.base import clone
 
@@ -172,38 +161,3 @@ def _client_of(cluster: str | None) -> Iterator[Any]:
         threads = sum(worker["nthreads"] for worker in workers)
         note(f"{len(workers)} worker(s) with {threads} thread(s); Dask's dashboard: {client.dashboard_link}")
         yield client
-
-
-def _show_fit(field: AnyField, seconds: float) -> None:
-    from sparsefield.data import BinarySchema
-
-    record, layout = field.field_.record, field.field_.layout
-    if not all(isinstance(schema, BinarySchema) for schema in layout.schemas):
-        where = "numeric, ordinal and nominal in the schema file" if layout.tables != ("",) else KIND_OPTIONS
-        show(f"Kinds: {describe_kinds(field.field_)}. Change them with {where}.")
-    if record.criterion is not None:
-        from sparsefield.solver import SELECTIONS
-
-        tried, by = len(record.path), SELECTIONS[record.criterion].description
-        whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
-        show(f"Selected l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
-    show(f"Learned {describe_size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
-    sent = [row.traffic or 0 for row in field.field_.record.iterations]
-    if len(sent) > 1 and sent[-1] > sent[0]:
-        each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
-        show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
-    show_features(field.field_, SHOWN_FEATURES, "  none: no pair of columns depends on each other at this l1.")
-    show(f"\n{describe_convergence(field.field_, field.get_params())}")
-
-
-def _show_check(checked: Fold | None, *, auto: bool) -> None:
-    if checked is None:
-        return
-    chosen = " (its l1 is that of the fit above)" if auto else ""
-    show(f"\nOn {checked.cells:,} held-out cells, predicted from all others by a field fitted without them{chosen}:")
-    forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(checked, name))}
-    table = new_table("", *(heading for heading, _ in forms.values()))
-    baseline = "column frequencies, means" if "rmse" in forms else "column frequencies"
-    for row, prefix in (("this field", ""), (baseline, "frequency_")):
-        table.add_row(row, *(form.format(getattr(checked, prefix + name)) for name, (_, form) in forms.items()))
-    show(table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsefield.cli import options as opt
-from sparsefield.cli.console import show
+from sparsefield.cli.console import show, show_json
 from sparsefield.option_objects import as_expression
 from sparsefield.viz.fit_summary import (
     describe_convergence,
@@ -27,16 +27,23 @@ ALWAYS_SHOWN = ("induction", "objective", "l1", "l2", "penalize_biases")
 
 Features = Annotated[int, typer.Option("--features", min=0, help="Show this many features.")]
 Variables = Annotated[int, typer.Option("--variables", min=0, help="Show this many variables.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON with all variables, features, options and the record of the fit.")
+]
 
 
-def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -> None:
+def info(model: opt.Model, features: Features = 10, variables: Variables = 10, as_json: Json = False) -> None:
     """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
     An imported model was not learned, and has no options and no frequencies of states.
     """
     from sparsefield import load
+    from sparsefield.viz.findings import describe_edges
 
     field: Any = load(model)
+    if as_json:
+        show_json({"model": str(model), **_content(field)})
+        return
     record, layout = field.field_.record, field.field_.layout
     learned, sentence = record.is_learned, describe_convergence(field.field_, field.get_params())
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
@@ -48,6 +55,7 @@ def info(model: opt.Model, features: Features = 10, variables: Variables = 10) -
     show(f"Variables: {targets:,} predicted, with {states:,} states; {observed:,} observed.")
     show(f"Kinds: {describe_kinds(field.field_)}.")
     show(f"Features: {describe_size(field.field_)}.")
+    show(describe_edges(field.field_))
     if learned:
         show(sentence)
         show(f"Options: {_options(field)}.")
@@ -73,6 +81,37 @@ def show_features(field: Field, count: int, if_none: str = "") -> None:
         how = describe_weights(field)
         show(f"\nStrongest features{f' ({how})' if how else ''}:")
         show("\n".join(lines or [if_none]))
+
+
+def _content(field: Any) -> dict[str, Any]:
+    """Return the content of a model as values that JSON can express."""
+    from dataclasses import asdict
+
+    from sparsefield.viz.feature_sentences import list_features
+
+    layout, record = field.field_.layout, field.field_.record
+    variables = [
+        {"table": table, **{name: getattr(variable, name) for name in ("name", "kind", "role", "states")}}
+        for table, schema in zip(layout.tables, layout.schemas, strict=True)
+        for variable in schema.variables
+    ]
+    features = [
+        {"template": one.template, "terms": [term._asdict() for term in one.terms], "weight": one.weight}
+        for one in list_features(field.field_)
+    ]
+    return {
+        "estimator": type(field).__name__,
+        "l1": record.l1,
+        "options": {name: _plain(value) for name, value in field.get_params(deep=False).items()},
+        "variables": variables,
+        "features": features,
+        "record": asdict(record),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return an option as JSON has it, or as an expression of Python."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else as_expression(value)
 
 
 def _options(field: Any) -> str:

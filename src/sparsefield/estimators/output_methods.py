@@ -47,6 +47,22 @@ class OutputMethods:
         check_is_fitted(self)
         return NetworkPlot(build_view(self.field_, extra), title or f"Network of a {type(self).__name__}")
 
+    def findings(self, X: Any, y: Any = None, *, most: int = 5) -> list[str]:
+        """Return sentences about the data: how many pairs of columns go together, and the strongest with figures.
+
+        Parameters
+        ----------
+        X : table, or `Relational` for a field over linked tables
+            The rows of training, or others, from which shares, means and rank correlations are taken.
+        y : labels, for a `CRFClassifier`
+        most : largest number of pairs of columns that are told
+        """
+        from sparsefield.viz.findings import findings
+
+        check_is_fitted(self)
+        estimator: Any = self
+        return findings(self.field_, estimator._compile_with_schema(X, y, None), most)
+
     def write_report(
         self,
         path: str | os.PathLike[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +22,71 @@ QUARTERS = 4
 
 
 @dataclass(frozen=True)
+class Gain:
+    """The mean log-likelihood of cells, minus that of the marginal frequencies, over pairs of the same cells."""
+
+    value: float
+    error: float
+    """Standard error, as if cells were independent."""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the gain exceeds its standard error."""
+        return self.value > self.error
+
+
+def deviation_of(cells: Sequence[int], means: Sequence[float], deviations: Sequence[float]) -> float:
+    """Return the standard deviation over several groups of cells from their sizes, means and standard deviations.
+
+    Examples
+    --------
+    >>> deviation_of([2, 2], [1.0, -1.0], [0.0, 0.0])
+    1.0
+    """
+    n = sum(cells)
+    mean = sum(k * m for k, m in zip(cells, means, strict=True)) / n
+    parts = zip(cells, means, deviations, strict=True)
+    return math.sqrt(sum(k * (d * d + (m - mean) ** 2) for k, m, d in parts) / n)
+
+
+def pool_gains(scores: Sequence[ColumnGains]) -> Gain:
+    """Return the gain over the cells of several columns; there must be some."""
+    cells, means = [score.cells for score in scores], [score.gain.value for score in scores]
+    deviation = deviation_of(cells, means, [score.gain_deviation for score in scores])
+    return Gain(float(np.average(means, weights=cells)), deviation / math.sqrt(sum(cells)))
+
+
+def count_clear_gains(scores: Sequence[ColumnGains]) -> tuple[int, int]:
+    """Return how many columns are predicted better, and how many worse, than by frequencies, beyond standard errors."""
+    gains = [score.gain for score in scores]
+    return sum(gain.is_clear for gain in gains), sum(gain.value < -gain.error for gain in gains)
+
+
+def shows_dependence(scores: Sequence[ColumnGains]) -> bool:
+    """Return whether predictions from other columns are better than frequencies, beyond a standard error.
+
+    They are if the gain over all cells is clear. One column that is predicted badly, such as an identifier, can
+    outweigh all others, so they also are if more columns are better than worse, by more than the standard error of a
+    sign test.
+    """
+    better, worse = count_clear_gains(scores)
+    return pool_gains(scores).is_clear or better - worse > math.sqrt(better + worse)
+
+
+class ColumnGains(Protocol):
+    """What `pool_gains` needs of a column."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def cells(self) -> int: ...
+    @property
+    def gain(self) -> Gain: ...
+    @property
+    def gain_deviation(self) -> float: ...
+
+
+@dataclass(frozen=True)
 class ColumnScore:
     """Scores of the known cells of one column or of several: of the field, and of the marginal frequencies."""
 
@@ -32,11 +98,14 @@ class ColumnScore:
     error_rate: float
     """Share of cells whose most probable state is not the true one."""
     marginal_error_rate: float
+    gain_deviation: float
+    """Standard deviation over cells of the increase of the log-likelihood."""
 
     @property
-    def gain(self) -> float:
+    def gain(self) -> Gain:
         """Increase of the conditional log-likelihood over that of the marginal frequencies."""
-        return self.cll - self.marginal_cll
+        error = self.gain_deviation / math.sqrt(self.cells) if self.cells else math.nan
+        return Gain(self.cll - self.marginal_cll, error)
 
 
 @dataclass(frozen=True)
@@ -95,15 +164,18 @@ def score_columns(sample: DenseDataset, answers: CellProbabilities, *, known_sha
             shares = np.asarray(variable.frequencies, dtype=float)
         else:
             shares = np.bincount(truth, minlength=len(variable.states)) / len(truth)
-        right = beliefs[np.arange(len(truth)), truth]
+        ours, marginal = (
+            np.log(np.maximum(one, TINY)) for one in (beliefs[np.arange(len(truth)), truth], shares[truth])
+        )
         found.append(
             ColumnScore(
                 f"{table}.{variable.name}" if table else variable.name,
                 len(truth),
-                float(np.log(np.maximum(right, TINY)).mean()),
-                float(np.log(np.maximum(shares[truth], TINY)).mean()),
+                float(ours.mean()),
+                float(marginal.mean()),
                 float((beliefs.argmax(axis=1) != truth).mean()),
                 float((truth != shares.argmax()).mean()),
+                float((ours - marginal).std()),
             )
         )
     return found
@@ -113,12 +185,14 @@ def overall(scores: Sequence[ColumnScore]) -> ColumnScore:
     """Return the scores over all columns, weighted by their numbers of cells."""
     cells = sum(score.cells for score in scores)
     if cells == 0:
-        return ColumnScore("all columns", 0, *[math.nan] * 4)
+        return ColumnScore("all columns", 0, *[math.nan] * 5)
     means = [
         sum(score.cells * getattr(score, what) for score in scores) / cells
         for what in ("cll", "marginal_cll", "error_rate", "marginal_error_rate")
     ]
-    return ColumnScore("all columns", cells, *means)
+    gains, deviations = [score.gain.value for score in scores], [score.gain_deviation for score in scores]
+    deviation = deviation_of([score.cells for score in scores], gains, deviations)
+    return ColumnScore("all columns", cells, *means, gain_deviation=deviation)
 
 
 def calibrate(sample: DenseDataset, answers: CellProbabilities, bins: int = BINS) -> Calibration:

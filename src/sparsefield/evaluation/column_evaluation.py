@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from sparsefield.data import Variable
 from sparsefield.data.schema import Kind
-from sparsefield.evaluation.calibration import TINY, Calibration
+from sparsefield.evaluation.calibration import TINY, Calibration, Gain, deviation_of
 from sparsefield.evaluation.metrics import CellPredictions
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,6 +45,13 @@ class ColumnEvaluation:
     """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
     calibration: Calibration | None
     """Calibration of the probabilities of states; None for numbers."""
+    gain_deviation: float = 0.0
+    """Standard deviation over cells of the loss of the baseline minus that of the field."""
+
+    @property
+    def gain(self) -> Gain:
+        """Decrease of the mean loss from the baseline to the field, and its standard error."""
+        return Gain(self.baseline_loss - self.loss, self.gain_deviation / math.sqrt(self.cells))
 
     @property
     def calibration_error(self) -> float:
@@ -71,29 +79,36 @@ class ColumnEvaluation:
             first.scale,
             mean("coverage"),
             Calibration.join(calibrations) if calibrations else None,
+            deviation_of(
+                [part.cells for part in parts],
+                [part.gain.value for part in parts],
+                [part.gain_deviation for part in parts],
+            ),
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         names = ("name", "kind", "cells", "loss", "baseline_loss", "error", "baseline_error", "scale", "coverage")
-        return {name: getattr(self, name) for name in names} | {"calibration_error": self.calibration_error}
+        derived = {"calibration_error": self.calibration_error, "gain": self.gain.value, "gain_error": self.gain.error}
+        return {name: getattr(self, name) for name in names} | derived
 
 
 def evaluate_states(name: str, kind: Kind, found: CellPredictions, baseline: CellPredictions) -> ColumnEvaluation:
     """Return the scores of the held-out cells of a nominal or ordinal column; there must be some."""
-    loss, baseline_loss = (-float(np.log(np.maximum(one.of_truth, TINY)).mean()) for one in (found, baseline))
+    losses, baseline_losses = (-np.log(np.maximum(one.of_truth, TINY)) for one in (found, baseline))
     error, baseline_error = (_mean_error(one, ordered=kind == "ordinal") for one in (found, baseline))
     return ColumnEvaluation(
         name,
         kind,
         len(found.truth),
-        loss,
-        baseline_loss,
+        float(losses.mean()),
+        float(baseline_losses.mean()),
         error,
         baseline_error,
         scale=1.0,
         coverage=float("nan"),
         calibration=Calibration.of(found.probabilities, found.truth),
+        gain_deviation=float((baseline_losses - losses).std()),
     )
 
 
@@ -136,9 +151,19 @@ def evaluate_numbers(
     places, cells = variable.position_of_code[codes], np.arange(len(codes))
     widths = float(variable.log_widths[codes].mean())
     shares = found.probabilities[cells, places], np.asarray(variable.frequencies)[places]
-    loss, baseline_loss = (widths - float(np.log(np.maximum(share, TINY)).mean()) for share in shares)
+    logs, baseline_logs = (np.log(np.maximum(share, TINY)) for share in shares)
     error, baseline_error = (float(np.sqrt(np.mean((m - found.truth) ** 2))) for m in (found.mean, visible_mean))
     covered = float(((found.truth >= found.low) & (found.truth <= found.high)).mean())
     return ColumnEvaluation(
-        name, "numeric", len(codes), loss, baseline_loss, error, baseline_error, scale, covered, calibration=None
+        name,
+        "numeric",
+        len(codes),
+        widths - float(logs.mean()),
+        widths - float(baseline_logs.mean()),
+        error,
+        baseline_error,
+        scale,
+        covered,
+        calibration=None,
+        gain_deviation=float((logs - baseline_logs).std()),
     )

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sparsefield.data import Relational, Schema, Source, Variable, as_source
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
+from sparsefield.evaluation.calibration import Gain, pool_gains, shows_dependence
 from sparsefield.evaluation.column_evaluation import (
     INTERVAL,
     ColumnEvaluation,
@@ -108,13 +109,27 @@ class Evaluation:
     def spread(self, measure: str) -> Spread:
         """Return the mean and standard deviation of one measure, by its name in `Fold`."""
         values = np.array([getattr(fold, measure) for fold in self.folds], dtype=float)
-        return Spread(float(values.mean()), float(values.std(ddof=1)))
+        return Spread(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan"))
+
+    @property
+    def gain(self) -> Gain:
+        """Gain of the mean log-likelihood of all held-out cells over that of the baseline."""
+        return pool_gains(self.columns)
+
+    @property
+    def shows_dependence(self) -> bool:
+        """Whether held-out cells are predicted better than by the baseline, beyond a standard error."""
+        return shows_dependence(self.columns)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         summary = {name: asdict(spread) for name, spread in self.summary.items()}
         columns = [column.as_dict() for column in self.columns]
-        return {"summary": summary, "columns": columns, "folds": [asdict(fold) for fold in self.folds]}
+        folds = [asdict(fold) for fold in self.folds]
+        return {"summary": summary, "gain": self._plain_gain(), "columns": columns, "folds": folds}
+
+    def _plain_gain(self) -> dict[str, Any]:
+        return {**asdict(self.gain), "shows_dependence": self.shows_dependence}
 
 
 def evaluate(
@@ -180,12 +195,15 @@ def evaluate(
             columns.setdefault(column.name, []).append(column)
         if progress is not None:
             progress(fold)
-    joined = [ColumnEvaluation.join(columns[name]) for name in cells.column_names if name in columns]
-    return Evaluation(tuple(done), tuple(joined))
+    return Evaluation(tuple(done), cells.in_input_order(columns))
 
 
-def hold_out(X: Any, estimator: CellEstimator, share: float = 0.1, observed: Columns = None, seed: int = 0) -> Fold:
+def hold_out(
+    X: Any, estimator: CellEstimator, share: float = 0.1, observed: Columns = None, seed: int = 0
+) -> Evaluation:
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
+
+    The result has one fold.
 
     Raises
     ------
@@ -201,9 +219,10 @@ def hold_out(X: Any, estimator: CellEstimator, share: float = 0.1, observed: Col
             f"The table has {cells.n_cells} known target cells, too few to hold out {share:.0%} of them."
         )
     try:
-        return _run_fold(cells, estimator, next(_split(cells, parts, seed)))[0]
+        fold, columns = _run_fold(cells, estimator, next(_split(cells, parts, seed)))
     except DataError as error:  # `_TargetCells.of` has fitted the complete data
         raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
+    return Evaluation((fold,), cells.in_input_order({column.name: [column] for column in columns}))
 
 
 @dataclass(frozen=True)
@@ -338,10 +357,10 @@ class _TargetCells:
         found = estimator.infer(incomplete)
         return [found[table.name] if isinstance(self.X, Relational) else found for table in self.tables]
 
-    @property
-    def column_names(self) -> list[str]:
-        """The columns of all tables in the order of the input."""
-        return [table.full_name(name) for table in self.tables for name in table.schema.order]
+    def in_input_order(self, columns: Mapping[str, Sequence[ColumnEvaluation]]) -> tuple[ColumnEvaluation, ...]:
+        """Return the scores of each column, joined over folds, in the order of the input."""
+        names = [table.full_name(name) for table in self.tables for name in table.schema.order]
+        return tuple(ColumnEvaluation.join(columns[name]) for name in names if name in columns)
 
 
 def _split(cells: _TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:

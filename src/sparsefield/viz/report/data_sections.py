@@ -12,6 +12,7 @@ from sparsefield.evaluation import calibration
 from sparsefield.evaluation.calibration import Calibration, ColumnScore
 from sparsefield.inference import CellProbabilities
 from sparsefield.viz.charts import Curve, CurvePoint, HistogramPanel, LinePanel, draw_panels
+from sparsefield.viz.findings import describe_gains
 from sparsefield.viz.fit_summary import count
 from sparsefield.viz.html_page import TableCell, paragraph, render_figure, render_table, section
 from sparsefield.viz.palette import BLUE, GREY, INK, ORANGE, PALE, WHITE, blend
@@ -37,6 +38,21 @@ class ScoredRows:
     """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
     unknown_columns: tuple[str, ...] = ()
     """Columns of the data that the field does not have."""
+
+
+def describe_if_no_gain(fitted: FitDescription, scored: ScoredRows) -> str:
+    """Return a sentence if features predict the values of the rows no better than frequencies do; else nothing."""
+    if not (fitted.field.weights.any() or fitted.field.conjunction_weights.any()):
+        return ""
+    scores = calibration.score_columns(scored.sample, scored.answers, known_shares=fitted.field.record.is_learned)
+    if not scores or calibration.shows_dependence(scores):
+        return ""
+    gain = calibration.pool_gains(scores)
+    return (
+        f"The values of these {count(scored.n_rows, 'row')} are predicted from each other no better than by column "
+        f"frequencies (gain in log-likelihood {gain.value:+.4f} per value, standard error {gain.error:.4f}), so the "
+        "features of the field may be chance."
+    )
 
 
 def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
@@ -78,6 +94,7 @@ def render_quality(fitted: FitDescription, scored: ScoredRows | None) -> str:
                 for who, cll, error in lines
             ],
         ),
+        paragraph(describe_gains(scores, "Values")),
         _render_columns(scores, numbers),
         _render_calibration(calibration.calibrate(scored.sample, scored.answers)),
     )
@@ -118,7 +135,7 @@ def _numeric_names(sample: DenseDataset) -> set[str]:
 
 
 def _render_columns(scores: Sequence[ColumnScore], numbers: Collection[str]) -> str:
-    ranked = sorted(scores, key=lambda score: (-score.gain, score.name))
+    ranked = sorted(scores, key=lambda score: (-score.gain.value, score.name))
     shown = ranked[:MAX_SCORES]
     worst = max(1e-9, *(-min(score.cll, score.marginal_cll) for score in shown))
     rows = [
@@ -127,7 +144,7 @@ def _render_columns(scores: Sequence[ColumnScore], numbers: Collection[str]) -> 
             TableCell(f"{score.cells:,}", value=float(score.cells)),
             TableCell.number(score.cll, ".3f"),
             TableCell.number(score.marginal_cll, ".3f"),
-            TableCell.number(score.gain, ".3f"),
+            TableCell.number(score.gain.value, ".3f"),
             TableCell(markup=_bar(score, worst)),
             TableCell() if score.name in numbers else TableCell.number(score.error_rate, ".1%"),
             TableCell() if score.name in numbers else TableCell.number(score.marginal_error_rate, ".1%"),

@@ -12,6 +12,7 @@ import numpy as np
 from sparsefield.option_objects import as_expression
 from sparsefield.viz.charts import Curve, CurvePoint, LinePanel, draw_panels
 from sparsefield.viz.feature_sentences import Feature, list_features
+from sparsefield.viz.findings import findings
 from sparsefield.viz.fit_summary import (
     count,
     describe_convergence,
@@ -40,8 +41,8 @@ MAX_COMPARED = 2_000
 """Number of the strongest features that are compared with the marginal association of their columns."""
 
 SECTIONS = {
-    "summary": "Summary", "network-section": "Network", "features": "Features", "surprising": "Surprises",
-    "structure": "Hubs", "training": "Training", "quality": "Quality", "signals": "Signals",
+    "findings": "Findings", "summary": "Summary", "network-section": "Network", "features": "Features",
+    "surprising": "Surprises", "structure": "Hubs", "training": "Training", "quality": "Quality", "signals": "Signals",
     "missing-values": "Missing values", "certificate": "Convergence", "repeat": "Repeat",
 }  # fmt: skip
 """{id of a section: its name in the navigation bar}"""
@@ -63,6 +64,7 @@ def make_report(
         associations = find_associations(scored.sample, compared)
         surprises = find_surprises(compared, associations)
     body = [
+        _render_findings(fitted, scored),
         _render_summary(fitted, view, features, surprises),
         _render_network_section(view),
         _render_features(view, features, associations),
@@ -103,6 +105,14 @@ def make_card(fitted: FitDescription) -> str:
     return f'<div style="{CARD}">{head}<table style="margin:8px 0">{features}</table>{more}</div>'
 
 
+def _render_findings(fitted: FitDescription, scored: ScoredRows | None) -> str:
+    """Return sentences about the data; first of all, whether anything could be learned from them."""
+    warning = "" if scored is None else data_sections.describe_if_no_gain(fitted, scored)
+    sentences = findings(fitted.field, None if scored is None or warning else scored.sample)
+    shown = bullets([escape(line) for line in sentences])
+    return section("findings", "Findings", *([paragraph(warning, "warn")] if warning else []), shown)
+
+
 def _render_summary(
     fitted: FitDescription, view: NetworkView, features: Sequence[Feature], surprises: Sequence[Surprise] | None
 ) -> str:
@@ -124,10 +134,6 @@ def _render_summary(
     ]
     if features:
         lines.append(f"Strongest: {_list_sentences(features)}.")
-    else:
-        lines.append(
-            "No two columns share a feature: with these penalties each column is predicted by its frequencies alone."
-        )
     if surprises:
         why = "although the marginal association of the two columns is weaker or opposite"
         listed = _list_sentences([surprise.feature for surprise in surprises])

@@ -1,0 +1,140 @@
+"""This module prints what ``fit`` found: sentences about the data, features, convergence, and errors by column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sparsefield.cli.console import new_table, show
+from sparsefield.cli.info import show_features
+from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
+
+if TYPE_CHECKING:
+    from sparsefield.cli.input_data import InputData
+    from sparsefield.cli.options import AnyField
+    from sparsefield.evaluation.column_evaluation import ColumnEvaluation
+    from sparsefield.evaluation.hold_out import Evaluation
+
+SHOWN_FEATURES = 10
+SHOWN_COLUMNS = 12
+"""Number of columns up to which all are shown; of more, half of it from each end."""
+
+CHECKED_MEASURES = {
+    "error_rate": ("error", "{:.1%}"),
+    "cll": ("CLL", "{:.3f}"),
+    "ap": ("AP", "{:.3f}"),
+    "rmse": ("RMSE / SD", "{:.3f}"),
+}
+"""Heading and format of the scores of held-out cells: those of states, and that of numbers."""
+
+KIND_OPTIONS = "--numeric, --ordinal and --nominal"
+
+
+def has_features(field: AnyField) -> bool:
+    """Return whether a fitted field has a feature of two or more columns."""
+    return bool(field.field_.weights.any() or field.field_.conjunction_weights.any())
+
+
+def show_fit(field: AnyField, given: InputData, seconds: float, checked: Evaluation | None = None) -> None:
+    """Show what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
+    if checked is None or not show_if_nothing_learned(checked, given):
+        _show_findings(field, given)
+    show_features(field.field_, SHOWN_FEATURES)
+    show()
+    _show_options(field)
+    show(f"Learned {describe_size(field.field_)}; {field.n_iter_:,} iterations, {seconds:.1f} s.")
+    sent = [row.traffic or 0 for row in field.field_.record.iterations]
+    if len(sent) > 1 and sent[-1] > sent[0]:
+        each = (sent[-1] - sent[0]) / (len(sent) - 1) / 1e6
+        show(f"Sent to and from the cluster, beside the rows: {each:.3g} MB an iteration.")
+    show(describe_convergence(field.field_, field.get_params()))
+    if checked is not None:
+        _show_check(checked, auto=field.l1 == "auto")
+
+
+def _show_findings(field: AnyField, given: InputData) -> None:
+    """Show sentences about the data; without figures where the rows are not in memory."""
+    from sparsefield.viz.findings import findings
+
+    in_memory = given.linked or not _is_on_disk(given)
+    sentences = field.findings(given.X) if in_memory and has_features(field) else findings(field.field_)
+    show("\n".join(sentences))
+
+
+def _is_on_disk(given: InputData) -> bool:
+    """Return whether rows are read block by block, or by the workers of a cluster."""
+    from sparsefield.io.row_blocks import ParquetFiles, is_stream
+
+    return is_stream(given.X) or isinstance(given.X, ParquetFiles)
+
+
+def _show_options(field: AnyField) -> None:
+    """Show the kinds of the columns, and how l1 was selected."""
+    from sparsefield.data import BinarySchema
+
+    record, layout = field.field_.record, field.field_.layout
+    if not all(isinstance(schema, BinarySchema) for schema in layout.schemas):
+        where = "numeric, ordinal and nominal in the schema file" if layout.tables != ("",) else KIND_OPTIONS
+        show(f"Kinds: {describe_kinds(field.field_)}. Change them with {where}.")
+    if record.criterion is not None:
+        from sparsefield.solver import SELECTIONS
+
+        tried, by = len(record.path), SELECTIONS[record.criterion].description
+        whose = ", of a field without latent variables" if getattr(field, "latent", None) else ""
+        show(f"Selected l1 = {field.l1_:.3g} among {tried} values, by {by}{whose}.")
+
+
+def _show_check(checked: Evaluation, *, auto: bool) -> None:
+    """Show how well held-out cells are predicted, overall and by column."""
+    from sparsefield.viz.findings import describe_gains
+
+    (fold,) = checked.folds
+    chosen = " (its l1 is that of the fit above)" if auto else ""
+    show(f"\nOn {fold.cells:,} held-out cells, predicted from all others by a field fitted without them{chosen}:")
+    forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(fold, name))}
+    table = new_table("", *(heading for heading, _ in forms.values()))
+    baseline = name_baseline(numbers="rmse" in forms)
+    for row, prefix in (("this field", ""), (baseline, "frequency_")):
+        table.add_row(row, *(form.format(getattr(fold, prefix + name)) for name, (_, form) in forms.items()))
+    show(table)
+    show()
+    _show_columns(checked.columns)
+    show(f"\n{describe_gains(checked.columns, than=baseline.replace(',', ' and'))}")
+
+
+def show_if_nothing_learned(checked: Evaluation, given: InputData) -> bool:
+    """Show a sentence if held-out cells are predicted no better than by column frequencies, and return whether so."""
+    from sparsefield.viz.findings import describe_no_gain
+
+    if checked.shows_dependence:
+        return False
+    show(describe_no_gain(checked.gain, given.rows, len(given.X.tables) if given.linked else 1))
+    return True
+
+
+def name_baseline(*, numbers: bool) -> str:
+    """Return the name of the baseline: frequencies of states, and means of numbers."""
+    return "column frequencies, means" if numbers else "column frequencies"
+
+
+def _show_columns(columns: Sequence[ColumnEvaluation]) -> None:
+    """Show the errors of each column, largest gain first; of many columns the best and the worst."""
+    ranked = sorted(columns, key=lambda column: -column.gain.value)
+    left_out = len(ranked) - SHOWN_COLUMNS if len(ranked) > SHOWN_COLUMNS else 0
+    table = new_table("column", "cells", "error", "baseline", "gain in log-likelihood")
+    for place, column in enumerate(ranked):
+        if left_out and place == SHOWN_COLUMNS // 2:
+            table.add_row(f"... {left_out:,} more ...")
+        if not left_out or not SHOWN_COLUMNS // 2 <= place < len(ranked) - SHOWN_COLUMNS // 2:
+            errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
+            gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
+            table.add_row(column.name, f"{column.cells:,}", *errors, gain)
+    show(table)
+
+
+def _describe_error(column: ColumnEvaluation, error: float) -> str:
+    """Return an error rate, a distance in levels, or a root mean squared error in standard deviations."""
+    if column.kind == "numeric":
+        return f"{error / column.scale:.2f} SD"
+    return f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels"
