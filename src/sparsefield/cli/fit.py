@@ -25,7 +25,7 @@ from sparsefield.cli.input_data import (
     workers_can_read,
 )
 from sparsefield.cli.table_files import check_output, refuse_overwriting_inputs
-from sparsefield.io.files import ReadOptions
+from sparsefield.io.read_options import ReadOptions
 from sparsefield.viz.fit_summary import describe_convergence, describe_kinds, describe_size
 
 if TYPE_CHECKING:
